@@ -34,10 +34,10 @@
 #define PANEL_BYTES (KILN_TILE_K * 128)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
-#if STORES_SUMS
+#if STORES_SUMS && !KILN_LASTING /* from registers */
 #define RESULT_BYTES 0
 #else
-#define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * 2)
+#define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * KILN_ELEMENT)
 #endif
 /* Results are stored from the space of the tiles, unless the tiles are already being refilled.  The
  * ring's barriers are never overwritten. */
@@ -360,11 +360,24 @@ KILN_INLINE void begin(kiln_tiles shared)
 
 #define TEAM 128 /* items whose warps multiply together */
 #define BOX_ROWS 64
-#define BOX_BYTES (BOX_ROWS * PANEL * 2)
+#define BOX_BYTES (BOX_ROWS * 128)
 #define BOXES_N (WARP_N / PANEL)
 #define TEAM_BARRIER() asm volatile("bar.sync %0, 128;" ::"r"(1 + kiln_item() / TEAM) : "memory")
 
-/* Each team stores its own results, in boxes of 64 rows and columns. */
+/* Puts two neighbours into a box, in the layout of its map. */
+KILN_INLINE void put_in_box(kiln_tiles shared, kiln_u32 box, kiln_u32 row, kiln_u32 column, float a,
+                            float b)
+{
+    kiln_u32 chunk = column / KILN_CHUNK ^ (row & 7);
+    kiln_u32 at = box + row * 128 + chunk * 16 + column % KILN_CHUNK * KILN_ELEMENT;
+#if KILN_TYPE == 0
+    kiln_tiles_put8(shared, at, a, b);
+#else
+    kiln_tiles_put4(shared, at, kiln_pack(a, b));
+#endif
+}
+
+/* Each team stores its own results, in boxes of 64 rows and 128 bytes. */
 KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
                                const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
@@ -380,10 +393,9 @@ KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
         KILN_UNROLLED
         for (int j = 0; j < BLOCKS_N; j++) {
             kiln_u32 box = boxes + (i / KILN_SUMS * BOXES_N + j * KILN_BLOCK_N / PANEL) * BOX_BYTES;
-            kiln_u32 chunk = (j % (PANEL / KILN_BLOCK_N)) ^ (row & 7);
-            kiln_tiles_put4(shared, box + row * (PANEL * 2) + chunk * 16 + column * 2,
-                            kiln_pack(sum[i / KILN_SUMS][j][i % KILN_SUMS],
-                                      sum[i / KILN_SUMS][j][i % KILN_SUMS + 1]));
+            put_in_box(shared, box, row, j * KILN_BLOCK_N % PANEL + column,
+                       sum[i / KILN_SUMS][j][i % KILN_SUMS],
+                       sum[i / KILN_SUMS][j][i % KILN_SUMS + 1]);
         }
     }
     kiln_copies_publish();

@@ -98,7 +98,7 @@ static const struct perf_axis wide_tf32_axes[AXES] = {
     [SPLIT] = { "split_k", VALUES(splits) },
     [BAND] = { "band", VALUES(bands) },
     [CACHE] = { "l1", VALUES(caches) },
-    [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_BULK) },
+    [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
 /* The parts of the space: one for each value of "wgmma", without split-K and with it (the macros'
@@ -119,20 +119,22 @@ static const struct perf_axis wide_tf32_axes[AXES] = {
 #define BULK_PART(k, ...)                                                               \
     PART(VALUES(wide_tiles_m), VALUES(wide_tiles_n), FROM(k, 1), FROM(wide_warps_m, 2), \
          FIRST(wide_warps_n, 2), FROM(stages, 1), FIRST(caches, 1), WIDE_BULK, __VA_ARGS__)
-#define PERSISTENT_PART(...)                                                                   \
-    PART(VALUES(wide_tiles_m), FROM(wide_tiles_n, 1), FROM(tiles_k, 1), FROM(wide_warps_m, 2), \
+#define PERSISTENT_PART(n, k, ...)                                                       \
+    PART(VALUES(wide_tiles_m), FROM(wide_tiles_n, n), FROM(k, 1), FROM(wide_warps_m, 2), \
          FIRST(wide_warps_n, 2), VALUES(stages), FIRST(caches, 1), WIDE_PERSISTENT, __VA_ARGS__)
 static const struct perf_axis wide_parts[][AXES] = {
-    NARROW_PART(tiles_k, FIRST(splits, 1)), NARROW_PART(tiles_k, FROM(splits, 1)),
-    ASYNC_PART(FIRST(splits, 1)),           ASYNC_PART(FROM(splits, 1)),
-    BULK_PART(tiles_k, FIRST(splits, 1)),   BULK_PART(tiles_k, FROM(splits, 1)),
-    PERSISTENT_PART(FIRST(splits, 1)),
+    NARROW_PART(tiles_k, FIRST(splits, 1)),
+    NARROW_PART(tiles_k, FROM(splits, 1)),
+    ASYNC_PART(FIRST(splits, 1)),
+    ASYNC_PART(FROM(splits, 1)),
+    BULK_PART(tiles_k, FIRST(splits, 1)),
+    BULK_PART(tiles_k, FROM(splits, 1)),
+    PERSISTENT_PART(1, tiles_k, FIRST(splits, 1)),
 };
 static const struct perf_axis wide_tf32_parts[][AXES] = {
-    NARROW_PART(tf32_tiles_k, FIRST(splits, 1)),
-    NARROW_PART(tf32_tiles_k, FROM(splits, 1)),
-    BULK_PART(tf32_tiles_k, FIRST(splits, 1)),
-    BULK_PART(tf32_tiles_k, FROM(splits, 1)),
+    NARROW_PART(tf32_tiles_k, FIRST(splits, 1)),        NARROW_PART(tf32_tiles_k, FROM(splits, 1)),
+    BULK_PART(tf32_tiles_k, FIRST(splits, 1)),          BULK_PART(tf32_tiles_k, FROM(splits, 1)),
+    PERSISTENT_PART(0, tf32_tiles_k, FIRST(splits, 1)),
 };
 
 static bool has_wgmma(const struct target *target) { return strcmp(target->text, "sm_90a") == 0; }
@@ -303,7 +305,7 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
  * turned weights, in backward data.  It rounds nothing: bulk copies do. */
 static bool has_wide_tf32(const struct problem *p, const uint16_t *v)
 {
-    return p->direction != DIRECTION_BACKWARD_WEIGHTS && v[WIDE] == WIDE_BULK;
+    return p->direction != DIRECTION_BACKWARD_WEIGHTS && v[WIDE] >= WIDE_BULK;
 }
 
 /* The maximum for one thread.  Each quarter of a multiprocessor has a quarter of the registers and
