@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/own_directory.h"
+#include "engine/db/sqlite_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +12,6 @@
 #include <string.h>
 
 #define DAMAGED_COPIES_MAX 1000u /* with the same second in their name */
-
-/* SQLite's companion files; the database itself comes first. */
-static const char *const suffixes[] = { "", "-wal", "-shm" };
-#define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
 
 static void close_fd(int *fd)
 {
@@ -282,10 +279,10 @@ enum kiln_code db_directory_move_aside(const struct db_directory *directory, con
         return kiln_fail(
             err, KILN_BUSY,
             "'%s' has too many damaged copies with the same time: try again in a second", o->path);
-    for (size_t i = 0; i < SUFFIXES; i++) {
+    for (size_t i = 0; i < SQLITE_SUFFIXES; i++) {
         char from[64], to[112];
-        snprintf(from, sizeof(from), "%.48s%s", name, suffixes[i]);
-        snprintf(to, sizeof(to), "%s%s", aside, suffixes[i]);
+        snprintf(from, sizeof(from), "%.48s%s", name, sqlite_suffixes[i]);
+        snprintf(to, sizeof(to), "%s%s", aside, sqlite_suffixes[i]);
         if (renameat(directory->fd, from, directory->fd, to) != 0 && errno != ENOENT)
             return kiln_fail_errno(err, errno, "cannot move '%s/%s' aside", o->path, from);
     }
@@ -295,9 +292,9 @@ enum kiln_code db_directory_move_aside(const struct db_directory *directory, con
 
 void db_directory_remove(const struct db_directory *directory, const char *name)
 {
-    for (size_t i = 0; i < SUFFIXES; i++) {
+    for (size_t i = 0; i < SQLITE_SUFFIXES; i++) {
         char full[64];
-        snprintf(full, sizeof(full), "%.48s%s", name, suffixes[i]);
+        snprintf(full, sizeof(full), "%.48s%s", name, sqlite_suffixes[i]);
         unlinkat(directory->fd, full, 0);
     }
 }

@@ -4,6 +4,7 @@
 #include "common/bytes.h"
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "engine/db/sqlite_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +38,6 @@
 #define LOG_HEADER 32
 #define PAGE_HEADER 24
 #define SALT_SIZE 8
-#define PAGE_SIZE_DEFAULT 4096 /* if neither header contains a valid size */
-#define PAGE_SIZE_AT 16        /* offset in a database file */
 
 struct checksum {
     uint32_t a, b;
@@ -75,11 +74,6 @@ static void log_done(struct log *log)
 }
 #define LOG_AUTO __attribute__((cleanup(log_done)))
 
-static uint32_t be32(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
 static uint32_t le32(const uint8_t *at)
 {
     return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
@@ -87,7 +81,7 @@ static uint32_t le32(const uint8_t *at)
 
 static struct checksum checksum_at(const uint8_t *at)
 {
-    return (struct checksum){ be32(at), be32(at + 4) };
+    return (struct checksum){ sqlite_be32(at), sqlite_be32(at + 4) };
 }
 
 static bool same_checksum(struct checksum a, struct checksum b) { return a.a == b.a && a.b == b.b; }
@@ -97,18 +91,13 @@ static struct checksum extend_checksum(const struct log *log, struct checksum su
                                        const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i += 8) {
-        sum.a += (log->is_big_endian ? be32(bytes + i) : le32(bytes + i)) + sum.b;
-        sum.b += (log->is_big_endian ? be32(bytes + i + 4) : le32(bytes + i + 4)) + sum.a;
+        sum.a += (log->is_big_endian ? sqlite_be32(bytes + i) : le32(bytes + i)) + sum.b;
+        sum.b += (log->is_big_endian ? sqlite_be32(bytes + i + 4) : le32(bytes + i + 4)) + sum.a;
     }
     return sum;
 }
 
 /* ---- the header ---- */
-
-static bool is_page_size(uint32_t size)
-{
-    return size >= 512 && size <= 65536 && (size & (size - 1)) == 0;
-}
 
 static uint32_t page_size_of_file(const char *log_path)
 {
@@ -116,24 +105,23 @@ static uint32_t page_size_of_file(const char *log_path)
     size_t length = strlen(log_path) - strlen("-wal");
     KILN_AUTO(mem) char *path = strndup(log_path, length);
     KILN_AUTO(fd) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0 || fs_read_at(fd, stored, sizeof(stored), PAGE_SIZE_AT) != (ssize_t)sizeof(stored))
-        return PAGE_SIZE_DEFAULT;
-    uint32_t size = (uint32_t)stored[0] << 8 | stored[1];
-    size = size == 1 ? 65536 : size;
-    return is_page_size(size) ? size : PAGE_SIZE_DEFAULT;
+    if (fd < 0 ||
+        fs_read_at(fd, stored, sizeof(stored), SQLITE_PAGE_SIZE_AT) != (ssize_t)sizeof(stored))
+        return SQLITE_PAGE_SIZE_DEFAULT;
+    return sqlite_page_size(stored);
 }
 
 /* If the header fails its check, the page size comes from the database file. find_salt then
  * replaces the salt. */
 static void read_header(struct log *log, const char *path, const uint8_t header[LOG_HEADER])
 {
-    uint32_t magic = be32(header);
+    uint32_t magic = sqlite_be32(header);
     const struct checksum none = { 0, 0 };
     log->is_big_endian = magic == (MAGIC | 1);
     log->start = checksum_at(header + 24);
     log->sum = log->start;
-    log->page_size = be32(header + 8);
-    log->has_header = (magic & ~1u) == MAGIC && is_page_size(log->page_size) &&
+    log->page_size = sqlite_be32(header + 8);
+    log->has_header = (magic & ~1u) == MAGIC && sqlite_is_page_size(log->page_size) &&
                       same_checksum(extend_checksum(log, none, header, 24), log->start);
     memcpy(log->salt, header + 16, SALT_SIZE);
     if (log->has_header)
@@ -155,8 +143,8 @@ static bool read_next_page(struct log *log, struct log_page *p)
     struct checksum sum = extend_checksum(log, log->sum, log->page, 8);
     sum = extend_checksum(log, sum, log->page + PAGE_HEADER, log->page_size);
     *p = (struct log_page){ .at = p->at + 1,
-                            .page = be32(log->page),
-                            .pages = be32(log->page + 4),
+                            .page = sqlite_be32(log->page),
+                            .pages = sqlite_be32(log->page + 4),
                             .sum_is_right = same_checksum(sum, stored),
                             .is_current = memcmp(log->page + 8, log->salt, SALT_SIZE) == 0 };
     p->is_good = p->is_current && p->page > 0 && p->sum_is_right;

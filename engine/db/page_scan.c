@@ -2,6 +2,7 @@
 #include "engine/db/page_scan.h"
 
 #include "common/fs.h"
+#include "engine/db/sqlite_file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,8 +37,7 @@
  * list are skipped.
  */
 #define FILE_HEADER 100
-#define PAGE_SIZE_DEFAULT 4096 /* if the header has no valid size */
-#define INDEX_INNER 2          /* types of tree pages */
+#define INDEX_INNER 2 /* types of tree pages */
 #define INDEX_LEAF 10
 #define TABLE_LEAF 13
 #define VARINT_MAX 9
@@ -55,9 +55,6 @@ struct page_scan {
     uint8_t *is_free;  /* owned, one byte for each page number from 0 */
     uint64_t left;     /* bytes of records that may still be read */
 };
-
-static uint32_t be16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
-static uint32_t be32(const uint8_t *at) { return be16(at) << 16 | be16(at + 2); }
 
 /* Returns the length of the varint at |at|, or 0 if it does not end before |end|. */
 static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
@@ -104,9 +101,7 @@ static void load_page(struct page_scan *scan, uint32_t page)
 
 static void read_sizes(struct page_scan *scan, const uint8_t *header)
 {
-    uint32_t size = be16(header + 16) == 1 ? 65536 : be16(header + 16);
-    bool is_valid = size >= 512 && size <= 65536 && (size & (size - 1)) == 0;
-    scan->page_size = is_valid ? size : PAGE_SIZE_DEFAULT;
+    scan->page_size = sqlite_page_size(header + SQLITE_PAGE_SIZE_AT);
 }
 
 /* Marks the pages that one page of the free list names. Returns the next page of the list, or 0 at
@@ -114,17 +109,17 @@ static void read_sizes(struct page_scan *scan, const uint8_t *header)
 static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *marked)
 {
     read_page_into(scan, trunk, scan->overflow);
-    uint32_t count = be32(scan->overflow + 4);
+    uint32_t count = sqlite_be32(scan->overflow + 4);
     if (count > scan->page_size / 4 - 2)
         return 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t page = be32(scan->overflow + 8 + 4 * (size_t)i);
+        uint32_t page = sqlite_be32(scan->overflow + 8 + 4 * (size_t)i);
         if (page > 1 && page <= scan->page_count && !scan->is_free[page]) {
             scan->is_free[page] = 1;
             ++*marked;
         }
     }
-    return be32(scan->overflow);
+    return sqlite_be32(scan->overflow);
 }
 
 /* The list is used only if it is as long as the header says, because a damaged list may name any
@@ -132,13 +127,13 @@ static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *mar
 static void mark_free_pages(struct page_scan *scan, const uint8_t *header)
 {
     uint32_t marked = 0;
-    for (uint32_t trunk = be32(header + 32);
+    for (uint32_t trunk = sqlite_be32(header + 32);
          trunk > 1 && trunk <= scan->page_count && !scan->is_free[trunk];) {
         scan->is_free[trunk] = 1;
         marked++;
         trunk = walk_trunk(scan, trunk, &marked);
     }
-    if (marked != be32(header + 36))
+    if (marked != sqlite_be32(header + 36))
         memset(scan->is_free, 0, (size_t)scan->page_count + 1);
 }
 
@@ -277,7 +272,7 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, uint8_t type,
     bool whole = cell.local == cell.size;
     if (cell.at + cell.local + (whole ? 0 : 4) > scan->page_size)
         return false;
-    cell.overflow = whole ? 0 : be32(from + cell.local);
+    cell.overflow = whole ? 0 : sqlite_be32(from + cell.local);
     *ret_cell = cell;
     return describe_record(from, ret_cell, of_headers);
 }
@@ -299,10 +294,10 @@ static bool cells_of_page(struct page_scan *scan,
     if (type != TABLE_LEAF && type != INDEX_LEAF && type != INDEX_INNER)
         return true;
     uint32_t pointers = start + (type == INDEX_INNER ? 12 : 8);
-    uint32_t count = be16(header + 3);
+    uint32_t count = sqlite_be16(header + 3);
     uint64_t of_cells = 0, of_headers = 0;
     for (uint32_t i = 0; i < count && pointers + 2 * i + 2 <= scan->page_size; i++) {
-        uint32_t at = be16(scan->page + pointers + 2 * (size_t)i);
+        uint32_t at = sqlite_be16(scan->page + pointers + 2 * (size_t)i);
         struct page_cell cell;
         bool is_one =
             at >= pointers && at < scan->page_size && read_cell(scan, at, type, &cell, &of_headers);
@@ -346,7 +341,7 @@ static bool copy_record(struct page_scan *scan, const struct page_cell *cell, st
         uint64_t part = left < scan->page_size - 4 ? left : scan->page_size - 4;
         buffer_put(record, scan->overflow + 4, (size_t)part);
         left -= part;
-        page = be32(scan->overflow);
+        page = sqlite_be32(scan->overflow);
     }
     return !record->failed;
 }

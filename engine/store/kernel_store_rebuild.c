@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
+#include "engine/db/sqlite_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,16 +10,12 @@
 /* The file is a cache: if it is damaged, it is removed and an empty one is created. Everything in
  * it can be compiled again, and a file that was damaged once is not trustworthy in parts. */
 
-/* SQLite's companion files; the database itself comes first. */
-static const char *const suffixes[] = { "", "-wal", "-shm" };
-#define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
-
 static enum kiln_code remove_files(const struct kernel_store *store, size_t from,
                                    struct kiln_err *err)
 {
-    for (size_t i = from; i < SUFFIXES; i++) {
+    for (size_t i = from; i < SQLITE_SUFFIXES; i++) {
         char name[32];
-        snprintf(name, sizeof(name), STORE_FILE "%s", suffixes[i]);
+        snprintf(name, sizeof(name), STORE_FILE "%s", sqlite_suffixes[i]);
         if (unlinkat(store->home.fd, name, 0) != 0 && errno != ENOENT)
             return kiln_fail_errno(err, errno, "cannot remove '%s/%s'", store->directory, name);
     }

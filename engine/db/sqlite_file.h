@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What several files need to know of SQLite's file format (https://sqlite.org/fileformat2.html).
+ *
+ * Threading  pure functions
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The database itself and its companion files; the database comes first. */
+static const char *const sqlite_suffixes[] = { "", "-wal", "-shm" };
+#define SQLITE_SUFFIXES (sizeof(sqlite_suffixes) / sizeof(sqlite_suffixes[0]))
+
+#define SQLITE_PAGE_SIZE_AT 16 /* two bytes in the header of a database */
+#define SQLITE_PAGE_SIZE_DEFAULT 4096
+
+static inline uint32_t sqlite_be16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
+
+static inline uint32_t sqlite_be32(const uint8_t *at)
+{
+    return sqlite_be16(at) << 16 | sqlite_be16(at + 2);
+}
+
+static inline bool sqlite_is_page_size(uint32_t size)
+{
+    return size >= 512 && size <= 65536 && (size & (size - 1)) == 0;
+}
+
+/* The page size that |stored| means, or the default if it is not valid. */
+static inline uint32_t sqlite_page_size(const uint8_t stored[2])
+{
+    uint32_t size = sqlite_be16(stored) == 1 ? 65536 : sqlite_be16(stored);
+    return sqlite_is_page_size(size) ? size : SQLITE_PAGE_SIZE_DEFAULT;
+}
