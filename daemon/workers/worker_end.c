@@ -2,6 +2,7 @@
 #include "daemon/workers/worker_end.h"
 
 #include "common/cleanup.h"
+#include "common/units.h"
 #include "engine/compile/worker_log.h"
 
 #include <signal.h>
@@ -73,6 +74,7 @@ static void describe_end(const struct worker *w, enum compile_end end, int statu
                          char how[HOW_MAX])
 {
     const struct process_limits *limits = &w->options->limits;
+    char size[UNITS_TEXT_MAX];
     if (end == COMPILE_UNAVAILABLE && w->blame == BLAME_STOPPED)
         snprintf(how, HOW_MAX, "was stopped because kilnd is shutting down");
     else if (w->blame == BLAME_YIELDED)
@@ -88,11 +90,11 @@ static void describe_end(const struct worker *w, enum compile_end end, int statu
         snprintf(how, HOW_MAX, "took longer than %.1f s (setting compile_timeout)",
                  (double)w->time_ms / 1e3);
     else if (end == COMPILE_OUTPUT)
-        snprintf(how, HOW_MAX, "wrote more than %llu MiB (setting compile_output)",
-                 (unsigned long long)(limits->output >> 20));
+        snprintf(how, HOW_MAX, "wrote more than %s (setting compile_output)",
+                 units_exact_size(limits->output, size));
     else if (end == COMPILE_MEMORY)
-        snprintf(how, HOW_MAX, "ran out of memory (setting compile_memory is %llu MiB)",
-                 (unsigned long long)(limits->memory >> 20));
+        snprintf(how, HOW_MAX, "ran out of memory (setting compile_memory is %s)",
+                 units_exact_size(limits->memory, size));
     else if (w->blame == BLAME_NONSENSE)
         snprintf(how, HOW_MAX, "sent an invalid answer");
     else if (w->blame == BLAME_CLOSED && signal == SIGKILL)

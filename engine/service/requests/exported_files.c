@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/list.h"
+#include "common/units.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
 
@@ -139,6 +140,7 @@ static enum kiln_code check_user(struct exported_files *exported, const struct e
                                  uint64_t size, struct kiln_err *err)
 {
     struct held held = held_by(exported, to->uid);
+    char text[2][UNITS_TEXT_MAX];
     if (held.files >= EXPORTED_FILES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "user %u still has %u exported files open, and the maximum is %u: copy "
@@ -146,10 +148,10 @@ static enum kiln_code check_user(struct exported_files *exported, const struct e
                          (unsigned)to->uid, held.files, EXPORTED_FILES_MAX_UID);
     if (held.bytes + size > EXPORTED_BYTES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
-                         "user %u still has %llu MiB of exported files open, and with this one "
-                         "there would be more than %llu: copy and close them, then try again",
-                         (unsigned)to->uid, (unsigned long long)(held.bytes >> 20),
-                         EXPORTED_BYTES_MAX_UID >> 20);
+                         "user %u still has %s of exported files open, and with this one there "
+                         "would be more than %s: copy and close them, then try again",
+                         (unsigned)to->uid, units_size(held.bytes, text[0]),
+                         units_size(EXPORTED_BYTES_MAX_UID, text[1]));
     if (held.files_of_all >= EXPORTED_FILES_MAX)
         return kiln_fail(err, KILN_BUSY,
                          "users still have %u exported files open, which is the maximum: try "

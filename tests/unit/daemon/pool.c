@@ -176,8 +176,8 @@ TEST_F(pool, each_exceeded_limit_is_reported_with_its_setting)
         enum compile_end end;
     } cases[] = {
         { "cpu", "", "compile_cpu", COMPILE_TIMED_OUT },
-        { "output", "", "compile_output", COMPILE_OUTPUT },
-        { "crash", "eats memory", "compile_memory", COMPILE_MEMORY },
+        { "output", "", "more than 1MiB (setting compile_output)", COMPILE_OUTPUT },
+        { "crash", "eats memory", "compile_memory is 4GiB", COMPILE_MEMORY },
     };
     start_pool(f);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -127,7 +127,7 @@ TEST_F(exported_files, a_user_with_large_open_exports_is_refused_and_others_are_
     export_file(f, &ann, 7ll << 29);
     assert_int_equal(check_export(f, &ann, 1ull << 30), KILN_OK);
     assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_BUSY);
-    assert_says(f->err.text, "7168 MiB");
+    assert_says(f->err.text, "7.0 GiB");
     assert_int_equal(check_export(f, &bob, (1ull << 30) + 1), KILN_OK);
     assert_int_equal(check_export(f, &admin, (1ull << 30) + 1), KILN_OK);
 
