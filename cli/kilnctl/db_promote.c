@@ -28,13 +28,6 @@ static const struct option options[] = {
 };
 #undef AT
 
-static void print_conflict(void *context, const struct json *item)
-{
-    (void)context;
-    db_say("conflict: %.400s: %.500s", json_get_text(item, "key", "?"),
-           json_get_text(item, "why", "?"));
-}
-
 static const char *decider(const struct json *item, const char *name)
 {
     const char *text = json_get_text(item, name, "");
@@ -117,7 +110,7 @@ static int print_json(struct db_progress *progress, bool undo, struct json *repl
 static int run_db_promote(const struct invocation *invocation, struct kiln_error *err)
 {
     static const struct db_list lists[] = {
-        { "conflicts", print_conflict, .even_with_json = false },
+        { "conflicts", db_print_conflict, .even_with_json = false },
         { "changes", print_change, .even_with_json = false },
         { "users", print_user, .even_with_json = false },
         { NULL, NULL, false },

@@ -32,17 +32,10 @@ static void print_verbatim(void *context, const struct json *item)
     sending->listed_keys++;
 }
 
-static void print_conflict(void *context, const struct json *item)
-{
-    (void)context;
-    db_say("conflict: %.400s: %.500s", json_get_text(item, "key", "?"),
-           json_get_text(item, "why", "?"));
-}
-
 enum { BAD, CONFLICTS, VERBATIM, LISTS };
 static const struct db_list lists[LISTS + 1] = {
     [BAD] = { "bad", print_bad, .even_with_json = true },
-    [CONFLICTS] = { "conflicts", print_conflict, .even_with_json = false },
+    [CONFLICTS] = { "conflicts", db_print_conflict, .even_with_json = false },
     [VERBATIM] = { "verbatim", print_verbatim, .even_with_json = false },
     [LISTS] = { NULL, NULL, false },
 };

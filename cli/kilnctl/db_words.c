@@ -81,3 +81,10 @@ void db_say(const char *fmt, ...)
     output_clean(line, false);
     puts(line);
 }
+
+void db_print_conflict(void *context, const struct json *item)
+{
+    (void)context;
+    db_say("conflict: %.400s: %.500s", json_get_text(item, "key", "?"),
+           json_get_text(item, "why", "?"));
+}

@@ -7,6 +7,7 @@
  * Threading  one thread
  */
 #include "cli/fail.h"
+#include "common/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,3 +35,5 @@ const char *db_user_name(const struct json *json, char text[DB_NAME_MAX]);
 const char *db_count(uint64_t count, const char *noun, char text[DB_NAME_MAX]);
 /* Prints a line without control characters on standard output. */
 void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);
+/* Prints one of the conflicts that kilnd reports.  |context| is not used. */
+void db_print_conflict(void *context, const struct json *item);

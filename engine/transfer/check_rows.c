@@ -4,19 +4,11 @@
 #include "engine/miopen/kern_db.h"
 #include "engine/package/package.h"
 
-static void report_progress(const struct transfer_sink *sink, uint64_t done, uint64_t total)
-{
-    const struct transfer_progress progress = {
-        .stage = "checking", .done = done, .total = total, .attempt = 1, .note = ""
-    };
-    sink->progress(sink->context, &progress);
-}
-
 /* ---- packages: every row must be intact ---- */
 
 static bool on_checked(void *context, uint64_t done, uint64_t rows)
 {
-    report_progress(context, done, rows);
+    transfer_report(context, "checking", done, rows);
     return true;
 }
 

@@ -43,14 +43,6 @@ static enum kiln_code refuse_size(const struct copy_limit *limit, struct kiln_er
                      (unsigned long long)limit->bytes, limit->name);
 }
 
-static void report_progress(const struct transfer_sink *sink, uint64_t done, uint64_t total)
-{
-    const struct transfer_progress progress = {
-        .stage = "fetching", .done = done, .total = total, .attempt = 1, .note = ""
-    };
-    sink->progress(sink->context, &progress);
-}
-
 enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
                          const struct transfer_sink *sink, struct kiln_err *err)
 {
@@ -72,7 +64,7 @@ enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
         if (rc)
             return kiln_while(err, "copying into the package directory");
         at += size;
-        report_progress(sink, at, total);
+        transfer_report(sink, "fetching", at, total);
     }
     return rc;
 }

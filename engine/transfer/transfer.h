@@ -18,6 +18,16 @@ struct transfer_sink { /* receives frequent progress reports */
     void *context;
 };
 
+/* Reports progress of a stage that is never retried. */
+static inline void transfer_report(const struct transfer_sink *sink, const char *stage,
+                                   uint64_t done, uint64_t total)
+{
+    const struct transfer_progress progress = {
+        .stage = stage, .done = done, .total = total, .attempt = 1, .note = ""
+    };
+    sink->progress(sink->context, &progress);
+}
+
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
                   const struct transfer_sink *sink, struct transfer_result *ret_result);
 /* A name that a transfer may use in its staging directory in addition to the package's own, for
