@@ -104,8 +104,8 @@ static void end_process(struct one_compiler *c)
 
 /* ---- the end of a job ---- */
 
-static void finish(struct one_compiler *c, enum compile_end end, const char *text,
-                   const struct worker_result *collected)
+static void finish_job(struct one_compiler *c, enum compile_end end, const char *text,
+                       const struct worker_result *collected)
 {
     struct compile_result *result = c->result;
     if (c->state == PROCESS_BUSY) {
@@ -135,7 +135,7 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
                   (int)job->program.size, (const char *)job->program.data, (int)job->toolchain.size,
                   (const char *)job->toolchain.data, (int)job->target.size,
                   (const char *)job->target.data);
-    finish(c, c->state == PROCESS_BUSY ? end : COMPILE_UNAVAILABLE, said.text, NULL);
+    finish_job(c, c->state == PROCESS_BUSY ? end : COMPILE_UNAVAILABLE, said.text, NULL);
     end_process(c);
 }
 
@@ -147,7 +147,7 @@ static void fail_other_build(struct one_compiler *c, const char *how)
               "'%s' belongs to another build of kiln, because it %s: set KILN_COMPILER to the "
               "kiln-compiler of this build (" KILN_VERSION ")",
               c->programs.compiler, how);
-    finish(c, COMPILE_UNAVAILABLE, said.text, NULL);
+    finish_job(c, COMPILE_UNAVAILABLE, said.text, NULL);
     end_process(c);
 }
 
@@ -215,7 +215,7 @@ static enum kiln_code start_launch(struct one_compiler *c, struct kiln_err *err)
     return kiln_fail_errno(err, errnum, "cannot run '%s'", c->programs.launch);
 }
 
-static enum kiln_code prepare(struct one_compiler *c, struct kiln_err *err)
+static enum kiln_code prepare_programs(struct one_compiler *c, struct kiln_err *err)
 {
     const struct worker_user user = { .uid = geteuid(), .gid = getegid() };
     if (c->wake_fd < 0)
@@ -234,8 +234,9 @@ static enum kiln_code prepare(struct one_compiler *c, struct kiln_err *err)
 }
 
 /* Starts the process by the running kiln-launch, or by a new one. */
-static enum kiln_code pass(struct one_compiler *c, const struct launch_request *request,
-                           struct kiln_err *err)
+static enum kiln_code pass_launch_request(struct one_compiler *c,
+                                          const struct launch_request *request,
+                                          struct kiln_err *err)
 {
     if (c->launch >= 0 && launch_send_request(c->launch, request, err) == KILN_OK)
         return KILN_OK;
@@ -257,7 +258,7 @@ static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
         rc = kiln_fail_errno(err, errno, "cannot make a socket for '%s'", c->programs.compiler);
     if (!rc) {
         const struct launch_request request = { arguments, ends[1], nothing };
-        rc = pass(c, &request, err);
+        rc = pass_launch_request(c, &request, err);
         close(ends[1]);
         c->control = ends[0]; /* end_process closes it, also on failure */
     }
@@ -286,7 +287,7 @@ static enum kiln_code run_compiler(struct one_compiler *c, struct kiln_err *err)
 
 static enum kiln_code start_process(struct one_compiler *c, struct kiln_err *err)
 {
-    enum kiln_code rc = prepare(c, err);
+    enum kiln_code rc = prepare_programs(c, err);
     if (!rc)
         rc = temp_directory_make(&c->temp, c->directory, err);
     if (!rc)
@@ -309,7 +310,7 @@ static void give_job(struct one_compiler *c)
 {
     struct kiln_err err = KILN_ERR_INIT;
     if (worker_send_job(c->socket, c->job, &c->files, &err)) {
-        finish(c, COMPILE_UNAVAILABLE, err.text, NULL);
+        finish_job(c, COMPILE_UNAVAILABLE, err.text, NULL);
         end_process(c);
         return;
     }
@@ -322,7 +323,7 @@ static void give_job(struct one_compiler *c)
 static void take_result(struct one_compiler *c, const struct worker_result *result)
 {
     bool is_spent = c->job->origin == COMPILE_OF_CLIENT || c->jobs >= JOBS_MAX;
-    finish(c, result->end, result->text, result);
+    finish_job(c, result->end, result->text, result);
     if (is_spent)
         end_process(c);
     else
@@ -395,7 +396,7 @@ static void begin_job(struct embed_compiler *base, const struct compile_job *job
     if (c->state == PROCESS_IDLE)
         give_job(c);
     else if (start_process(c, &err))
-        finish(c, COMPILE_UNAVAILABLE, err.text, NULL);
+        finish_job(c, COMPILE_UNAVAILABLE, err.text, NULL);
 }
 
 static bool wait_for_job(struct embed_compiler *base, uint64_t deadline_ns)
@@ -434,8 +435,8 @@ static void stop_all(struct embed_compiler *base)
 {
     struct one_compiler *c = self_of(base);
     if (c->job)
-        finish(c, COMPILE_UNAVAILABLE, "kiln-compiler was stopped: the last client is closed",
-               NULL);
+        finish_job(c, COMPILE_UNAVAILABLE, "kiln-compiler was stopped: the last client is closed",
+                   NULL);
     end_process(c);
     close_fd(&c->launch);
     if (c->temp.fd >= 0)

@@ -193,7 +193,7 @@ static enum kiln_code unpack_row(struct step *s, struct kiln_err *err)
 }
 
 /* A damaged row is reported, and the import continues. */
-static void report(struct step *s, const struct kern_row *row, const struct kiln_err *why)
+static void report_row(struct step *s, const struct kern_row *row, const struct kiln_err *why)
 {
     if (why->code == KILN_CORRUPT || why->code == KILN_INVALID) {
         s->listener->damaged(s->listener->context, row->id, row->name, why);
@@ -209,7 +209,7 @@ static void continue_row(struct step *s)
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = unpack_row(s, &why);
     if (rc)
-        report(s, &c->row, &why);
+        report_row(s, &c->row, &why);
     if (rc || c->fd < 0)
         current_done(c);
 }
@@ -223,7 +223,7 @@ static bool on_row(void *context, const struct kern_row *row)
     if (begin_row(&s->rows->current, row, &why) == KILN_OK) {
         continue_row(s);
     } else {
-        report(s, row, &why);
+        report_row(s, row, &why);
         current_done(&s->rows->current);
     }
     s->is_stopped = s->rc || s->rows->current.fd >= 0 || is_time_up(s);

@@ -75,7 +75,7 @@ static void take_work(struct deferred *d)
 
 static void start_taking(struct upload *u);
 
-static void finish(struct upload *u)
+static void finish_upload(struct upload *u)
 {
     if (u->kind->finish)
         u->kind->finish(u);
@@ -98,7 +98,7 @@ static void take_done(struct deferred *d)
     }
     if (!d->rc && u->more)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, STOPPING);
-    finish(u);
+    finish_upload(u);
 }
 
 static const struct deferred_step take_step = { .work_queue = WORK_QUEUE_WRITE,
@@ -121,7 +121,7 @@ static void prepare_done(struct deferred *d)
         deferred_run(d, &take_step);
         return;
     }
-    finish(upload_of(d));
+    finish_upload(upload_of(d));
 }
 
 static const struct deferred_step prepare_step = { .work_queue = WORK_QUEUE_READ,
@@ -137,7 +137,7 @@ static void start_taking(struct upload *u)
     }
     d->rc = deferred_enqueue(d, &d->engine->requests->import_steps, &prepare_step, &d->err);
     if (d->rc)
-        finish(u);
+        finish_upload(u);
 }
 
 /* ---- the transfer ---- */
