@@ -23,12 +23,28 @@ bool bytes_equal_text(struct bytes a, const char *text)
     return bytes_equal(a, bytes_of_text(text));
 }
 
+bool text_ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), ending = strlen(end);
+    return size >= ending && strcmp(text + size - ending, end) == 0;
+}
+
 uint64_t bytes_hash(struct bytes b, uint64_t seed)
 {
     uint64_t h = seed ^ 0xcbf29ce484222325ULL;
     for (size_t i = 0; i < b.size; i++)
         h = (h ^ b.data[i]) * 0x100000001b3ULL;
     return h;
+}
+
+const char *bytes_pack_text(char **at, struct bytes b)
+{
+    char *copy = *at;
+    if (b.size)
+        memcpy(copy, b.data, b.size);
+    copy[b.size] = '\0';
+    *at += b.size + 1;
+    return copy;
 }
 
 char *bytes_to_text(struct bytes b)

@@ -46,9 +46,12 @@ bool bytes_equal(struct bytes a, struct bytes b);
 /* Compares like memcmp; if one is a prefix of the other, the shorter comes first. */
 int bytes_compare(struct bytes a, struct bytes b);
 bool bytes_equal_text(struct bytes a, const char *text);
+bool text_ends_with(const char *text, const char *end);
 /* 64-bit FNV-1a, for hash tables; never for security.  The text of OpenCL targets contains it
  * (common/opencl_target.h), so the function must not change. */
 uint64_t bytes_hash(struct bytes b, uint64_t seed);
+/* Copies the bytes and a NUL to |*at|, which moves behind them.  Returns the copy. */
+const char *bytes_pack_text(char **at, struct bytes b);
 /* A heap copy with a terminating NUL; NULL when out of memory. */
 char *bytes_to_text(struct bytes b);
 

@@ -8,6 +8,7 @@
 #include "cli/kilnctl/sign.h"
 #include "cli/output.h"
 #include "cli/result.h"
+#include "common/bytes.h"
 #include "common/units.h"
 
 #include <limits.h>
@@ -64,12 +65,6 @@ static void build_done(struct build *b)
 
 /* ---- the request ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t size = strlen(text), ending = strlen(end);
-    return size >= ending && strcmp(text + size - ending, end) == 0;
-}
-
 static int check_options(struct build *b, struct kiln_error *err)
 {
     const struct build_options *o = b->o;
@@ -79,7 +74,7 @@ static int check_options(struct build *b, struct kiln_error *err)
                                          : NULL;
     if (missing)
         return cli_fail(err, KILN_E_INVALID, "pkg build needs %s", missing);
-    b->format = o->format ? o->format : ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
+    b->format = o->format ? o->format : text_ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
     if (strcmp(b->format, "kdb") != 0 && strcmp(b->format, "kiln") != 0)
         return cli_fail(err, KILN_E_INVALID, "unknown format '%s': choose kdb or kiln", b->format);
     const struct built_name name = { .file = new_file_name(o->output),
@@ -103,7 +98,7 @@ static void advise_on_name(const struct build *b)
     if (b->o->database_id && !id)
         return;
     bool named = !id || (strncmp(name, id, strlen(id)) == 0 && name[strlen(id)] == '.');
-    if (named && ends_with(name, ending))
+    if (named && text_ends_with(name, ending))
         return;
     snprintf(text, sizeof(text),
              "kilnctl: to apply to %.64s, the package must be installed as '%.64s%s': use 'kilnctl "

@@ -5,6 +5,7 @@
 #include "cli/kilnctl/snapshot.h"
 #include "cli/kilnctl/url.h"
 #include "cli/output.h"
+#include "common/bytes.h"
 #include "common/units.h"
 
 #include <limits.h>
@@ -42,12 +43,6 @@ static void files_done(struct files *l)
     fd_auto(&l->manifest);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t size = strlen(text), ending = strlen(end);
-    return size >= ending && strcmp(text + size - ending, end) == 0;
-}
-
 static int open_manifest(const char *path, const char *given, int *ret_fd, struct kiln_error *err)
 {
     char manifest_path[PATH_MAX];
@@ -71,7 +66,7 @@ static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kil
                         "covers.  End the programs that use it, or install without manifest and "
                         "SHA-256",
                         path);
-    if (as_it_is || !(log || ends_with(path, ".ukdb")))
+    if (as_it_is || !(log || text_ends_with(path, ".ukdb")))
         return snapshot_open_plain(path, ret_fd, err);
     int rc = snapshot_open(path, &snapshot, err);
     if (!rc && *snapshot.note)

@@ -2,6 +2,7 @@
 #include "cli/kilnctl/show.h"
 
 #include "cli/output.h"
+#include "common/bytes.h"
 #include "common/units.h"
 
 #include <string.h>
@@ -40,25 +41,18 @@ static const struct {
     { "time", show_when },   { "installed", show_when }, { "signed", show_when },
 };
 
-static bool ends_with(const char *name, const char *ending)
-{
-    size_t size = strlen(name);
-    size_t end = strlen(ending);
-    return size >= end && strcmp(name + size - end, ending) == 0;
-}
-
 static void show_number(const char *name, double value, char *text, size_t size)
 {
     char unit[UNITS_TEXT_MAX];
     bool whole = value >= 0 && value < 9e15 && value == (double)(uint64_t)value;
     for (size_t i = 0; value >= 0 && value < 1e18 && i < sizeof(formats) / sizeof(formats[0]);
          i++) {
-        if (ends_with(name, formats[i].ending)) {
+        if (text_ends_with(name, formats[i].ending)) {
             snprintf(text, size, "%s", formats[i].format(value, unit));
             return;
         }
     }
-    if (whole && !ends_with(name, "pid") && !ends_with(name, "uid"))
+    if (whole && !text_ends_with(name, "pid") && !text_ends_with(name, "uid"))
         snprintf(text, size, "%s", units_count((uint64_t)value, unit));
     else
         snprintf(text, size, "%.10g", value);

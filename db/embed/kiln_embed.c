@@ -39,12 +39,6 @@
 
 /* ---- files ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t size = strlen(text), ending = strlen(end);
-    return size >= ending && strcmp(text + size - ending, end) == 0;
-}
-
 /* Decompresses |from| into |to|. */
 static enum kiln_code unpack_file(const char *from, const char *to, struct kiln_err *err)
 {
@@ -62,7 +56,7 @@ static enum kiln_code unpack_file(const char *from, const char *to, struct kiln_
 static enum kiln_code get_unpacked(const char *file, const char *directory,
                                    char path[PATH_LENGTH_MAX], struct kiln_err *err)
 {
-    bool packed = ends_with(file, ".bz2");
+    bool packed = text_ends_with(file, ".bz2");
     int size = packed ? snprintf(path, PATH_LENGTH_MAX, "%s/plain", directory)
                       : snprintf(path, PATH_LENGTH_MAX, "%s", file);
     if (size < 0 || size >= PATH_LENGTH_MAX)
@@ -229,7 +223,7 @@ static enum kiln_code make_package(const char *directory, char **words, struct k
     char name[NAME_LENGTH_MAX];
     uint64_t lost = 0;
     snprintf(name, sizeof(name), "%s", slash ? slash + 1 : words[1]);
-    bool is_kilns = ends_with(name, ".kpkg");
+    bool is_kilns = text_ends_with(name, ".kpkg");
     enum kiln_code rc = read_name(words[1], name, err);
     if (!rc)
         rc = get_unpacked(words[0], directory, path, err);
@@ -282,7 +276,7 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     e.size = (uint64_t)seen.st_size;
     if (read_name(e.path, e.name, err))
         return err->code;
-    e.kind = ends_with(e.name, ".kpkg") || ends_with(e.name, "kdb")    ? "kernels"
+    e.kind = text_ends_with(e.name, ".kpkg") || text_ends_with(e.name, "kdb")    ? "kernels"
              : strstr(e.name, ".fdb.txt") || strstr(e.name, ".ufdb.t") ? "FindDb"
                                                                        : "PerfDb";
     enum kiln_code rc = sha256_of_file(fd, &e.digest, /* ret_size= */ NULL, err);

@@ -30,17 +30,6 @@ void kiln_conv_result_free(struct kiln_conv_result *result)
     free(result);
 }
 
-static const char *copy_text(char **at, const char *text)
-{
-    size_t size = text ? strlen(text) : 0;
-    char *copy = *at;
-    if (size)
-        memcpy(copy, text, size);
-    copy[size] = '\0';
-    *at += size + 1;
-    return copy;
-}
-
 enum kiln_code conv_list_add(struct conv_list *list, const struct kiln_conv_entry *entry,
                              struct kiln_err *err)
 {
@@ -62,10 +51,10 @@ enum kiln_code conv_list_add(struct conv_list *list, const struct kiln_conv_entr
     struct kiln_conv_entry *added = &list->entries[list->count++];
     *added = *entry;
     added->size = sizeof(*added);
-    added->solver = copy_text(&at, entry->solver);
-    added->algorithm = copy_text(&at, entry->algorithm);
-    added->config = copy_text(&at, entry->config);
-    added->reason = copy_text(&at, entry->reason);
+    added->solver = bytes_pack_text(&at, bytes_of_text(entry->solver));
+    added->algorithm = bytes_pack_text(&at, bytes_of_text(entry->algorithm));
+    added->config = bytes_pack_text(&at, bytes_of_text(entry->config));
+    added->reason = bytes_pack_text(&at, bytes_of_text(entry->reason));
     return KILN_OK;
 }
 

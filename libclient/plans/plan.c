@@ -45,16 +45,6 @@ static bool is_name(struct bytes text)
 
 static bool is_name_or_empty(struct bytes text) { return text.size == 0 || is_name(text); }
 
-static const char *copy_text(char **at, struct bytes text)
-{
-    char *copy = *at;
-    if (text.size)
-        memcpy(copy, text.data, text.size);
-    copy[text.size] = '\0';
-    *at += text.size + 1;
-    return copy;
-}
-
 /* Reads one tensor map for each argument of that kind. */
 static enum kiln_code read_maps(struct plan_content *c, struct plan_launch *l, struct reader *r,
                                 struct failure *f)
@@ -114,7 +104,7 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
         return fail_damaged(f, "a kernel of a missing code object");
     if (!is_geometry(&m))
         return fail_damaged(f, "an impossible launch geometry");
-    *l = (struct plan_launch){ .name = copy_text(text, m.name),
+    *l = (struct plan_launch){ .name = bytes_pack_text(text, m.name),
                                .object = m.object,
                                .grid = { m.grid_x, m.grid_y, m.grid_z },
                                .group = { m.group_x, m.group_y, m.group_z },
@@ -229,10 +219,10 @@ static enum kiln_code fill_content(struct plan_content *c, struct plan_reply *p,
 {
     const struct message_planned *m = p->message;
     char *text = c->text;
-    c->solver = copy_text(&text, m->solver);
-    c->config = copy_text(&text, m->config);
-    c->toolchain = copy_text(&text, m->toolchain);
-    c->toolchain_identity = copy_text(&text, m->toolchain_identity);
+    c->solver = bytes_pack_text(&text, m->solver);
+    c->config = bytes_pack_text(&text, m->config);
+    c->toolchain = bytes_pack_text(&text, m->toolchain);
+    c->toolchain_identity = bytes_pack_text(&text, m->toolchain_identity);
     enum kiln_code rc = read_objects(c, p, f);
     return rc ? rc : read_launches(c, m, text, f);
 }

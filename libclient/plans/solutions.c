@@ -36,16 +36,6 @@ static bool is_solution(const struct message_solution *m)
            m->valid <= m->candidates;
 }
 
-static const char *copy_text(char **at, struct bytes text)
-{
-    char *copy = *at;
-    if (text.size)
-        memcpy(copy, text.data, text.size);
-    copy[text.size] = '\0';
-    *at += text.size + 1;
-    return copy;
-}
-
 static void fill_solution(const struct message_solution *m, char **text, struct kiln_solution *s)
 {
     *s = (struct kiln_solution){
@@ -59,10 +49,10 @@ static void fill_solution(const struct message_solution *m, char **text, struct 
         .valid = m->valid,
         .valid_is_an_estimate = (m->flags & SOLUTION_ESTIMATED) != 0,
     };
-    s->solver = copy_text(text, m->solver);
-    s->algorithm = copy_text(text, m->algorithm);
-    s->config = copy_text(text, m->config);
-    s->best_config = copy_text(text, m->best_config);
+    s->solver = bytes_pack_text(text, m->solver);
+    s->algorithm = bytes_pack_text(text, m->algorithm);
+    s->config = bytes_pack_text(text, m->config);
+    s->best_config = bytes_pack_text(text, m->best_config);
 }
 
 static enum kiln_code read_solutions(const struct message_solved *m,

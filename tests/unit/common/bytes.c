@@ -103,3 +103,20 @@ TEST(plain, a_hexadecimal_digest_of_another_length_or_alphabet_is_refused)
     assert_false(digest_from_hex("abcd", &d));
     assert_false(digest_from_hex("", &d));
 }
+
+TEST(plain, the_end_of_a_text_is_compared)
+{
+    assert_true(text_ends_with("a.kpkg", ".kpkg"));
+    assert_true(text_ends_with("kdb", "kdb"));
+    assert_false(text_ends_with("db", "kdb"));
+    assert_false(text_ends_with("a.kpkg.part", ".kpkg"));
+}
+
+TEST(plain, packed_texts_lie_one_after_another)
+{
+    char space[8] = "xxxxxxx", *at = space;
+    assert_string_equal(bytes_pack_text(&at, bytes_of("abcd", 3)), "abc");
+    assert_string_equal(bytes_pack_text(&at, bytes_of_text(NULL)), "");
+    assert_ptr_equal(at, space + 5);
+    assert_memory_equal(space, "abc\0\0xx", 8);
+}
