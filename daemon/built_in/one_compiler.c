@@ -8,6 +8,7 @@
 #include "daemon/workers/launch.h"
 #include "daemon/workers/temp_directory.h"
 #include "engine/compile/worker_wire.h"
+#include "engine/embed/defaults.h"
 #include "engine/sandbox/namespaces.h"
 
 #include <errno.h>
@@ -21,12 +22,7 @@
 #include <sys/socket.h>
 
 #define MS 1000000ull
-/* The defaults of kilnd's settings (daemon/config/config.def). */
-#define JOBS_MAX 200 /* worker_jobs */
-#define JOBS_TEXT "200"
-#define COMPILE_MS 300000u                    /* compile_timeout */
-#define LIMITS_TEXT "600,4294967296,67108864" /* compile_cpu, _memory, _output */
-#define PROBE_MS 60000u                       /* a job that is not the compile of a kernel */
+#define PROBE_MS 60000u /* a job that is not the compile of a kernel */
 #define START_MS 30000u
 /* From the end of the socket, or a kill, to the report how the process ended. */
 #define END_MS 5000u
@@ -186,7 +182,7 @@ static void fail_late(struct one_compiler *c)
         fail_job(c, COMPILE_UNAVAILABLE, "was not ready within 30 s");
     else {
         snprintf(how, sizeof(how), "took longer than %u s",
-                 (c->job->kind == COMPILE_KERNEL ? COMPILE_MS : PROBE_MS) / 1000);
+                 (c->job->kind == COMPILE_KERNEL ? DEFAULT_COMPILE_MS : PROBE_MS) / 1000);
         fail_job(c, COMPILE_TIMED_OUT, how);
     }
 }
@@ -273,9 +269,10 @@ static enum kiln_code run_compiler(struct one_compiler *c, struct kiln_err *err)
     int ends[2];
     namespaces_read(&own);
     namespaces_to_text(&own, outside);
-    const char *const arguments[] = { "kiln-compiler", "--temp",   c->directory, "--max-jobs",
-                                      JOBS_TEXT,       "--limits", LIMITS_TEXT,  "--outside",
-                                      outside,         NULL };
+    const char *const arguments[] = {
+        "kiln-compiler",     "--temp",    c->directory, "--max-jobs", DEFAULT_JOBS_TEXT, "--limits",
+        DEFAULT_LIMITS_TEXT, "--outside", outside,      NULL
+    };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return kiln_fail_errno(err, errno, "cannot make a socket for a compiler process");
     const struct launch_request request = { arguments, ends[1], -1 };
@@ -317,12 +314,12 @@ static void give_job(struct one_compiler *c)
     c->state = PROCESS_BUSY;
     c->jobs++;
     c->started_ns = clock_monotonic_ns();
-    c->deadline_ns = in_ms(c->job->kind == COMPILE_KERNEL ? COMPILE_MS : PROBE_MS);
+    c->deadline_ns = in_ms(c->job->kind == COMPILE_KERNEL ? DEFAULT_COMPILE_MS : PROBE_MS);
 }
 
 static void take_result(struct one_compiler *c, const struct worker_result *result)
 {
-    bool is_spent = c->job->origin == COMPILE_OF_CLIENT || c->jobs >= JOBS_MAX;
+    bool is_spent = c->job->origin == COMPILE_OF_CLIENT || c->jobs >= DEFAULT_JOBS_MAX;
     finish_job(c, result->end, result->text, result);
     if (is_spent)
         end_process(c);

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "engine/embed/defaults.h"
 #include "engine/embed/direct_executor.h"
 #include "engine/embed/embed_frame.h"
 #include "engine/engine.h"
@@ -22,17 +23,6 @@
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
-/* The defaults of kilnd's settings with these names (daemon/config/config.def). */
-#define TUNING_RECORDS 100000
-#define TUNING_BYTES ((uint64_t)64 << 20)
-#define PACKAGE_LIMIT ((uint64_t)8 << 30)
-#define HOT_BYTES ((uint64_t)512 << 20)
-#define HOT_COUNT 8192
-#define FAILURE_TTL_S 600
-#define QUEUE 100000
-#define QUEUE_UID 20000
-#define QUEUE_BYTES ((uint64_t)1 << 30)
-#define QUEUE_BYTES_UID ((uint64_t)256 << 20)
 /* Each object in memory uses a descriptor, and the program needs descriptors, too. */
 #define HOT_PART_OF_FILES 4
 
@@ -157,8 +147,9 @@ static void drop_log(enum log_level level, const char *message)
 static unsigned hot_count(void)
 {
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / HOT_PART_OF_FILES > HOT_COUNT)
-        return HOT_COUNT;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 ||
+        files.rlim_cur / HOT_PART_OF_FILES > DEFAULT_HOT_COUNT)
+        return DEFAULT_HOT_COUNT;
     return (unsigned)(files.rlim_cur / HOT_PART_OF_FILES);
 }
 
@@ -171,17 +162,17 @@ static enum kiln_code open_engine(const struct embed_setup *setup, struct kiln_e
         .readers = 1,
         .data = setup->data,
         .store_mode = KERNEL_STORE_OFF,
-        .tuning_records_per_uid = TUNING_RECORDS,
-        .tuning_bytes_per_uid = TUNING_BYTES,
+        .tuning_records_per_uid = DEFAULT_TUNING_RECORDS,
+        .tuning_bytes_per_uid = DEFAULT_TUNING_BYTES,
         .tuning_stale = TUNING_WARN,
-        .package_limit = PACKAGE_LIMIT,
-        .hot_limit_bytes = HOT_BYTES,
+        .package_limit = DEFAULT_PACKAGE_LIMIT,
+        .hot_limit_bytes = DEFAULT_HOT_BYTES,
         .hot_limit_count = hot_count(),
-        .failure_ttl_s = FAILURE_TTL_S,
-        .queue_limit = QUEUE,
-        .queue_limit_uid = QUEUE_UID,
-        .queue_bytes = QUEUE_BYTES,
-        .queue_bytes_uid = QUEUE_BYTES_UID,
+        .failure_ttl_s = DEFAULT_FAILURE_TTL_S,
+        .queue_limit = DEFAULT_QUEUE,
+        .queue_limit_uid = DEFAULT_QUEUE_UID,
+        .queue_bytes = DEFAULT_QUEUE_BYTES,
+        .queue_bytes_uid = DEFAULT_QUEUE_BYTES_UID,
     };
     log_set_sink(drop_log);
     enum kiln_code rc = engine_open(&options, &here.engine, err);
