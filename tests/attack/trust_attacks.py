@@ -188,23 +188,34 @@ class SharedUser(Trust):
     name, finding = "shared_user", "suspected"
 
     def judge(self, stage: Stage) -> list[str]:
-        bomb = material.make_bomb(64 << 20)
-        path = material.write_cache(stage.host.directory / "files" / "slow.ukdb",
-                                    material.bomb_rows(bomb, 64))
+        path = material.write_cache(stage.host.directory / "files" / "small.ukdb",
+                                    material.random_rows(1, 64, "small"))
         attacker = hosts.start_as(hosts.ATTACKER, lambda: self._import(stage.host, path))
+        transfers: set[int] = set()
         try:
-            hosts.wait_until("a transfer", lambda: bool(stage.host.descendants("kiln-transfer")))
-            time.sleep(0.2)  # it begins as root
-            transfers = set(map(uid_of, stage.host.descendants("kiln-transfer")))
+            hosts.wait_until("a transfer", lambda: self._sees_transfer(stage.host, transfers))
             compilers = set(map(uid_of, stage.host.descendants("compiler")))
         finally:
             hosts.end_process(attacker)
         return [f"compilers and transfers are both uid {uid}" for uid in transfers & compilers]
 
     @staticmethod
+    def _sees_transfer(host: hosts.Host, uids: set[int]) -> bool:
+        """Adds the uid of a transfer that has changed from kilnd's user to its own."""
+        for pid in host.descendants("kiln-transfer"):
+            try:
+                uids.add(uid_of(pid))
+            except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+                pass
+        uids.discard(os.geteuid())
+        return bool(uids)
+
+    @staticmethod
     def _import(host: hosts.Host, path: pathlib.Path) -> None:
-        wire.Connection(str(host.socket)).ask(
-            "kernel_import", {"name": path.name, "database_id": DEVICE}, [path])
+        """Again and again, because one transfer may end between two polls."""
+        connection = wire.Connection(str(host.socket))
+        while True:
+            connection.ask("kernel_import", {"name": path.name, "database_id": DEVICE}, [path])
 
 
 def uid_of(pid: int) -> int:
