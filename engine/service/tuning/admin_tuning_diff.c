@@ -380,11 +380,23 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
+/* The side holds copies of the file's keys and values, and where they are: about as much again. */
+static enum kiln_code charge_side(struct upload *u, struct kiln_err *err)
+{
+    const struct transfer_result *o = &u->transfer.result;
+    enum kiln_code rc = deferred_charge(&u->base, 2 * o->size, err);
+    return rc ? kiln_while(err, "comparing '%.100s', whose %llu bytes count twice", o->name,
+                           (unsigned long long)o->size)
+              : KILN_OK;
+}
+
 /* *ret_more: another file is needed, and its transfer was started. */
 static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
     struct file_diff *f = u->state;
+    if (!rc)
+        rc = charge_side(u, err);
     if (rc)
         return rc;
     struct diff *d = &f->diff;

@@ -236,6 +236,8 @@ static void pass_import(struct upload *u)
         u->base.rc = read_name(u, &import->name, &u->base.err);
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
+    if (!u->base.rc) /* the records are in memory until they are written */
+        u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;
     if (!rc) { /* if this succeeds, the change may have ended and freed |u| */
         struct kiln_err why = KILN_ERR_INIT;

@@ -412,6 +412,44 @@ TEST(users, two_files_are_compared)
     assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* one for each file */
 }
 
+/* Blank lines, so that the file has no record. */
+static void write_blank_lines(struct users *f, size_t size)
+{
+    KILN_AUTO(mem) char *text = malloc(size + 1);
+    assert_non_null(text);
+    memset(text, '\n', size);
+    text[size] = '\0';
+    tuning_write(f, text);
+}
+
+TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
+{
+    static const char diff[] = DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}";
+    struct users *f = *state;
+    for (unsigned i = 0; i < 2; i++) { /* the limit is 16 MiB; a comparison counts twice */
+        write_blank_lines(f, 9u << 20);
+        tuning_send_file(f, &f->ann, MESSAGE_tuning_diff, diff, "mine.txt");
+        fake_executor_run_tasks(&f->engine.executor);
+        assert_reply_refuses(&f->ann, 0, KILN_BUSY, "queue_bytes_per_uid");
+
+        tuning_send_file(f, &f->ann, MESSAGE_tuning_import, "{\"name\":\"gfx90a68.HIP.ufdb.txt\"}",
+                         "gfx90a68.HIP.ufdb.txt");
+        fake_executor_run_tasks(&f->engine.executor);
+        json_destroy(reply_json(&f->ann, f->ann.reply_count - 1));
+
+        write_blank_lines(f, 17u << 20);
+        tuning_send_file(f, &f->ann, MESSAGE_tuning_import, "{\"name\":\"gfx90a68.HIP.ufdb.txt\"}",
+                         "gfx90a68.HIP.ufdb.txt");
+        fake_executor_run_tasks(&f->engine.executor);
+        assert_reply_refuses(&f->ann, 0, KILN_BUSY, "queue_bytes_per_uid");
+    }
+    tuning_write(f, MINE);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_diff, diff, "mine.txt");
+    fake_executor_run_tasks(&f->engine.executor);
+    json_destroy(reply_json(&f->ann, f->ann.reply_count - 1));
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
 TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)
 {
     struct users *f = *state;
