@@ -234,29 +234,35 @@ static bool compare_some(struct diff *d)
     return false;
 }
 
-static enum kiln_code gather_records(struct diff *d, const struct tuning *tuning, unsigned index,
+/* Reads a side, or a part of it. */
+static enum kiln_code gather_records(struct diff *d, const struct tuning *tuning,
                                      struct kiln_err *err)
 {
+    const unsigned index = d->gathered;
     struct tuning_view *side = &d->sides[index];
+    const struct tuning_view_file file = { d->kind, d->paths[index], d->names[index] };
     const struct tuning_view_tier tier = { .tier = d->tiers[index],
                                            .uid = d->uid,
                                            .kind = d->kind,
                                            .database_id = d->database_id,
                                            .backend = d->backend };
+    bool more = false;
     tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
-    return tier.tier == TUNING_TIER_NONE
-               ? tuning_view_of_file(side, d->kind, d->paths[index], d->names[index], err)
-               : tuning_view_of_tier(side, tuning, &tier, err);
+    enum kiln_code rc = tier.tier == TUNING_TIER_NONE
+                            ? tuning_view_of_file(side, &file, &more, err)
+                            : tuning_view_of_tier(side, tuning, &tier, err);
+    d->gathered += !more;
+    return rc;
 }
 
-/* Does one step: reads a side, or compares some records. */
+/* Does one step: reads from a side, or compares some records. */
 static enum kiln_code work_some(struct diff *d, const struct tuning *tuning, bool *ret_more,
                                 struct kiln_err *err)
 {
     *ret_more = true;
     if (d->gathered < 2)
-        return gather_records(d, tuning, d->gathered++, err);
+        return gather_records(d, tuning, err);
     tuning_progress_set_stage(d->progress, "comparing", d->at[0] + d->at[1],
                               d->sides[0].count + d->sides[1].count);
     *ret_more = compare_some(d);

@@ -11,9 +11,18 @@
 #include <sys/stat.h>
 
 #define TEXTS_MAX (1ull << 30)
+#define STEP_BYTES (4u << 20) /* of a text file: some 30 ms */
+
+static void unmap(struct tuning_view *side)
+{
+    if (side->map.data)
+        munmap((void *)side->map.data, side->map.size);
+    side->map = (struct bytes){ 0 };
+}
 
 void tuning_view_done(struct tuning_view *side)
 {
+    unmap(side);
     free(side->records);
     buffer_done(&side->texts);
     *side = (struct tuning_view){ .count = 0 };
@@ -40,7 +49,8 @@ static bool add_one(struct tuning_view *side, struct tuning_view_record record)
 static int compare_records(const void *a, const void *b)
 {
     const struct tuning_view_record *x = a, *y = b;
-    return bytes_compare(x->key, y->key);
+    int order = bytes_compare(x->key, y->key);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
 /* From here on the texts no longer move, so keys and values can point to them. */
@@ -172,20 +182,7 @@ static bool leave_out(void *context, uint64_t line, const char *why)
     return !tuning_progress_is_stopped(side->progress);
 }
 
-static enum kiln_code read_text(enum tuning_kind kind, int fd, size_t size,
-                                const struct tuning_reader_events *events, struct kiln_err *err)
-{
-    if (size == 0)
-        return KILN_OK;
-    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-        return kiln_fail_errno(err, errno, "cannot map it");
-    enum kiln_code rc = tuning_text_read(kind, bytes_of(map, size), events, err);
-    munmap(map, size);
-    return rc;
-}
-
-static enum kiln_code read_file(struct tuning_view *side, const char *path, struct kiln_err *err)
+static enum kiln_code open_file(struct tuning_view *side, const char *path, struct kiln_err *err)
 {
     static const char magic[16] = "SQLite format 3";
     const struct tuning_reader_events events = { .record = add_record,
@@ -199,20 +196,70 @@ static enum kiln_code read_file(struct tuning_view *side, const char *path, stru
     if (fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
         memcmp(head, magic, sizeof(magic)) == 0)
         return perf_db_read(path, &events, err);
-    return read_text(side->kind, fd, (size_t)seen.st_size, &events, err);
+    if (seen.st_size == 0)
+        return KILN_OK;
+    void *map = mmap(NULL, (size_t)seen.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return kiln_fail_errno(err, errno, "cannot map it");
+    side->map = bytes_of(map, (size_t)seen.st_size);
+    return KILN_OK;
 }
 
-enum kiln_code tuning_view_of_file(struct tuning_view *side, enum tuning_kind kind,
-                                   const char *path, const char *name, struct kiln_err *err)
+/* Whole lines. */
+static enum kiln_code read_some_lines(struct tuning_view *side, struct kiln_err *err)
 {
-    *side = (struct tuning_view){ .kind = kind, .progress = side->progress };
-    buffer_init(&side->texts, TEXTS_MAX);
-    enum kiln_code rc = read_file(side, path, err);
+    const struct tuning_reader_events events = { .record = add_record,
+                                                 .bad = leave_out,
+                                                 .context = side };
+    struct bytes rest = bytes_of(side->map.data + side->map_read, side->map.size - side->map_read);
+    const uint8_t *stop = rest.size > STEP_BYTES
+                              ? memchr(rest.data + STEP_BYTES, '\n', rest.size - STEP_BYTES)
+                              : NULL;
+    if (stop)
+        rest.size = (size_t)(stop + 1 - rest.data);
+    side->map_read += rest.size;
+    enum kiln_code rc = tuning_text_read(side->kind, rest, &events, err);
+    if (rc || side->map_read == side->map.size)
+        unmap(side);
+    return rc;
+}
+
+/* Of records with the same key, the first of the file counts.  The reader sees only those of one
+ * step. */
+static void drop_repeated(struct tuning_view *side)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < side->count; i++) {
+        if (kept == 0 || !bytes_equal(side->records[kept - 1].key, side->records[i].key))
+            side->records[kept++] = side->records[i];
+    }
+    side->count = kept;
+}
+
+static bool has_begun(const struct tuning_view *side) { return side->texts.limit > 0; }
+
+enum kiln_code tuning_view_of_file(struct tuning_view *side, const struct tuning_view_file *file,
+                                   bool *ret_more, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    *ret_more = false;
+    if (!has_begun(side)) {
+        side->kind = file->kind;
+        buffer_init(&side->texts, TEXTS_MAX);
+        rc = open_file(side, file->path, err);
+    }
+    if (!rc && side->map.data)
+        rc = read_some_lines(side, err);
     if (side->is_out_of_memory || side->is_too_long || side->texts.failed ||
         tuning_progress_is_stopped(side->progress))
         return sort_records(side, err);
     if (rc)
-        return kiln_while(err, "reading '%.100s'", name);
+        return kiln_while(err, "reading '%.100s'", file->name);
+    *ret_more = side->map.data != NULL;
+    if (*ret_more)
+        return KILN_OK;
     point_to_copies(side);
-    return sort_records(side, err);
+    rc = sort_records(side, err);
+    drop_repeated(side);
+    return rc;
 }

@@ -25,6 +25,8 @@ struct tuning_view {
     enum tuning_kind kind;
     const struct tuning_progress *progress; /* borrowed; tells when to give up */
     bool is_out_of_memory, is_too_long;
+    struct bytes map; /* owned; of a text file, until all of it was read */
+    size_t map_read;  /* bytes */
 };
 
 struct tuning_view_tier { /* the records of a view */
@@ -40,8 +42,15 @@ KILN_MUST_CHECK enum kiln_code tuning_view_of_tier(struct tuning_view *side,
                                                    const struct tuning *tuning,
                                                    const struct tuning_view_tier *tier,
                                                    struct kiln_err *err);
-/* Reads an unpacked, private file; lines that are not records are left out. */
-KILN_MUST_CHECK enum kiln_code tuning_view_of_file(struct tuning_view *side, enum tuning_kind kind,
-                                                   const char *path, const char *name,
-                                                   struct kiln_err *err);
+struct tuning_view_file {
+    enum tuning_kind kind;
+    const char *path, *name; /* borrowed; |name| is for messages */
+};
+
+/* Reads an unpacked, private file; lines that are not records are left out.  One call reads 4 MiB
+ * of a text file: call it again while |ret_more| becomes true.  Zero |side| before the first one.
+ */
+KILN_MUST_CHECK enum kiln_code tuning_view_of_file(struct tuning_view *side,
+                                                   const struct tuning_view_file *file,
+                                                   bool *ret_more, struct kiln_err *err);
 void tuning_view_done(struct tuning_view *side);

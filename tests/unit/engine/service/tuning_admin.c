@@ -450,6 +450,42 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
+/* Compares f->file with no records; returns the tasks that it took. */
+static unsigned compare_with_nothing(struct users *f, uint64_t *ret_records)
+{
+    unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_diff,
+                     DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}", "mine.txt");
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    *ret_records = json_get_u64(a, "b_records", 0);
+    assert_int_equal(json_get_u64(a, "only_b", 0), *ret_records);
+    return f->engine.executor.tasks_of[WORK_QUEUE_TUNING] - before;
+}
+
+/* Records of the first step are repeated in the second one. */
+TEST(users, a_large_file_is_compared_in_steps)
+{
+    static const char record[] = KEY "=" GEMM "\n", other[] = KEY_OF_TWO "=" GEMM "\n";
+    const size_t blank = 6u << 20;
+    struct users *f = *state;
+    BUFFER_AUTO struct buffer text;
+    uint64_t records = 0;
+    tuning_write(f, record);
+    unsigned tasks = compare_with_nothing(f, &records);
+    assert_int_equal(records, 1);
+
+    buffer_init(&text, 2 * blank);
+    buffer_put(&text, record, strlen(record));
+    for (size_t i = 0; i < blank; i++)
+        buffer_put_u8(&text, '\n');
+    buffer_put(&text, record, strlen(record));
+    buffer_put(&text, other, sizeof(other));
+    tuning_write(f, (const char *)text.data);
+    assert_true(compare_with_nothing(f, &records) > tasks);
+    assert_int_equal(records, 2);
+}
+
 TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)
 {
     struct users *f = *state;
