@@ -101,10 +101,12 @@ bool cache_rows_is_over(const struct cache_rows *rows)
     return rows->is_over && rows->current.fd < 0 && rows->popped == rows->count;
 }
 
+/* The blob and the object exist both, also if they are the same. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows)
 {
     const struct kern_row *row = &rows->current.row;
-    return rows->current.fd < 0 ? 0 : row->stored.size + row->raw_size;
+    uint64_t object = row->raw_size ? row->raw_size : row->stored.size;
+    return rows->current.fd < 0 ? 0 : row->stored.size + object;
 }
 
 uint64_t cache_rows_lost(const struct cache_rows *rows) { return rows->lost; }

@@ -88,6 +88,25 @@ TEST(users, the_memory_of_a_large_object_is_charged_to_its_user)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
+TEST(users, an_uncompressed_object_is_charged_as_a_blob_and_as_an_object)
+{
+    struct users *f = *state;
+    char *content = malloc(HUGE);
+    assert_non_null(content);
+    uint32_t seed = 1;
+    for (size_t i = 0; i < HUGE; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        content[i] = (char)(seed >> 24);
+    }
+    const struct kernel_row row = { "huge.o", ARGS, content, HUGE };
+    write_cache(f, &row, 1);
+    free(content);
+    f->engine.options.queue_bytes_uid = HUGE / 2 * 3;
+    users_reopen(f);
+    import_cache(f, &f->ann, "{}");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "queue_bytes_per_uid");
+}
+
 TEST(users, a_cache_of_exactly_one_step_is_imported_once)
 {
     struct users *f = *state;
