@@ -11,6 +11,7 @@
 /* MIOpen's values, because the same input must give the same stream. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
+#define READ_MAX (64u << 10)    /* packed bytes that one call unpacks */
 #define FILE_CHUNK (256u << 10) /* one read or write of a file */
 
 static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
@@ -22,6 +23,7 @@ static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
 
 struct bzip2_reader {
     bz_stream stream;
+    size_t left; /* bytes that libbz2 does not have yet */
     bool is_over;
 };
 
@@ -34,7 +36,7 @@ enum kiln_code bzip2_reader_open(struct bytes stored, struct bzip2_reader **ret_
     int rc = BZ_MEM_ERROR;
     if (r) {
         r->stream.next_in = (char *)stored.data;
-        r->stream.avail_in = (unsigned)stored.size;
+        r->left = stored.size;
         rc = BZ2_bzDecompressInit(&r->stream, 0, 0);
     }
     if (rc != BZ_OK) {
@@ -47,11 +49,21 @@ enum kiln_code bzip2_reader_open(struct bytes stored, struct bzip2_reader **ret_
 
 static enum kiln_code end_reading(struct bzip2_reader *r, struct kiln_err *err)
 {
+    size_t rest = r->stream.avail_in + r->left;
     r->is_over = true;
-    return r->stream.avail_in == 0
-               ? KILN_OK
-               : kiln_fail(err, KILN_CORRUPT, "%u bytes follow the bzip2 stream",
-                           r->stream.avail_in);
+    return rest == 0 ? KILN_OK
+                     : kiln_fail(err, KILN_CORRUPT, "%zu bytes follow the bzip2 stream", rest);
+}
+
+/* A crafted stream may yield a byte for each few kilobytes, so the input of one call is bounded,
+ * too. */
+static void feed_reader(struct bzip2_reader *r)
+{
+    size_t size = r->left < READ_MAX ? r->left : READ_MAX;
+    if (r->stream.avail_in > 0)
+        return;
+    r->stream.avail_in = (unsigned)size;
+    r->left -= size;
 }
 
 enum kiln_code bzip2_read(struct bzip2_reader *r, void *into, size_t size, size_t *ret_got,
@@ -60,18 +72,19 @@ enum kiln_code bzip2_read(struct bzip2_reader *r, void *into, size_t size, size_
     enum kiln_code code = KILN_OK;
     r->stream.next_out = into;
     r->stream.avail_out = (unsigned)size;
-    while (!code && !r->is_over && r->stream.avail_out > 0) {
-        int rc = BZ2_bzDecompress(&r->stream);
-        if (rc == BZ_STREAM_END)
-            code = end_reading(r, err);
-        else if (rc != BZ_OK)
-            code = fail_unpacking(rc, err);
-        else if (r->stream.avail_in == 0 && r->stream.avail_out > 0)
-            code = kiln_fail(err, KILN_CORRUPT, "the bzip2 stream ends too early");
-    }
+    feed_reader(r);
+    int rc = r->is_over ? BZ_OK : BZ2_bzDecompress(&r->stream);
+    if (rc == BZ_STREAM_END)
+        code = end_reading(r, err);
+    else if (rc != BZ_OK)
+        code = fail_unpacking(rc, err);
+    else if (!r->is_over && r->left == 0 && r->stream.avail_in == 0 && r->stream.avail_out > 0)
+        code = kiln_fail(err, KILN_CORRUPT, "the bzip2 stream ends too early");
     *ret_got = size - r->stream.avail_out;
     return code;
 }
+
+bool bzip2_reader_is_over(const struct bzip2_reader *reader) { return reader->is_over; }
 
 void bzip2_reader_destroy(struct bzip2_reader *reader)
 {

@@ -16,10 +16,13 @@ struct bzip2_reader;
 KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
                                                  struct bzip2_reader **ret_reader,
                                                  struct kiln_err *err);
-/* Fills |into|; |ret_got| is less than |size| only at the end of the stream. KILN_CORRUPT: the
- * stream is damaged or ends too early, or other bytes follow it. */
+/* Unpacks at most 64 KiB of the stream into |into|. |ret_got| may be less than |size|, also 0,
+ * before the end. KILN_CORRUPT: the stream is damaged or ends too early, or other bytes follow
+ * it. */
 KILN_MUST_CHECK enum kiln_code bzip2_read(struct bzip2_reader *reader, void *into, size_t size,
                                           size_t *ret_got, struct kiln_err *err);
+/* Whether the whole stream was read. */
+bool bzip2_reader_is_over(const struct bzip2_reader *reader);
 void bzip2_reader_destroy(struct bzip2_reader *reader);
 KILN_DEFINE_AUTO(bzip2_reader)
 

@@ -67,10 +67,13 @@ struct kern_unpacking;
 KILN_MUST_CHECK enum kiln_code kern_unpacking_begin(const struct kern_row *row,
                                                     struct kern_unpacking **ret_unpacking,
                                                     struct kiln_err *err);
-/* Fills |into|; if |ret_got| is less than |size|, the object ended and is correct. */
+/* Unpacks at most 64 KiB of the blob, or |size| bytes of the object, into |into|. |ret_got| may be
+ * less than |size|, also 0, before the end. */
 KILN_MUST_CHECK enum kiln_code kern_unpacking_read(struct kern_unpacking *unpacking, void *into,
                                                    size_t size, size_t *ret_got,
                                                    struct kiln_err *err);
+/* Whether the object ended, and is correct. */
+bool kern_unpacking_is_over(const struct kern_unpacking *unpacking);
 void kern_unpacking_destroy(struct kern_unpacking *unpacking);
 KILN_DEFINE_AUTO(kern_unpacking)
 struct kern_listing { /* which rows to list, and the callback for each of them */
@@ -78,6 +81,9 @@ struct kern_listing { /* which rows to list, and the callback for each of them *
     uint64_t count;   /* at most so many */
     bool (*each)(void *context, const struct kern_row *row); /* returns false to stop */
     void *context;
+    /* Called for each row that cannot be listed; returns false to stop. May be
+     * NULL. */
+    bool (*lost)(void *context, uint64_t id);
 };
 /* Lists the rows that can be read, in the order of their ids. Listing continues after a damaged
  * part of the file, and skips rows that the index contradicts. |ret_lost| counts the ids whose rows

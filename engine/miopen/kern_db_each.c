@@ -80,6 +80,7 @@ static enum kiln_code list_by_sqlite(struct kern_db *db, struct progress *p, str
         p->left.after = row.id;
         if (!kern_row_is_sane(&row)) {
             p->lost++;
+            p->stopped = p->left.lost && !p->left.lost(p->left.context, row.id);
             continue;
         }
         p->left.count--;

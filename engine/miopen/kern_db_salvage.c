@@ -227,6 +227,7 @@ enum kiln_code kern_salvage_each(struct kern_salvage *salvage, const struct kern
             continue;
         if (!best_row(salvage, &g, &found)) {
             lost++;
+            go_on = !listing->lost || listing->lost(listing->context, (uint64_t)g.id);
             continue;
         }
         go_on = listing->each(listing->context, &found) && --count > 0;

@@ -96,7 +96,12 @@ enum kiln_code kern_unpacking_read(struct kern_unpacking *u, void *into, size_t 
     md5_put(&u->md5, bytes_of(into, got));
     u->done += got;
     *ret_got = got;
-    return got < size && check_object(u, err) ? name_row(&u->row, err) : KILN_OK;
+    return kern_unpacking_is_over(u) && check_object(u, err) ? name_row(&u->row, err) : KILN_OK;
+}
+
+bool kern_unpacking_is_over(const struct kern_unpacking *u)
+{
+    return u->reader ? bzip2_reader_is_over(u->reader) : u->done == u->raw_size;
 }
 
 void kern_unpacking_destroy(struct kern_unpacking *unpacking)
@@ -113,10 +118,10 @@ enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_ra
                                struct kiln_err *err)
 {
     char piece[PIECE];
-    size_t before = ret_raw->size, got = sizeof(piece);
+    size_t before = ret_raw->size, got = 0;
     KILN_AUTO(kern_unpacking) struct kern_unpacking *u = NULL;
     enum kiln_code rc = kern_unpacking_begin(row, &u, err);
-    while (!rc && got == sizeof(piece)) {
+    while (!rc && !kern_unpacking_is_over(u)) {
         rc = kern_unpacking_read(u, piece, sizeof(piece), &got, err);
         if (!rc)
             buffer_put(ret_raw, piece, got);

@@ -52,8 +52,10 @@ static bool list_row(void *context, const struct kern_row *row)
 static enum kiln_code each_row(void *connection, const struct package_listing *listing,
                                struct kiln_err *err)
 {
-    const struct kern_listing rows = { listing->after, listing->count, list_row,
-                                       (void *)(uintptr_t)listing };
+    const struct kern_listing rows = { .after = listing->after,
+                                       .count = listing->count,
+                                       .each = list_row,
+                                       .context = (void *)(uintptr_t)listing };
     uint64_t lost = 0;
     return kern_db_each(connection, &rows, &lost, err);
 }
@@ -87,7 +89,7 @@ static enum kiln_code check_all(void *connection, const struct package_progress 
     struct checking c = { .progress = progress, .report = report };
     buffer_init(&c.raw, LIMIT_CODE_OBJECT);
     uint64_t lost = 0;
-    const struct kern_listing all = { 0, UINT64_MAX, check_row, &c };
+    const struct kern_listing all = { .count = UINT64_MAX, .each = check_row, .context = &c };
     enum kiln_code rc = kern_db_each(connection, &all, &lost, err);
     buffer_done(&c.raw);
     if (c.stopped)

@@ -34,6 +34,12 @@ static bool on_row(void *context, const struct kern_row *row)
     return ++reading->rows < ROWS_MAX;
 }
 
+static bool on_lost(void *context, uint64_t id)
+{
+    const struct reading *reading = context;
+    return id % 2 || reading->rows == 0;
+}
+
 static void read_file(const char *path, enum kern_db_mode mode)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -43,9 +49,14 @@ static void read_file(const char *path, enum kern_db_mode mode)
         return;
     struct reading reading = { .db = db };
     (void)!kern_db_count(db, &rows, &err);
-    (void)!kern_db_each(db, &(struct kern_listing){ 0, ROWS_MAX, on_row, &reading }, &lost, &err);
+    struct kern_listing listing = {
+        .count = ROWS_MAX, .each = on_row, .lost = on_lost, .context = &reading
+    };
+    (void)!kern_db_each(db, &listing, &lost, &err);
+    listing.after = 1;
+    listing.count = 4;
     if (mode == KERN_DB_SALVAGE)
-        (void)!kern_db_each(db, &(struct kern_listing){ 1, 4, on_row, &reading }, &lost, &err);
+        (void)!kern_db_each(db, &listing, &lost, &err);
     kern_db_is_damaged(db);
 }
 

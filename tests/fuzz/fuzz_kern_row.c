@@ -33,10 +33,10 @@ static void check_row(struct reader *r)
 static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct kiln_err *err)
 {
     char piece[1021];
-    size_t got = sizeof(piece);
+    size_t got = 0;
     KILN_AUTO(bzip2_reader) struct bzip2_reader *reader = NULL;
     enum kiln_code rc = bzip2_reader_open(stored, &reader, err);
-    while (!rc && got == sizeof(piece)) {
+    while (!rc && !bzip2_reader_is_over(reader)) {
         rc = bzip2_read(reader, piece, sizeof(piece), &got, err);
         if (!rc)
             buffer_put(back, piece, got);

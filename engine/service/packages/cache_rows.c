@@ -10,7 +10,8 @@
 
 /* Rows of one step: each costs a key of the store, however small its object is. */
 #define ROWS_A_STEP 256
-/* Bytes between two looks at the clock. bzip2 decodes 900 KB at a time, which takes some 20 ms. */
+/* Bytes between two looks at the clock. bzip2 decodes 900 KB at a time, which takes some 20 ms, and
+ * no more than 64 KiB of a blob. */
 #define PIECE (256u << 10)
 
 struct current {         /* the row that is being unpacked */
@@ -188,7 +189,7 @@ static enum kiln_code unpack_row(struct step *s, struct kiln_err *err)
         sha256_put(&c->digest, bytes_of(rows->piece, got));
         c->size += got;
         s->bytes += got;
-        if (got < PIECE)
+        if (kern_unpacking_is_over(c->unpacking))
             return end_row(rows, err);
     } while (!is_time_up(s));
     return KILN_OK;
@@ -232,6 +233,15 @@ static bool on_row(void *context, const struct kern_row *row)
     return !s->is_stopped;
 }
 
+/* A row that cannot be listed takes time, too. */
+static bool on_lost(void *context, uint64_t id)
+{
+    struct step *s = context;
+    s->rows->after = id;
+    s->is_stopped = is_time_up(s);
+    return !s->is_stopped;
+}
+
 enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_listener *listener,
                                  struct kiln_err *err)
 {
@@ -247,7 +257,11 @@ enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_lis
     if (s.rc || rows->current.fd >= 0 || rows->is_over || is_time_up(&s))
         return s.rc;
     uint64_t lost = 0;
-    const struct kern_listing listing = { rows->after, ROWS_A_STEP - rows->count, on_row, &s };
+    const struct kern_listing listing = { .after = rows->after,
+                                          .count = ROWS_A_STEP - rows->count,
+                                          .each = on_row,
+                                          .lost = on_lost,
+                                          .context = &s };
     enum kiln_code rc = kern_db_each(rows->db, &listing, &lost, err);
     rows->lost += lost;
     rows->is_over = !s.is_stopped && s.listed < listing.count;

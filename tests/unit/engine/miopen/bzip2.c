@@ -104,10 +104,10 @@ static void assert_same(struct bytes a, struct bytes b)
 static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct kiln_err *err)
 {
     char piece[1021];
-    size_t got = sizeof(piece);
+    size_t got = 0;
     KILN_AUTO(bzip2_reader) struct bzip2_reader *reader = NULL;
     enum kiln_code rc = bzip2_reader_open(stored, &reader, err);
-    while (!rc && got == sizeof(piece)) {
+    while (!rc && !bzip2_reader_is_over(reader)) {
         rc = bzip2_read(reader, piece, sizeof(piece), &got, err);
         if (!rc)
             buffer_put(back, piece, got);
@@ -194,6 +194,21 @@ static void pack(struct fixture *f, size_t size)
 {
     fill(&f->raw, size, 3);
     assert_true(pack_content(f, buffer_view(&f->raw), size));
+}
+
+/* Whoever reads can look at the clock in between. */
+TEST_F(bzip2, one_read_takes_at_most_64_kib_of_the_stream)
+{
+    static char piece[LIMIT];
+    size_t got = 1, reads = 0;
+    fill(&f->raw, 2000000, 7);
+    fill_randomly(&f->raw, 300000);
+    assert_true(pack_content(f, buffer_view(&f->raw), f->raw.size));
+    KILN_AUTO(bzip2_reader) struct bzip2_reader *reader = NULL;
+    must(bzip2_reader_open(buffer_view(&f->stored), &reader, &f->err), f->err);
+    for (; !bzip2_reader_is_over(reader); reads++)
+        must(bzip2_read(reader, piece, sizeof(piece), &got, &f->err), f->err);
+    assert_true(reads >= f->stored.size / (64u << 10));
 }
 
 TEST_F(bzip2, a_truncated_or_extended_bzip2_stream_is_refused)

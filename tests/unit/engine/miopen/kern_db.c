@@ -159,10 +159,53 @@ TEST_F(kern_db, a_listing_stops_when_its_callback_says_so)
     open_db(f, KERN_DB_IMMUTABLE);
     int calls = 0;
     uint64_t lost = 7;
-    must(kern_db_each(f->db, &(struct kern_listing){ 0, 10, stop, &calls }, &lost, &f->err),
-         f->err);
+    const struct kern_listing rows = { .count = 10, .each = stop, .context = &calls };
+    must(kern_db_each(f->db, &rows, &lost, &f->err), f->err);
     assert_int_equal(calls, 3);
     assert_int_equal(lost, 0);
+}
+
+struct losses { /* rows that cannot be listed, and those that can */
+    uint64_t last;
+    size_t lost, listed;
+};
+
+static bool stop_at_third(void *context, uint64_t id)
+{
+    struct losses *losses = context;
+    losses->last = id;
+    return ++losses->lost != 3;
+}
+
+static bool count_listed(void *context, const struct kern_row *row)
+{
+    struct losses *losses = context;
+    (void)row;
+    return ++losses->listed;
+}
+
+/* Reading a row takes time, also if it is not listed. */
+TEST_F(kern_db, a_listing_stops_at_a_lost_row_when_its_callback_says_so)
+{
+    add_rows(f, 10);
+    write_rows(f, NULL, NULL);
+    run(f, "sqlite3 %s \"update kern_db set kernel_args = hex(zeroblob(40000)) where id <= 5\"",
+        f->path);
+    open_db(f, KERN_DB_IMMUTABLE);
+    struct losses losses = { 0 };
+    struct kern_listing rows = {
+        .count = 10, .each = count_listed, .lost = stop_at_third, .context = &losses
+    };
+    uint64_t lost = 0;
+    must(kern_db_each(f->db, &rows, &lost, &f->err), f->err);
+    assert_int_equal(losses.listed, 0);
+    assert_int_equal(losses.last, 3);
+    assert_int_equal(lost, 3);
+
+    rows.after = losses.last;
+    must(kern_db_each(f->db, &rows, &lost, &f->err), f->err);
+    assert_int_equal(losses.listed, 5);
+    assert_int_equal(lost, 2);
 }
 
 /* ---- damaged rows ---- */

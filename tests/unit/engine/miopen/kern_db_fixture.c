@@ -265,7 +265,9 @@ static bool on_row(void *context, const struct kern_row *row)
 struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count)
 {
     struct listing l = { .f = f, .latest = after };
-    must(kern_db_each(f->db, &(struct kern_listing){ after, count, on_row, &l }, &l.lost, &f->err),
-         f->err);
+    const struct kern_listing rows = {
+        .after = after, .count = count, .each = on_row, .context = &l
+    };
+    must(kern_db_each(f->db, &rows, &l.lost, &f->err), f->err);
     return l;
 }

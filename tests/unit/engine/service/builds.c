@@ -127,8 +127,8 @@ static size_t check_package(const char *path)
     struct listing listing = { 0 };
     uint64_t lost = 0;
     must(kern_db_open(path, KERN_DB_IMMUTABLE, &db, &err), err);
-    must(kern_db_each(db, &(struct kern_listing){ 0, 1000, check_row, &listing }, &lost, &err),
-         err);
+    const struct kern_listing all = { .count = 1000, .each = check_row, .context = &listing };
+    must(kern_db_each(db, &all, &lost, &err), err);
     return listing.rows;
 }
 

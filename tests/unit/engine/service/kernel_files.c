@@ -75,7 +75,8 @@ void assert_kernel_file(const char *path, const struct kernel_row *rows, size_t 
     struct comparison c = { .rows = rows, .count = count };
     uint64_t lost = 0;
     must(kern_db_open(path, KERN_DB_IMMUTABLE, &db, &err), err);
-    must(kern_db_each(db, &(struct kern_listing){ 0, UINT32_MAX, compare, &c }, &lost, &err), err);
+    const struct kern_listing all = { .count = UINT32_MAX, .each = compare, .context = &c };
+    must(kern_db_each(db, &all, &lost, &err), err);
     assert_int_equal(c.seen, count);
     assert_int_equal(lost, 0);
 }
