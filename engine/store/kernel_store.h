@@ -319,6 +319,19 @@ KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
+struct kernel_clearing {         /* a clear in steps; zeroed at first except for |filter| */
+    struct kernel_filter filter; /* its texts are borrowed */
+    uint64_t count, bytes;       /* matching kernels when it began */
+    uint64_t after;              /* id of the last kernel that was removed */
+    bool is_counted;
+    bool is_removed; /* every matching kernel: the file is being truncated */
+    bool is_over;
+};
+/* Like kernel_store_clear for at most 20 ms or 512 kernels; a large object or a vacuum may take
+ * longer. Call it until |is_over|. */
+KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
+                                                       struct kernel_clearing *clearing,
+                                                       struct kiln_err *err);
 /* Pins or unpins one kernel. |ret_found| false: there is none, which is KILN_OK. */
 KILN_MUST_CHECK enum kiln_code kernel_store_pin(struct kernel_store *store,
                                                 const struct digest *key, bool pinned,

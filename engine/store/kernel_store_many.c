@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
+#include "common/clock.h"
+
+/* A step of a clear ends after so much time, or when it changed so many kernels or file pages. */
+#define STEP_NS 20000000u
+#define STEP_KERNELS 512u
+#define STEP_PAGES 1024u
+
 enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *filter,
                                    uint64_t *ret_count, uint64_t *ret_bytes, struct kiln_err *err)
 {
@@ -20,6 +27,7 @@ struct bulk_change { /* one statement on all matching kernels */
     const struct kernel_filter *filter;
     uint64_t after;   /* last kernel id of the previous batch */
     uint64_t last;    /* last kernel id of this batch */
+    unsigned batch;   /* kernels of a batch at most */
     uint64_t changed; /* kernels so far */
 };
 
@@ -50,7 +58,7 @@ static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change 
     QUERY_AUTO struct query q = query_of(store->writer, KERNEL_NEXT_MATCHES);
     store_bind_filter(&q, change->filter);
     query_bind_u64(&q, 1, change->after);
-    query_bind_u64(&q, 5, store_batch(store));
+    query_bind_u64(&q, 5, change->batch);
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
     if (!rc && row)
@@ -63,6 +71,7 @@ static enum kiln_code change_matches(struct kernel_store *store, struct bulk_cha
                                      struct kiln_err *err)
 {
     store->pinned_known = false;
+    change->batch = store_batch(store);
     enum kiln_code rc = find_batch(store, change, err);
     while (!rc && change->last > change->after) {
         rc = change_batch(store, change, err);
@@ -81,13 +90,6 @@ enum kiln_code store_remove_matches(struct kernel_store *store, const struct ker
 
 /* ---- clear ---- */
 
-struct clearing {
-    const struct kernel_filter *filter;
-    uint64_t count;
-    uint64_t bytes;
-    bool counted; /* an earlier try counted; the kernels that it removed count too */
-};
-
 static bool matches_everything(const struct kernel_filter *f)
 {
     const char *const texts[] = { f->target, f->program, f->toolchain, f->database_id, f->package };
@@ -99,36 +101,89 @@ static bool matches_everything(const struct kernel_filter *f)
            !f->not_pinned && !f->by_reader;
 }
 
-static enum kiln_code clear_work(struct kernel_store *store, void *context, struct kiln_err *err)
+/* The batches of a step begin with one kernel and grow. */
+static unsigned next_batch(const struct kernel_store *store, const struct bulk_change *change)
 {
-    struct clearing *c = context;
+    uint64_t batch = change->batch ? 2ull * change->batch : 1,
+             left = STEP_KERNELS - change->changed;
+    batch = batch < left ? batch : left;
+    return batch < store_batch(store) ? (unsigned)batch : store_batch(store);
+}
+
+/* An object may have 64 MiB, and deleting it reads all its pages: looks at the clock after each
+ * batch. */
+static enum kiln_code remove_some(struct kernel_store *store, struct kernel_clearing *c,
+                                  struct kiln_err *err)
+{
+    uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
+    struct bulk_change change = { .statement = KERNEL_REMOVE_MATCHES,
+                                  .filter = &c->filter,
+                                  .last = c->after };
     enum kiln_code rc = KILN_OK;
-    if (!c->counted)
-        rc = store_count_matches(store->writer, c->filter, &c->count, &c->bytes, err);
-    c->counted = !rc;
-    if (!rc && c->count)
-        rc = store_remove_matches(store, c->filter, err);
-    if (rc == KILN_FULL && matches_everything(c->filter)) /* no row can be deleted */
-        return store_wipe(store, err);
-    if (!rc && c->count)
-        rc = store_truncate(store, 0, UINT64_MAX, err);
+    store->pinned_known = false;
+    do {
+        change.batch = next_batch(store, &change);
+        rc = find_batch(store, &change, err);
+        c->is_removed = !rc && change.last <= change.after;
+        if (rc || c->is_removed)
+            break;
+        rc = change_batch(store, &change, err);
+        c->after = rc ? c->after : change.last;
+    } while (!rc && change.changed < STEP_KERNELS && clock_monotonic_ns() < end_ns);
     return rc;
 }
 
-static enum kiln_code count_matches(struct kernel_store *store, struct clearing *c,
+static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_clearing *c,
+                                    struct kiln_err *err)
+{
+    struct store_space before, after;
+    enum kiln_code rc = store_measure(store, &before, err);
+    if (!rc)
+        rc = store_truncate(store, 0, STEP_PAGES, err);
+    if (!rc)
+        rc = store_measure(store, &after, err);
+    c->is_over = !rc && (after.used >= after.file || after.file >= before.file);
+    return rc;
+}
+
+static enum kiln_code clear_some(struct kernel_store *store, struct kernel_clearing *c,
+                                 struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (!c->is_counted) {
+        rc = store_count_matches(store->writer, &c->filter, &c->count, &c->bytes, err);
+        c->is_counted = !rc;
+        c->is_over = !rc && c->count == 0;
+    }
+    if (rc || c->is_over)
+        return rc;
+    return c->is_removed ? truncate_some(store, c, err) : remove_some(store, c, err);
+}
+
+static enum kiln_code clear_work(struct kernel_store *store, void *context, struct kiln_err *err)
+{
+    struct kernel_clearing *c = context;
+    enum kiln_code rc = clear_some(store, c, err);
+    if (rc != KILN_FULL || !matches_everything(&c->filter))
+        return rc;
+    c->is_over = true; /* no row can be deleted */
+    return store_wipe(store, err);
+}
+
+static enum kiln_code count_matches(struct kernel_store *store, struct kernel_clearing *c,
                                     struct kiln_err *err)
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
     if (!rc && reader)
-        rc = store_count_matches(reader->db, c->filter, &c->count, &c->bytes, err);
+        rc = store_count_matches(reader->db, &c->filter, &c->count, &c->bytes, err);
     return store_note_read(store, rc);
 }
 
 enum kiln_code kernel_store_count(struct kernel_store *store, const struct kernel_filter *filter,
                                   uint64_t *ret_count, uint64_t *ret_bytes, struct kiln_err *err)
 {
-    struct clearing c = { .filter = filter };
+    struct kernel_clearing c = { .filter = *filter };
     if (count_matches(store, &c, err))
         return kiln_while(err, "counting kernels of the kernel cache");
     *ret_count = c.count;
@@ -137,23 +192,35 @@ enum kiln_code kernel_store_count(struct kernel_store *store, const struct kerne
 }
 
 /* Clears a store that does not even have the free space to open its file for writing. */
-static enum kiln_code remove_unopened(struct kernel_store *store, struct clearing *c,
+static enum kiln_code remove_unopened(struct kernel_store *store, struct kernel_clearing *c,
                                       struct kiln_err *err)
 {
-    (void)!count_matches(store, c, err); /* the count is only reported */
+    if (!c->is_counted)
+        (void)!count_matches(store, c, err); /* the count is only reported */
+    c->is_over = true;
     enum kiln_code rc = store_wipe(store, err);
     return store_health_note(store, STORE_AWAITED, rc, err);
+}
+
+enum kiln_code kernel_store_clear_some(struct kernel_store *store, struct kernel_clearing *c,
+                                       struct kiln_err *err)
+{
+    enum kiln_code rc = store_write(store, STORE_AWAITED, clear_work, c, err);
+    if (rc == KILN_FULL && !store->writer && matches_everything(&c->filter))
+        rc = remove_unopened(store, c, err);
+    return store_advise_space(store, rc, err) ? kiln_while(err, "clearing the kernel cache")
+                                              : KILN_OK;
 }
 
 enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kernel_filter *filter,
                                   uint64_t *ret_count, uint64_t *ret_bytes, struct kiln_err *err)
 {
-    struct clearing c = { .filter = filter };
-    enum kiln_code rc = store_write(store, STORE_AWAITED, clear_work, &c, err);
-    if (rc == KILN_FULL && !store->writer && matches_everything(filter))
-        rc = remove_unopened(store, &c, err);
-    if (store_advise_space(store, rc, err))
-        return kiln_while(err, "clearing the kernel cache");
+    struct kernel_clearing c = { .filter = *filter };
+    enum kiln_code rc = KILN_OK;
+    while (!rc && !c.is_over)
+        rc = kernel_store_clear_some(store, &c, err);
+    if (rc)
+        return rc;
     *ret_count = c.count;
     *ret_bytes = c.bytes;
     return KILN_OK;

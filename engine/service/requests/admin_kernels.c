@@ -283,45 +283,72 @@ static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *f
     return KILN_OK;
 }
 
-static enum kiln_code work_clear(struct admin *a)
+struct clear {
+    struct kernel_clearing clearing;
+    bool is_begun, own;
+};
+
+static enum kiln_code begin_clear(struct admin *a, struct clear *clear)
 {
     struct kernel_filter filter = filter_of(a->base.question);
-    bool dry_run = json_get_bool(a->base.question, "dry_run", false);
-    filter.by_scope = json_get_bool(a->base.question, "own", false);
+    clear->own = json_get_bool(a->base.question, "own", false);
+    filter.by_scope = clear->own;
     filter.scope = (uint64_t)a->base.uid;
-    if (check_clear(a, &filter))
+    clear->clearing.filter = filter;
+    clear->is_begun = true;
+    return check_clear(a, &filter);
+}
+
+static enum kiln_code work_clear(struct admin *a)
+{
+    struct clear *clear = a->own;
+    struct kernel_store *store = a->base.engine->store;
+    bool dry_run = json_get_bool(a->base.question, "dry_run", false);
+    if (!clear->is_begun && begin_clear(a, clear))
         return a->base.err.code;
-    uint64_t count = 0;
-    uint64_t bytes = 0;
-    enum kiln_code rc =
-        dry_run ? kernel_store_count(a->base.engine->store, &filter, &count, &bytes, &a->base.err)
-                : kernel_store_clear(a->base.engine->store, &filter, &count, &bytes, &a->base.err);
-    json_set_u64(a->base.answer, "kernels", count);
-    json_set_u64(a->base.answer, "bytes", bytes);
+    const struct kernel_clearing *c = &clear->clearing;
+    uint64_t count = 0, bytes = 0;
+    enum kiln_code rc = dry_run
+                            ? kernel_store_count(store, &c->filter, &count, &bytes, &a->base.err)
+                            : kernel_store_clear_some(store, &clear->clearing, &a->base.err);
+    a->more = !rc && !dry_run && !c->is_over;
+    if (rc || a->more)
+        return rc;
+    json_set_u64(a->base.answer, "kernels", dry_run ? count : c->count);
+    json_set_u64(a->base.answer, "bytes", dry_run ? bytes : c->bytes);
     json_set_bool(a->base.answer, "dry_run", dry_run);
-    return rc;
+    return KILN_OK;
 }
 
 /* The hot set knows only keys, so all of it is cleared, whatever the request named; the disk fills
- * it again. */
+ * it again. For private kernels, other users' look-ups do not become slower. */
+static void forget_cleared(struct admin *a)
+{
+    const struct clear *clear = a->own;
+    if (clear->clearing.count == 0)
+        return;
+    if (clear->own)
+        engine_forget_hot_of(a->base.engine, a->base.uid);
+    else
+        engine_forget_answers(a->base.engine);
+}
+
+/* Other users are not notified of a clear of private kernels. */
 static void finish_clear(struct admin *a)
 {
-    bool own = json_get_bool(a->base.question, "own", false);
-    if (json_get_bool(a->base.answer, "dry_run", false) ||
-        (own && json_get_u64(a->base.answer, "kernels", 0) == 0))
+    const struct clear *clear = a->own;
+    if (json_get_bool(a->base.answer, "dry_run", false) || clear->own)
         return;
-    if (own) { /* other users' look-ups do not become slower, and they are not notified */
-        engine_forget_hot_of(a->base.engine, a->base.uid);
-        return;
-    }
     engine_forget_answers(a->base.engine);
     event_text(a->base.engine, "cleared", "kernels were cleared by request");
 }
 
 static const struct admin_kind clear_kind = {
     .work_queue = WORK_QUEUE_WRITE,
+    .own_size = sizeof(struct clear),
     .members = clear_members,
     .work = work_clear,
+    .ended = forget_cleared,
     .finish = finish_clear,
 };
 

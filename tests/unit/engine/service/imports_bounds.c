@@ -196,6 +196,46 @@ TEST(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
     assert_int_equal(users_stat(f, "evictions"), 0);
 }
 
+/* ---- clearing what was imported ---- */
+
+static void begin_clear(struct users *f)
+{
+    write_many(f, MANY);
+    import_cache(f, &f->ann, "{}");
+    json_destroy(reply_json(&f->ann, 0));
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_clear, 9, bytes_of_text("{\"own\":true}"));
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_int_equal(f->ann.reply_count, 0);
+}
+
+TEST(users, a_clear_of_many_kernels_runs_in_steps_and_lets_others_in)
+{
+    struct users *f = *state;
+    begin_clear(f);
+    test_caller_send(&f->bob, MESSAGE_kernel_list, 3, (struct bytes){ 0 });
+    while (f->bob.reply_count == 0)
+        assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_int_equal(f->ann.reply_count, 0);
+
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), MANY);
+    assert_int_equal(users_stat(f, "store_objects"), 0);
+    assert_int_equal(ask_imported(&f->ann, "k1.o").code, KILN_NOT_FOUND);
+}
+
+TEST(users, a_client_that_leaves_ends_its_clear_after_the_step)
+{
+    struct users *f = *state;
+    begin_clear(f);
+
+    test_caller_leave(&f->ann);
+    assert_true(fake_executor_run_tasks(&f->engine.executor) <= 1);
+
+    assert_in_range(users_stat(f, "store_objects"), 1, MANY - 1);
+}
+
 /* ---- limits ---- */
 
 TEST(users, a_cache_larger_than_the_store_is_not_copied)
