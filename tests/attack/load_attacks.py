@@ -17,6 +17,7 @@ MIB = 1 << 20
 REFUSED_PAUSE_S = 0.02  # before an attacker repeats what was refused
 FULL_MAX_S = 3.0  # kilnd may stop reading; the attack is at its full strength then, too
 GC_MAX_S = 10
+LIST_MAX_S = 10
 BOMB_SIZE = 64 * MIB  # of the largest object that kilnd imports
 DEVICE = material.DEVICE
 
@@ -265,6 +266,64 @@ class Exports(Load):
                 time.sleep(REFUSED_PAUSE_S)
 
 
+class LargeExports(Load):
+    """Exports large kernels that bzip2 packs slowly, and leaves each time."""
+    name, finding = "large_exports", "suspected"
+    ROWS = 3
+    SIZE = 16 * MIB
+    PERIOD = 100_000  # bytes: long repetitions are the slowest to sort
+
+    def prepare(self, stage: Stage) -> None:
+        seed = os.urandom(self.PERIOD)
+        rows = [material.packed_row(f"slow{i}.o", (seed + bytes([i])) * (self.SIZE // self.PERIOD))
+                for i in range(1 if stage.options.short else self.ROWS)]
+        path = material.write_cache(stage.host.directory / "files" / "slow.ukdb", rows)
+        members = {"name": path.name, "database_id": DEVICE}
+        stage.host.as_user(hosts.ATTACKER, lambda c: c.ask("kernel_import", members, [path]))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        while True:
+            connection = wire.Connection(str(stage.host.socket), None)
+            connection.send("kernel_export", f'{{"database_id":"{DEVICE}"}}'.encode())
+            stage.ready[number] = 1
+            time.sleep(0.2)
+            connection.socket.close()
+
+    def inspect(self, stage: Stage) -> list[str]:
+        def waits(connection: wire.Connection) -> bool:
+            connection.socket.settimeout(LIST_MAX_S)
+            try:
+                connection.ask("kernel_list", {"count": 10})
+            except TimeoutError:
+                return True
+            return False
+        return [f"a kernel_list of the victim was not answered in {LIST_MAX_S} s"] \
+            if stage.host.as_user(hosts.VICTIM, waits) else []
+
+
+class Clears(Load):
+    """Clears many own kernels, and imports them again."""
+    name, finding = "clears", "suspected"
+    ROWS = 20_000
+
+    def prepare(self, stage: Stage) -> None:
+        rows = material.random_rows(2000 if stage.options.short else self.ROWS, 64, "cleared")
+        self.path = material.write_cache(stage.host.directory / "files" / "cleared.ukdb", rows)
+        members = {"name": self.path.name, "database_id": DEVICE}
+        stage.host.as_user(hosts.ATTACKER, lambda c: c.ask("kernel_import", members, [self.path]))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        members = {"name": self.path.name, "database_id": DEVICE}
+        while True:
+            try:
+                stage.ready[number] = 1
+                connection.ask("clear", {"own": True})
+                connection.ask("kernel_import", members, [self.path])
+            except wire.Refused:
+                time.sleep(REFUSED_PAUSE_S)
+
+
 class Builds(Load):
     """Two users build packages of 20,000 problems."""
     name, finding = "builds", "suspected"
@@ -317,4 +376,4 @@ class Sources(Load):
 
 
 ATTACKS = (Lookups, SlowReader, BombImport, Nearest, EndlessSources, SlowTransfers, Scans, Exports,
-           Builds, Puts, Sources)
+           LargeExports, Clears, Builds, Puts, Sources)

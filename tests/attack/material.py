@@ -35,6 +35,10 @@ def plain_row(name: str, content: bytes) -> Row:
     return Row(name, "", content, hashlib.md5(content).hexdigest(), 0)
 
 
+def packed_row(name: str, content: bytes) -> Row:
+    return Row(name, "", bz2.compress(content, 9), hashlib.md5(content).hexdigest(), len(content))
+
+
 class Bomb(NamedTuple):
     """A blob of a few bytes that unpacks to |size| zeros."""
     blob: bytes
