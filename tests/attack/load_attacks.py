@@ -17,7 +17,7 @@ MIB = 1 << 20
 REFUSED_PAUSE_S = 0.02  # before an attacker repeats what was refused
 FULL_MAX_S = 3.0  # kilnd may stop reading; the attack is at its full strength then, too
 GC_MAX_S = 10
-LIST_MAX_S = 10
+LIST_MAX_S = 5
 BOMB_SIZE = 64 * MIB  # of the largest object that kilnd imports
 DEVICE = material.DEVICE
 
@@ -276,7 +276,7 @@ class LargeExports(Load):
     def prepare(self, stage: Stage) -> None:
         seed = os.urandom(self.PERIOD)
         rows = [material.packed_row(f"slow{i}.o", (seed + bytes([i])) * (self.SIZE // self.PERIOD))
-                for i in range(1 if stage.options.short else self.ROWS)]
+                for i in range(self.ROWS)]
         path = material.write_cache(stage.host.directory / "files" / "slow.ukdb", rows)
         members = {"name": path.name, "database_id": DEVICE}
         stage.host.as_user(hosts.ATTACKER, lambda c: c.ask("kernel_import", members, [path]))
