@@ -451,7 +451,7 @@ TEST_F(kilnctl_build, signing_states_the_content_of_a_packed_file_and_the_editio
     make_key(f);
     scratch_write(&f->directory, "gfx90a68.kdb", "four");
     snprintf(command, sizeof(command), "bzip2 '%s'", f->out);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): the plain tool packs it
 
     assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, "--package-version", "12",
                          scratch_path(&f->directory, "gfx90a68.kdb.bz2", path)),

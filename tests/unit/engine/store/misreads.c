@@ -10,9 +10,10 @@
 
 static unsigned misreads_left; /* of the next pages, behind the first one */
 
-/* Replaces libc's function, also for SQLite. */
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's name is reserved
-__attribute__((visibility("default"))) ssize_t pread64(int fd, void *data, size_t size, off_t at)
+/* Replaces libc's pread64, also for SQLite. The header may define that name as an inline function.
+ */
+ssize_t misread(int fd, void *data, size_t size, off_t at) __asm__("pread64");
+__attribute__((visibility("default"))) ssize_t misread(int fd, void *data, size_t size, off_t at)
 {
     ssize_t got = syscall(SYS_pread64, fd, data, size, at);
     if (misreads_left > 0 && got == PAGE && at >= PAGE) {

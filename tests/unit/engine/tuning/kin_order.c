@@ -4,8 +4,6 @@
 
 #include "tests/support/test.h"
 
-#include <stdlib.h>
-
 #define LINKS 2000
 
 struct fixture {
@@ -14,15 +12,21 @@ struct fixture {
     bool was_seen[LINKS];
 };
 
+static uint64_t random_number(void)
+{
+    static uint32_t x = 18;
+    x = x * 1103515245u + 12345u;
+    return x >> 16;
+}
+
 static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .order.count = 0 };
-    srand(18);
     for (unsigned i = 0; i < LINKS; i++) {
-        f.links[i] = (struct kin_link){ .family = (uint64_t)rand() % 3,
-                                        .volume = 1 + (uint64_t)rand() % 40,
-                                        .batch = 1 + (uint64_t)rand() % 100 };
+        f.links[i] = (struct kin_link){ .family = random_number() % 3,
+                                        .volume = 1 + random_number() % 40,
+                                        .batch = 1 + random_number() % 100 };
         assert_true(kin_order_add(&f.order, &f.links[i]));
     }
     *state = &f;
@@ -87,9 +91,9 @@ static void assert_walk_is_complete_and_in_order(struct fixture *f, const struct
 TEST_F(kin_order, a_walk_visits_each_member_of_a_family_once_and_the_nearest_first)
 {
     for (unsigned i = 0; i < 50; i++) {
-        const struct kin_link wanted = { .family = (uint64_t)rand() % 3,
-                                         .volume = 1 + (uint64_t)rand() % 60,
-                                         .batch = 1 + (uint64_t)rand() % 150 };
+        const struct kin_link wanted = { .family = random_number() % 3,
+                                         .volume = 1 + random_number() % 60,
+                                         .batch = 1 + random_number() % 150 };
         assert_walk_is_complete_and_in_order(f, &wanted);
     }
 }
