@@ -136,7 +136,7 @@ static enum kiln_code remove_some(struct kernel_store *store, struct kernel_clea
 static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_clearing *c,
                                     struct kiln_err *err)
 {
-    struct store_space before, after;
+    struct store_space before = { 0 }, after = { 0 };
     enum kiln_code rc = store_measure(store, &before, err);
     if (!rc)
         rc = store_truncate(store, 0, STEP_PAGES, err);
