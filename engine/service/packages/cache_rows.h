@@ -49,7 +49,7 @@ bool cache_rows_pop(struct cache_rows *rows, struct cache_object *ret_object);
 void cache_object_done(struct cache_object *object);
 /* Whether every row was unpacked and popped. */
 bool cache_rows_is_over(const struct cache_rows *rows);
-/* Memory that a large object occupies which is not complete yet; 0: there is none. */
+/* Memory of the object that is being unpacked; 0: none is. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows);
 /* Rows that could not be read so far, as far as they are known. */
 uint64_t cache_rows_lost(const struct cache_rows *rows);

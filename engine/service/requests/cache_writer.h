@@ -40,7 +40,7 @@ KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
                                                   struct kiln_err *err);
 /* Whether all kernels were written. */
 bool cache_writer_is_over(const struct cache_writer *writer);
-/* Memory that a large object occupies from step to step; 0: there is none. */
+/* Memory of the object that is being packed; 0: none is. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
 /* Kernels in the file. */
 uint64_t cache_writer_kernels(const struct cache_writer *writer);

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
+#include "tests/unit/engine/service/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
@@ -11,16 +12,12 @@
 #define ITEMS 200u
 #define LIMIT (100u << 10)
 
-/* The clock stands still unless a test lets each look at it take |step_ns|: otherwise it would
- * depend on the machine where a slice ends. */
-static uint64_t step_ns, now_ns = 1000000000;
-
-uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void) { return now_ns += step_ns; }
+/* So little that no slice ends. */
+#define STANDING_NS 1u
 
 static int setup(void **state)
 {
-    step_ns = 0;
+    step_clock(STANDING_NS);
     return users_setup(state);
 }
 
@@ -206,7 +203,7 @@ TEST(admission, users_who_hold_much_leave_something_to_those_who_come)
 TEST(admission, a_large_batch_runs_in_slices)
 {
     struct users *f = *state;
-    step_ns = 1000000;
+    step_clock(1000000);
     send_lookups(&f->ann, 1, ITEMS);
     assert_true(count_tasks(f) > 0 && count_tasks(f) < ITEMS);
 
@@ -220,7 +217,7 @@ TEST(admission, a_large_batch_runs_in_slices)
 TEST(admission, a_client_that_leaves_between_two_slices_leaves_nothing)
 {
     struct users *f = *state;
-    step_ns = 1000000;
+    step_clock(1000000);
     send_lookups(&f->ann, 1, ITEMS);
     assert_true(count_tasks(f) < ITEMS);
 
@@ -235,7 +232,7 @@ TEST(admission, a_batch_without_budget_for_its_rest_ends_at_once)
 {
     struct users *f = *state;
     limit_bytes(f);
-    step_ns = 1000000;
+    step_clock(1000000);
     send_lookups(&f->ann, 1, ITEMS);
     fake_executor_run_tasks(&f->engine.executor);
     struct counts counts = count_results(&f->ann);

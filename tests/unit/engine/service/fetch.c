@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests fetch, fetch_source, batch and plan: hot set, store, compilers, single flight. */
+#include "tests/unit/engine/service/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <signal.h>
@@ -371,26 +372,6 @@ TEST(users, a_batch_is_answered_in_the_order_its_kernels_are_ready)
     assert_int_equal(reply_result(&f->ann, 2).index, 2);
     assert_int_equal(f->ann.replies[2].flags, 0);
     assert_int_equal(f->ann.replies[2].request_id, 77);
-}
-
-/* While |step_ns| is set, the clock advances only by so much with each look at it: otherwise it
- * would depend on the machine where a slice of 1 ms ends. */
-static uint64_t step_ns, stepped_ns;
-
-uint64_t __real_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void)
-{
-    if (!step_ns)
-        return __real_clock_monotonic_ns();
-    return stepped_ns += step_ns;
-}
-
-static void step_clock(uint64_t ns)
-{
-    step_ns = 0;
-    stepped_ns = __real_clock_monotonic_ns();
-    step_ns = ns;
 }
 
 TEST(users, hot_items_of_a_batch_share_frames)

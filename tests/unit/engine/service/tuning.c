@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_get and tuning_put. */
+#include "tests/unit/engine/service/stepped_clock.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -69,26 +70,6 @@ TEST(users, a_neighbours_record_is_sent_on_request_with_its_distance)
     assert_int_equal(near.flags, TUNING_NEAR);
     assert_true(near.batch_ratio == double_bits(4) && near.spatial_ratio == double_bits(1));
     assert_true(bytes_equal_text(near.key, KEY));
-}
-
-/* While |step_ns| is set, the clock advances only by so much with each look at it: otherwise it
- * would depend on the machine where a slice of 1 ms ends. */
-static uint64_t step_ns, stepped_ns;
-
-uint64_t __real_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void)
-{
-    if (!step_ns)
-        return __real_clock_monotonic_ns();
-    return stepped_ns += step_ns;
-}
-
-static void step_clock(uint64_t ns)
-{
-    step_ns = 0;
-    stepped_ns = __real_clock_monotonic_ns();
-    step_ns = ns;
 }
 
 TEST(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
