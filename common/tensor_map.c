@@ -15,8 +15,6 @@
 #define CHANNELS_MAX 256u
 #define PIXELS_MAX 1024u
 #define IM2COL_RANK_MIN 3u
-/* kiln's own bounds: its planner uses nothing beyond them. */
-#define ELEMENT 2u
 
 /* ---- codec ---- */
 
@@ -67,6 +65,18 @@ struct tensor_map tensor_map_read(struct reader *r)
 
 /* ---- the bounds of each part ---- */
 
+/* Bytes of an element; 0 for types that kiln's planner does not use. */
+static uint32_t element_of(const struct tensor_map *m)
+{
+    switch (m->type) {
+    case TYPE_FLOAT32:
+    case TENSOR_MAP_TF32: return 4;
+    case TYPE_FLOAT16:
+    case TYPE_BFLOAT16: return 2;
+    default: return 0;
+    }
+}
+
 /* |rule|: the values that are allowed. */
 static enum kiln_code refuse_map(struct kiln_err *err, const char *what, uint32_t index,
                                  int64_t value, const char *rule)
@@ -84,7 +94,7 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
 {
     for (uint32_t i = 0; i < m->rank; i++) {
         uint64_t stride = m->strides[i];
-        bool is_stride = i == 0 ? stride == ELEMENT
+        bool is_stride = i == 0 ? stride == element_of(m)
                                 : stride > 0 && stride % ALIGNMENT == 0 && stride < STRIDE_BELOW;
         if (m->dims[i] == 0)
             return refuse_map(err, "size of dimension", i, 0, "positive");
@@ -107,7 +117,7 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
 static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct kiln_err *err)
 {
     static const uint32_t swizzled[] = { 0, 32, 64, 128 };
-    uint32_t bytes = row * ELEMENT, most = swizzled[m->swizzle];
+    uint32_t bytes = row * element_of(m), most = swizzled[m->swizzle];
     return bytes % ALIGNMENT || (most && bytes > most)
                ? refuse_map(err, "number of elements in a row with swizzle", m->swizzle, row,
                             "a multiple of 16 bytes within the swizzle's span")
@@ -168,9 +178,9 @@ enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err
     if (m->operand > ARGUMENT_WORKSPACE)
         return kiln_fail(err, KILN_INVALID, "invalid tensor map: operand %u is unknown",
                          m->operand);
-    if (m->type != TYPE_FLOAT16 && m->type != TYPE_BFLOAT16)
-        return kiln_fail(err, KILN_INVALID, "invalid tensor map: type %u is not fp16 or bf16",
-                         m->type);
+    if (element_of(m) == 0)
+        return kiln_fail(err, KILN_INVALID,
+                         "invalid tensor map: type %u is not fp32, fp16, bf16 or TF32", m->type);
     if (m->mode > TENSOR_MAP_IM2COL || m->swizzle > TENSOR_MAP_SWIZZLE_128)
         return kiln_fail(err, KILN_INVALID, "invalid tensor map: mode %u or swizzle %u is unknown",
                          m->mode, m->swizzle);
@@ -191,7 +201,7 @@ enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err
 uint64_t tensor_map_reach(const struct tensor_map *m)
 {
     uint64_t reach = 0;
-    bool fits = !__builtin_add_overflow(m->offset, ELEMENT, &reach);
+    bool fits = !__builtin_add_overflow(m->offset, element_of(m), &reach);
     for (uint32_t i = 0; fits && i < m->rank; i++) {
         uint64_t last = 0;
         fits = !__builtin_mul_overflow((uint64_t)m->dims[i] - 1, m->strides[i], &last) &&

@@ -19,6 +19,9 @@
 #define TENSOR_MAP_WIRE_SIZE \
     (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
 
+/* A type: fp32 elements that copies to shared memory round to TF32. */
+#define TENSOR_MAP_TF32 4u
+
 enum tensor_map_mode {
     TENSOR_MAP_TILED,  /* a box of each dimension */
     TENSOR_MAP_IM2COL, /* channels of a row of pixels, one image after another */
@@ -34,7 +37,7 @@ enum tensor_map_swizzle { /* how 16-byte chunks of a row are exchanged in shared
 /* Dimensions are numbered from the innermost: an image has c, w, h, n. */
 struct tensor_map {
     uint8_t operand; /* enum argument_kind: ARGUMENT_X to ARGUMENT_WORKSPACE */
-    uint8_t type;    /* enum data_type; 2 bytes per element */
+    uint8_t type;    /* enum data_type, or TENSOR_MAP_TF32; 2 or 4 bytes per element */
     uint8_t mode;    /* enum tensor_map_mode */
     uint8_t swizzle; /* enum tensor_map_swizzle */
     uint32_t rank;

@@ -7,7 +7,7 @@
  * stages, and the other warps wait only for full ones.
  *
  *   KILN_FLAT     1: 1x1 filter, stride 1, no padding: pixels numbered consecutively; 0: im2col
- *   KILN_TILE_K   64
+ *   KILN_TILE_K   64, or 32 in TF32: a row of a tile has 128 bytes
  *   KILN_LASTING  1: persistent work groups, which compute several tiles.  Copies for the next tile
  *                 arrive while bulk copies store the previous result.  Requires one group of
  *                 channels, no slices and no residue classes
@@ -27,17 +27,17 @@
 
 #define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* of the warps that multiply */
 
-#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
-#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * 2)
+#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * KILN_ELEMENT)
+#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
-#define PANEL 64 /* contiguous columns of a transposed operand */
-#define PANEL_BYTES (KILN_TILE_K * PANEL * 2)
+#define PANEL (128 / KILN_ELEMENT) /* contiguous columns of a transposed operand */
+#define PANEL_BYTES (KILN_TILE_K * 128)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
-#if KILN_PARTIAL
+#if STORES_SUMS && !KILN_LASTING /* from registers */
 #define RESULT_BYTES 0
 #else
-#define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * 2)
+#define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * KILN_ELEMENT)
 #endif
 /* Results are stored from the space of the tiles, unless the tiles are already being refilled.  The
  * ring's barriers are never overwritten. */
@@ -77,7 +77,7 @@ KILN_INLINE kiln_u32 block_row(int block)
 #else
 #define KILN_LEFT_TURNED 0
 #endif
-#if FORWARD
+#if FORWARD || KILN_TYPE == 0 /* TF32: rows and channels of the weights are exchanged */
 #define KILN_RIGHT_TURNED 0
 #else
 #define KILN_RIGHT_TURNED 1
@@ -89,15 +89,15 @@ KILN_INLINE kiln_wide_operand operand_of(kiln_tiles shared, kiln_u32 at, int tur
 {
     return turned ? kiln_wide_turned(shared, at + first / PANEL * PANEL_BYTES + step * 2048,
                                      PANEL_BYTES)
-                  : kiln_wide_plain(shared, at + first * (KILN_TILE_K * 2) + step * 32,
-                                    KILN_TILE_K * 2);
+                  : kiln_wide_plain(shared, at + first * (KILN_TILE_K * KILN_ELEMENT) + step * 32,
+                                    KILN_TILE_K * KILN_ELEMENT);
 }
 
 KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 at)
 {
     kiln_wide_begin();
     KILN_UNROLLED
-    for (int step = 0; step < KILN_TILE_K / 16; step++) {
+    for (int step = 0; step < KILN_TILE_K / KILN_STEP; step++) {
         kiln_wide_operand b =
             operand_of(shared, at + LEFT_BYTES, KILN_RIGHT_TURNED, first_column(), step);
         KILN_UNROLLED
@@ -225,9 +225,9 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
                 (v->h.taps - 1 - at->tap_h) * (kiln_u32)-v->h.hop,
                 (v->d.taps - 1 - at->tap_d) * (kiln_u32)-v->d.hop);
 #endif
-#if FORWARD
+#if !KILN_RIGHT_TURNED
     kiln_bulk3(to + LEFT_BYTES, maps->right, signal, at->c, tap,
-               tile->group * KILN_K + tile->column);
+               tile->group * COLUMNS + tile->column);
 #else
     KILN_UNROLLED
     for (int i = 0; i < KILN_TILE_N / PANEL; i++)
@@ -360,11 +360,24 @@ KILN_INLINE void begin(kiln_tiles shared)
 
 #define TEAM 128 /* items whose warps multiply together */
 #define BOX_ROWS 64
-#define BOX_BYTES (BOX_ROWS * PANEL * 2)
+#define BOX_BYTES (BOX_ROWS * 128)
 #define BOXES_N (WARP_N / PANEL)
 #define TEAM_BARRIER() asm volatile("bar.sync %0, 128;" ::"r"(1 + kiln_item() / TEAM) : "memory")
 
-/* Each team stores its own results, in boxes of 64 rows and columns. */
+/* Puts two neighbours into a box, in the layout of its map. */
+KILN_INLINE void put_in_box(kiln_tiles shared, kiln_u32 box, kiln_u32 row, kiln_u32 column, float a,
+                            float b)
+{
+    kiln_u32 chunk = column / KILN_CHUNK ^ (row & 7);
+    kiln_u32 at = box + row * 128 + chunk * 16 + column % KILN_CHUNK * KILN_ELEMENT;
+#if KILN_TYPE == 0
+    kiln_tiles_put8(shared, at, a, b);
+#else
+    kiln_tiles_put4(shared, at, kiln_pack(a, b));
+#endif
+}
+
+/* Each team stores its own results, in boxes of 64 rows and 128 bytes. */
 KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
                                const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
@@ -380,10 +393,9 @@ KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
         KILN_UNROLLED
         for (int j = 0; j < BLOCKS_N; j++) {
             kiln_u32 box = boxes + (i / KILN_SUMS * BOXES_N + j * KILN_BLOCK_N / PANEL) * BOX_BYTES;
-            kiln_u32 chunk = (j % (PANEL / KILN_BLOCK_N)) ^ (row & 7);
-            kiln_tiles_put4(shared, box + row * (PANEL * 2) + chunk * 16 + column * 2,
-                            kiln_pack(sum[i / KILN_SUMS][j][i % KILN_SUMS],
-                                      sum[i / KILN_SUMS][j][i % KILN_SUMS + 1]));
+            put_in_box(shared, box, row, j * KILN_BLOCK_N % PANEL + column,
+                       sum[i / KILN_SUMS][j][i % KILN_SUMS],
+                       sum[i / KILN_SUMS][j][i % KILN_SUMS + 1]);
         }
     }
     kiln_copies_publish();
@@ -464,7 +476,7 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, ki
     kiln_sums sum[BLOCKS_M][BLOCKS_N];
     struct turn turn = { 0, 0 };
     multiply_all(sum, shared, &tile, &turn);
-#if KILN_PARTIAL
+#if STORES_SUMS
     store(to + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
 #else
     RESULT_BARRIER(); /* all warps have read the tiles */

@@ -13,6 +13,8 @@
  *   KILN_W_PACKED KILN_W_FIRST     pixels of a packed row; index of the first plain one in it
  *   KILN_OUTER KILN_OUTER_PACKED   KILN_OUTER plain entries (n, or k of a group) are padded to
  *                                  KILN_OUTER_PACKED; both are 1 without such padding
+ *   KILN_TURNED                    pack, optional: plain's channels and entries are packed's entries
+ *                                  and channels.  C and OUTER are those of packed
  *   KILN_PARTIAL                   unpack: 1 if packed has fp32 slices, which are summed
  *   KILN_PATCH_D, _H, _W           optional: a packed pixel is a patch of this many plain pixels
  *                                  (engine/solver/conv_packing.h).  There are KILN_PATCHES_D x _H x _W
@@ -25,7 +27,7 @@
 #include "kiln/prelude.h"
 
 #if KILN_TYPE == 0
-typedef kiln_u32 bits; /* an element, copied without conversion */
+typedef float bits; /* an element, copied without conversion */
 #define CHUNK 4
 #else
 typedef unsigned short bits;
@@ -56,11 +58,17 @@ struct spot {
 
 KILN_DEVICE kiln_u32 plain_at(const struct spot *s)
 {
-    kiln_u32 channel = s->group * KILN_C + s->c;
-#if KILN_PLAIN_LAST
-    return (((s->outer * KILN_D + s->d) * KILN_H + s->h) * KILN_W + s->w) * CHANNELS + channel;
+#ifdef KILN_TURNED
+    kiln_u32 entry = s->outer / KILN_OUTER * KILN_C + s->c;
+    kiln_u32 channel = s->outer % KILN_OUTER, channels = KILN_OUTER;
 #else
-    return (((s->outer * CHANNELS + channel) * KILN_D + s->d) * KILN_H + s->h) * KILN_W + s->w;
+    kiln_u32 entry = s->outer;
+    kiln_u32 channel = s->group * KILN_C + s->c, channels = CHANNELS;
+#endif
+#if KILN_PLAIN_LAST
+    return (((entry * KILN_D + s->d) * KILN_H + s->h) * KILN_W + s->w) * channels + channel;
+#else
+    return (((entry * channels + channel) * KILN_D + s->d) * KILN_H + s->h) * KILN_W + s->w;
 #endif
 }
 
@@ -130,12 +138,17 @@ KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 #define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
 #define PIXEL_CHUNKS (KILN_C_PACKED < CHUNK ? 1 : PACKED_PIXEL / CHUNK)
 
-/* Position of the first packed neighbour of a chunk.  Neighbouring items read plain neighbours. */
-KILN_DEVICE struct spot chunk_at(kiln_u32 item)
+/* Position of the first packed neighbour of a chunk: the |item|-th of |outers| entries.
+ * Neighbouring items read plain neighbours. */
+KILN_DEVICE struct spot chunk_at(kiln_u32 item, kiln_u32 outers)
 {
     struct spot s;
     kiln_u32 chunk;
-#if KILN_PLAIN_LAST
+#ifdef KILN_TURNED
+    kiln_u32 all = outers * (KILN_D * KILN_H * KILN_W * PIXEL_CHUNKS);
+    kiln_u32 outer = item < all ? item % outers : outers;
+    item /= outers;
+#elif KILN_PLAIN_LAST
     chunk = item % PIXEL_CHUNKS;
     item /= PIXEL_CHUNKS;
 #endif
@@ -145,7 +158,10 @@ KILN_DEVICE struct spot chunk_at(kiln_u32 item)
     item /= PACKED_H;
     s.d = item % PACKED_D;
     item /= PACKED_D;
-#if !KILN_PLAIN_LAST
+#ifdef KILN_TURNED
+    chunk = item;
+    item = outer;
+#elif !KILN_PLAIN_LAST
     chunk = item % PIXEL_CHUNKS;
     item /= PIXEL_CHUNKS;
 #endif
@@ -160,7 +176,7 @@ KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
                        KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
 {
-    struct spot s = chunk_at(kiln_group() * KILN_GROUP_SIZE + kiln_item());
+    struct spot s = chunk_at(kiln_group() * KILN_GROUP_SIZE + kiln_item(), outers);
     if (s.outer >= outers)
         return;
     kiln_u32 to = packed_at(&s);
@@ -183,8 +199,7 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
             get_run(plain + plain_at(&one), v + i);
     }
 #if KILN_TYPE == 0
-    for (int i = 0; i < CHUNK; i++)
-        packed[to + i] = v[i];
+    kiln_store4(packed, to, kiln_make4(v[0], v[1], v[2], v[3]));
 #else
     for (int i = 0; i < CHUNK; i += 2)
         *(KILN_GLOBAL kiln_u32 *)(packed + to + i) = v[i] | (kiln_u32)v[i + 1] << 16;

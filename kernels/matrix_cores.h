@@ -29,6 +29,7 @@
  *                                        writes to shared memory; copies from it to global memory
  *   kiln_store_floats(to, a, b)          stores two neighbours
  *   kiln_tiles_get4(tiles, at)           reads a float from shared memory (TF32)
+ *   kiln_tiles_put8(tiles, at, a, b)     writes two floats to shared memory (TF32 on CUDA)
  *   KILN_ELEMENT, KILN_CHUNK             bytes of an element; elements of a copy of 16 bytes
  *   KILN_WAVE, KILN_STEP, KILN_BLOCK_N   items of a warp; length of a step along the reduction;
  *                                        columns of a block, which has 16 rows
@@ -120,6 +121,10 @@ KILN_INLINE float kiln_tiles_get4(kiln_tiles tiles, kiln_u32 at)
     float v;
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(tiles + at));
     return v;
+}
+KILN_INLINE void kiln_tiles_put8(kiln_tiles tiles, kiln_u32 at, float a, float b)
+{
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(tiles + at), "f"(a), "f"(b) : "memory");
 }
 KILN_INLINE void kiln_multiply16x8x8(float d[4], const kiln_u32 a[4], const kiln_u32 b[2],
                                      kiln_tiles tiles)

@@ -2,7 +2,8 @@
 /*
  * Products of a warp group (four warps) with both operands in shared memory: wgmma of sm_90a.
  * Included as "kiln/wide_products.h".  A product has 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
- * 192 or 256) columns and 16 steps of the reduction.  OpenCL has no such instruction: there, the
+ * 192 or 256) columns and 16 steps (TF32: 8) of the reduction.  Bits beyond TF32's are ignored, so
+ * tensor maps round fp32 operands when they are copied.  TF32 operands are never transposed.  OpenCL has no such instruction: there, the
  * functions read local memory with the documented layouts, which is slow and only for tests.
  *
  * An operand is stored in rows of 128 (or 64) bytes, in blocks of eight rows.  The number of each
@@ -93,19 +94,23 @@ KILN_INLINE void kiln_copies_publish(void)
 #define BLOCK_SUMS(s) "+f"((s)[0]), "+f"((s)[1]), "+f"((s)[2]), "+f"((s)[3])
 #define FOUR(d) BLOCK_SUMS((d)[0]), BLOCK_SUMS((d)[1]), BLOCK_SUMS((d)[2]), BLOCK_SUMS((d)[3])
 #define EIGHT(d) FOUR(d), FOUR((d) + 4)
-#if KILN_TYPE == 1
-#define TYPES ".f32.f16.f16 {"
+#if KILN_TYPE == 0
+#define TYPES "k8.f32.tf32.tf32 {"
+#define TURNED "" /* not an operand of the instruction */
 #else
-#define TYPES ".f32.bf16.bf16 {"
+#define TURNED ", " TEXT_OF(KILN_LEFT_TURNED) ", " TEXT_OF(KILN_RIGHT_TURNED)
+#if KILN_TYPE == 1
+#define TYPES "k16.f32.f16.f16 {"
+#else
+#define TYPES "k16.f32.bf16.bf16 {"
+#endif
 #endif
 
 KILN_INLINE void kiln_multiply_wide(float d[KILN_WIDE_COLUMNS / 8][4], kiln_wide_operand a,
                                     kiln_wide_operand b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n" TEXT_OF(
-                     KILN_WIDE_COLUMNS) "k16" TYPES SUM_NAMES "}, " OPERAND_NAMES
-                                        ", 1, 1, 1, " TEXT_OF(KILN_LEFT_TURNED) ", " TEXT_OF(
-                                            KILN_RIGHT_TURNED) ";"
+                     KILN_WIDE_COLUMNS) TYPES SUM_NAMES "}, " OPERAND_NAMES ", 1, 1, 1" TURNED ";"
                  : SUMS(d)
                  : "l"(a), "l"(b));
 }
@@ -122,6 +127,7 @@ KILN_INLINE void kiln_multiply_wide(float d[KILN_WIDE_COLUMNS / 8][4], kiln_wide
 #undef FOUR
 #undef EIGHT
 #undef TYPES
+#undef TURNED
 
 #elif defined(KILN_OPENCL)
 

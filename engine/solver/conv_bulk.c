@@ -3,9 +3,8 @@
 
 #include "engine/solver/geometry.h"
 
-#define ELEMENT 2u /* bytes of fp16 and bf16 */
-/* Elements of a row in shared memory: the 128 bytes that one swizzle permutes. */
-#define PANEL 64u
+/* A row in shared memory, which is called a panel: the bytes that one swizzle permutes. */
+#define PANEL_BYTES 128u
 #define RESIDUES_MAX 8u /* strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
 #define RESULT_ROWS 64u /* rows of one box of the result when it is written */
@@ -109,6 +108,17 @@ static bool boxes_of(const struct packing *packing, uint32_t residue, struct box
     return is_met;
 }
 
+static uint32_t element_of(const struct packing *packing)
+{
+    return (uint32_t)data_type_size((enum data_type)packing->problem.type);
+}
+
+/* Elements of a panel. */
+static uint32_t panel_of(const struct packing *packing)
+{
+    return PANEL_BYTES / element_of(packing);
+}
+
 /* Beyond RESIDUES_MAX, any number beyond it. */
 static uint32_t residues_of(const struct packing *packing)
 {
@@ -126,6 +136,12 @@ bool bulk_is_flat(const struct packing *packing)
     const struct problem *q = &packing->problem;
     return q->filter.d == 1 && q->filter.h == 1 && q->filter.w == 1 && q->stride.d == 1 &&
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
+}
+
+bool bulk_turns_weights(const struct packing *packing)
+{
+    return packing->problem.type == TYPE_FLOAT32 &&
+           packing->problem.direction == DIRECTION_BACKWARD_DATA;
 }
 
 /* Whether a map needs the dimension d: VOLUME in kernels/conv_implicit_gemm_bulk.cl. */
@@ -171,22 +187,23 @@ static bool channels_fit(const struct packing *packing, const struct product_til
     case DIRECTION_FORWARD: return q->groups == 1 || c % t->tile_k == 0;
     case DIRECTION_BACKWARD_DATA: return q->groups == 1 || k % t->tile_k == 0;
     default:
-        return bulk_is_flat(packing) || c % PANEL == 0; /* a panel must hold channels of one
-                                                         * tap only */
+        return bulk_is_flat(packing) || c % panel_of(packing) == 0; /* a panel must hold
+                                                                     * channels of one tap only */
     }
 }
 
 bool bulk_fits(const struct packing *packing, const struct product_tiling *t)
 {
-    return t->tile_k == PANEL && packing->narrow_c == 0 && residues_of(packing) <= RESIDUES_MAX &&
-           boxes_fit(packing) && channels_fit(packing, t);
+    return t->tile_k == panel_of(packing) && packing->narrow_c == 0 &&
+           residues_of(packing) <= RESIDUES_MAX && boxes_fit(packing) && channels_fit(packing, t);
 }
 
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;
     return q->direction != DIRECTION_BACKWARD_WEIGHTS && q->groups == 1 &&
-           residues_of(packing) == 1 && t->slices == 1 && t->tile_n / t->warps_n % PANEL == 0;
+           residues_of(packing) == 1 && t->slices == 1 &&
+           t->tile_n / t->warps_n % panel_of(packing) == 0;
 }
 
 /* ---- the maps ---- */
@@ -197,9 +214,16 @@ static struct tensor_map map_of(const struct packing_plan *plan, int tensor)
                                 .offset = plan->tensors[tensor].value,
                                 .type = (uint8_t)plan->problem->type,
                                 .mode = TENSOR_MAP_TILED,
-                                .swizzle = TENSOR_MAP_SWIZZLE_128,
-                                .strides = { ELEMENT },
-                                .steps = { 1 } };
+                                .swizzle = TENSOR_MAP_SWIZZLE_128 };
+}
+
+/* fp32 operands are rounded while they are copied, because wgmma ignores the other bits. */
+static struct tensor_map map_of_operand(const struct packing_plan *plan, int tensor)
+{
+    struct tensor_map map = map_of(plan, tensor);
+    if (map.type == TYPE_FLOAT32)
+        map.type = TENSOR_MAP_TF32;
+    return map;
 }
 
 static void add_dim(struct tensor_map *map, uint32_t elements, uint64_t stride, uint32_t box)
@@ -228,9 +252,9 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     const struct problem *q = &packing->problem;
     struct extent in = tensor == ARGUMENT_X ? q->in : packing->out;
     uint32_t channels = tensor == ARGUMENT_X ? q->c : q->k;
-    uint64_t row = (uint64_t)channels * ELEMENT;
-    struct tensor_map map = map_of(plan, tensor);
-    add_dim(&map, channels, ELEMENT, PANEL);
+    uint64_t row = (uint64_t)channels * element_of(packing);
+    struct tensor_map map = map_of_operand(plan, tensor);
+    add_dim(&map, channels, element_of(packing), panel_of(packing));
     if (bulk_is_flat(packing)) {
         add_dim(&map, q->n * in.d * in.h * in.w, row, pixels);
         add_map(plan, kernel, &map);
@@ -243,7 +267,7 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_dim(&map, q->n, row * in.w * in.h * in.d, 0);
     map.mode = TENSOR_MAP_IM2COL;
     map.box[0] = 0;
-    map.channels = PANEL;
+    map.channels = panel_of(packing);
     map.pixels = pixels;
     struct box boxes[BOXES];
     bool is_met = boxes_of(packing, residue, boxes); /* if not, the kernel never reads this map */
@@ -255,16 +279,20 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* Adds the map of the weights: channels of a group, taps, rows. */
+/* Adds the map of the weights: channels of a group, taps, rows.  The rows are those of k, or of c
+ * if the weights are turned. */
 static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
                         uint32_t rows)
 {
-    const struct problem *q = &plan->packing->problem;
-    uint32_t c = q->c / q->groups, taps = q->filter.d * q->filter.h * q->filter.w;
-    struct tensor_map map = map_of(plan, ARGUMENT_W);
-    add_dim(&map, c, ELEMENT, PANEL);
-    add_dim(&map, taps, (uint64_t)c * ELEMENT, 1);
-    add_dim(&map, q->k, (uint64_t)c * taps * ELEMENT, rows);
+    const struct packing *packing = plan->packing;
+    const struct problem *q = &packing->problem;
+    uint64_t element = element_of(packing);
+    uint32_t channels = (packing->turns_w ? q->k : q->c) / q->groups;
+    uint32_t taps = q->filter.d * q->filter.h * q->filter.w;
+    struct tensor_map map = map_of_operand(plan, ARGUMENT_W);
+    add_dim(&map, channels, element, panel_of(packing));
+    add_dim(&map, taps, channels * element, 1);
+    add_dim(&map, packing->turns_w ? q->c : q->k, channels * taps * element, rows);
     add_map(plan, kernel, &map);
 }
 
@@ -274,10 +302,10 @@ static void add_gradient(const struct packing_plan *plan, struct solution_kernel
 {
     const struct packing *packing = plan->packing;
     const struct problem *q = &packing->problem;
-    struct tensor_map map = map_of(plan, ARGUMENT_Y);
-    add_dim(&map, q->k, ELEMENT, PANEL);
+    struct tensor_map map = map_of_operand(plan, ARGUMENT_Y);
+    add_dim(&map, q->k, element_of(packing), panel_of(packing));
     struct extent out = packing->out;
-    add_dim(&map, q->n * out.d * out.h * out.w, (uint64_t)q->k * ELEMENT, pixels);
+    add_dim(&map, q->n * out.d * out.h * out.w, (uint64_t)q->k * element_of(packing), pixels);
     add_map(plan, kernel, &map);
 }
 
@@ -299,7 +327,7 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
     case DIRECTION_BACKWARD_DATA: /* the kernel takes one map of the left operand, four or eight */
         for (uint32_t i = 0; i < left_maps(residues); i++)
             add_pixels(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t->tile_m);
-        add_weights(plan, kernel, t->tile_k);
+        add_weights(plan, kernel, plan->packing->turns_w ? t->tile_n : t->tile_k);
         break;
     default:
         add_gradient(plan, kernel, t->tile_k);
@@ -314,7 +342,8 @@ void bulk_result(const struct packing_plan *plan, int tensor, struct solution_ke
     struct extent pixels = tensor == ARGUMENT_X ? q->in : packing->out;
     uint32_t channels = tensor == ARGUMENT_X ? q->c : q->k;
     struct tensor_map map = map_of(plan, tensor);
-    add_dim(&map, channels, ELEMENT, PANEL);
-    add_dim(&map, q->n * pixels.d * pixels.h * pixels.w, (uint64_t)channels * ELEMENT, RESULT_ROWS);
+    add_dim(&map, channels, element_of(packing), panel_of(packing));
+    add_dim(&map, q->n * pixels.d * pixels.h * pixels.w, (uint64_t)channels * element_of(packing),
+            RESULT_ROWS);
     add_map(plan, kernel, &map);
 }

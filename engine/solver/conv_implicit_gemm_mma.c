@@ -59,6 +59,7 @@ static const struct perf_axis axes[AXES] = {
     [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
 };
 
+/* The axes of products in TF32. */
 static const struct perf_axis tf32_axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(tiles_m) },
     [TILE_N] = { "tile_n", VALUES(tiles_n) },
@@ -86,6 +87,20 @@ static const struct perf_axis wide_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_ASYNC, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
+/* The same for sm_90a. */
+static const struct perf_axis wide_tf32_axes[AXES] = {
+    [TILE_M] = { "tile_m", VALUES(wide_tiles_m) },
+    [TILE_N] = { "tile_n", VALUES(wide_tiles_n) },
+    [TILE_K] = { "tile_k", VALUES(tf32_tiles_k) },
+    [WARPS_M] = { "warps_m", VALUES(wide_warps_m) },
+    [WARPS_N] = { "warps_n", VALUES(wide_warps_n) },
+    [STAGES] = { "stages", VALUES(stages) },
+    [SPLIT] = { "split_k", VALUES(splits) },
+    [BAND] = { "band", VALUES(bands) },
+    [CACHE] = { "l1", VALUES(caches) },
+    [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_BULK, WIDE_PERSISTENT) },
+};
+
 /* The parts of the space: one for each value of "wgmma", without split-K and with it (the macros'
  * arguments are the values of "split_k").  Each part has only the values of the other axes that can
  * be valid with it, because most points of the full product are invalid. */
@@ -95,22 +110,31 @@ static const struct perf_axis wide_axes[AXES] = {
             { "stages", s }, { "split_k", __VA_ARGS__ }, { "band", VALUES(bands) }, { "l1", l1 },  \
             { "wgmma", PERF_VALUES(wide) },                                                        \
     }
-#define NARROW_PART(...)                                                                           \
-    PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(tiles_k), FIRST(warps, 3), VALUES(wide_warps_n), \
+#define NARROW_PART(k, ...)                                                                  \
+    PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(k), FIRST(warps, 3), VALUES(wide_warps_n), \
          VALUES(stages), VALUES(caches), NARROW, __VA_ARGS__)
 #define ASYNC_PART(...)                                                     \
     PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(tiles_k), FROM(warps, 2), \
          FIRST(wide_warps_n, 2), FROM(stages, 1), FIRST(caches, 1), WIDE_ASYNC, __VA_ARGS__)
-#define BULK_PART(...)                                                                        \
-    PART(VALUES(wide_tiles_m), VALUES(wide_tiles_n), FROM(tiles_k, 1), FROM(wide_warps_m, 2), \
+#define BULK_PART(k, ...)                                                               \
+    PART(VALUES(wide_tiles_m), VALUES(wide_tiles_n), FROM(k, 1), FROM(wide_warps_m, 2), \
          FIRST(wide_warps_n, 2), FROM(stages, 1), FIRST(caches, 1), WIDE_BULK, __VA_ARGS__)
-#define PERSISTENT_PART(...)                                                                   \
-    PART(VALUES(wide_tiles_m), FROM(wide_tiles_n, 1), FROM(tiles_k, 1), FROM(wide_warps_m, 2), \
+#define PERSISTENT_PART(n, k, ...)                                                       \
+    PART(VALUES(wide_tiles_m), FROM(wide_tiles_n, n), FROM(k, 1), FROM(wide_warps_m, 2), \
          FIRST(wide_warps_n, 2), VALUES(stages), FIRST(caches, 1), WIDE_PERSISTENT, __VA_ARGS__)
 static const struct perf_axis wide_parts[][AXES] = {
-    NARROW_PART(FIRST(splits, 1)),     NARROW_PART(FROM(splits, 1)), ASYNC_PART(FIRST(splits, 1)),
-    ASYNC_PART(FROM(splits, 1)),       BULK_PART(FIRST(splits, 1)),  BULK_PART(FROM(splits, 1)),
-    PERSISTENT_PART(FIRST(splits, 1)),
+    NARROW_PART(tiles_k, FIRST(splits, 1)),
+    NARROW_PART(tiles_k, FROM(splits, 1)),
+    ASYNC_PART(FIRST(splits, 1)),
+    ASYNC_PART(FROM(splits, 1)),
+    BULK_PART(tiles_k, FIRST(splits, 1)),
+    BULK_PART(tiles_k, FROM(splits, 1)),
+    PERSISTENT_PART(1, tiles_k, FIRST(splits, 1)),
+};
+static const struct perf_axis wide_tf32_parts[][AXES] = {
+    NARROW_PART(tf32_tiles_k, FIRST(splits, 1)),        NARROW_PART(tf32_tiles_k, FROM(splits, 1)),
+    BULK_PART(tf32_tiles_k, FIRST(splits, 1)),          BULK_PART(tf32_tiles_k, FROM(splits, 1)),
+    PERSISTENT_PART(0, tf32_tiles_k, FIRST(splits, 1)),
 };
 
 static bool has_wgmma(const struct target *target) { return strcmp(target->text, "sm_90a") == 0; }
@@ -144,7 +168,11 @@ static bool is_favoured(const struct problem *p, const struct target *target)
 
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
-    if (p->type == TYPE_FLOAT32)
+    bool is_tf32 = p->type == TYPE_FLOAT32;
+    if (has_wgmma(target) && is_tf32)
+        return (struct perf_space){ wide_tf32_axes, AXES, wide_tf32_parts[0],
+                                    COUNT(wide_tf32_parts) };
+    if (is_tf32)
         return (struct perf_space){ .axes = tf32_axes, .count = AXES };
     if (has_wgmma(target))
         return (struct perf_space){ wide_axes, AXES, wide_parts[0], COUNT(wide_parts) };
@@ -267,9 +295,17 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
         v[WARPS_N] > 2 || v[TILE_M] % (v[WARPS_M] / 4) || v[TILE_N] % v[WARPS_N])
         return false;
     uint32_t team_m = v[TILE_M] / (v[WARPS_M] / 4), team_n = v[TILE_N] / v[WARPS_N];
-    return team_m % 64 == 0 && team_n >= (p->direction == DIRECTION_FORWARD ? 32 : 64) &&
+    return team_m % 64 == 0 &&
+           team_n >= (p->direction == DIRECTION_FORWARD || p->type == TYPE_FLOAT32 ? 32 : 64) &&
            team_m * team_n <= WIDE_SUMS_MAX && team_n != 96 &&
            (v[WIDE] >= WIDE_BULK || !is_of_three(v));
+}
+
+/* wgmma multiplies TF32 only if both operands are stored along the reduction, as forward and, with
+ * turned weights, in backward data.  It rounds nothing: bulk copies do. */
+static bool has_wide_tf32(const struct problem *p, const uint16_t *v)
+{
+    return p->direction != DIRECTION_BACKWARD_WEIGHTS && v[WIDE] >= WIDE_BULK;
 }
 
 /* The maximum for one thread.  Each quarter of a multiprocessor has a quarter of the registers and
@@ -284,7 +320,9 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 {
     const uint16_t *v = config->values;
     uint32_t warp_m = v[TILE_M] / v[WARPS_M], warp_n = v[TILE_N] / v[WARPS_N];
-    if (v[WIDE] ? p->type == TYPE_FLOAT32 || !is_wide_shape(p, target, v)
+    if (v[WIDE] && p->type == TYPE_FLOAT32 && !has_wide_tf32(p, v))
+        return false;
+    if (v[WIDE] ? !is_wide_shape(p, target, v)
                 : v[WARPS_M] > 4 || is_of_three(v) || warp_m % 16 || warp_n % 16 ||
                       warp_m > 64 + 64 * (warp_n <= 32) || warp_n > 128)
         return false;
@@ -309,7 +347,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  * groups run in rounds: as many at a time as are resident on all multiprocessors.  Split-K adds the
  * time of the final reduction.
  *
- * The constants were fitted to the 1442 trials: an H200, ResNet-50's 69 problems in fp16.
+ * The constants were fitted to the 1442 trials: an H200, ResNet-50's 69 problems in fp16.  Those
+ * for TF32 are not measured.
  */
 #define CYCLES_PER_US 1700.0
 #define FMA_PER_CYCLE 1200.0      /* of one multiprocessor, by mma.sync */
@@ -383,18 +422,23 @@ static double estimate_async(const struct problem *p, const uint16_t *v, const s
     return us;
 }
 
+/* How much longer wgmma and copies take for an element than in fp16: twice in TF32. */
+static double scale_of(const struct cost *c) { return c->tiling.element / 2.0; }
+
 static double estimate_bulk(const uint16_t *v, const struct cost *c, double groups)
 {
     bool is_cut = c->tiling.slices > 1;
     double elements = (double)v[TILE_M] * v[TILE_N];
-    double multiply = elements * v[TILE_K] / BULK_FMA_PER_CYCLE;
-    double copy = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * 2 / BULK_BYTES_PER_CYCLE;
+    double depth = v[TILE_K] * scale_of(c); /* as if in fp16 */
+    double multiply = elements * depth / BULK_FMA_PER_CYCLE;
+    double copy = ((double)v[TILE_M] + v[TILE_N]) * depth * 2 / BULK_BYTES_PER_CYCLE;
     double together = together_of(c, groups);
     double step = multiply > copy ? multiply : copy;
     if (v[WARPS_M] * v[WARPS_N] * together < 8)
         step *= BULK_LONE_TEAM;
-    double cycles = step * c->tiling.slice * (together + 0.1 / (v[STAGES] - 1)) +
-                    elements * (is_cut ? BULK_SUM_CYCLES : BULK_RESULT_CYCLES) * together;
+    double cycles =
+        step * c->tiling.slice * (together + 0.1 / (v[STAGES] - 1)) +
+        elements * (is_cut ? BULK_SUM_CYCLES : BULK_RESULT_CYCLES * scale_of(c)) * together;
     return BULK_BASE_US + rounds_of(groups, together) * (cycles + FILL_CYCLES) / CYCLES_PER_US +
            (is_cut ? BULK_REDUCE_US : 0);
 }
@@ -402,12 +446,13 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
 static double estimate_persistent(const uint16_t *v, const struct cost *c, double groups)
 {
     double elements = (double)v[TILE_M] * v[TILE_N];
-    double multiply = elements * v[TILE_K] / PERSISTENT_FMA_PER_CYCLE;
-    double copy = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * 2 / PERSISTENT_BYTES_PER_CYCLE;
+    double depth = v[TILE_K] * scale_of(c);
+    double multiply = elements * depth / PERSISTENT_FMA_PER_CYCLE;
+    double copy = ((double)v[TILE_M] + v[TILE_N]) * depth * 2 / PERSISTENT_BYTES_PER_CYCLE;
     double step = multiply > copy ? multiply : copy;
     double together = together_of(c, groups);
     double cycles = step * c->tiling.slice * (together + PERSISTENT_RING / (v[STAGES] - 1)) +
-                    elements * PERSISTENT_RESULT_CYCLES * together;
+                    elements * PERSISTENT_RESULT_CYCLES * scale_of(c) * together;
     return PERSISTENT_BASE_US + rounds_of(groups, together) * cycles / CYCLES_PER_US;
 }
 

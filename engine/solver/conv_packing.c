@@ -124,6 +124,8 @@ bool packing_of(const struct problem *p, struct packing *ret)
            ret->elements[Y] < 1u << 31 && strides_are_countable(q, q->c);
 }
 
+void packing_turn_weights(struct packing *packing) { packing->turns_w = packing->moves[W] = true; }
+
 static struct solution_argument reserve_workspace(struct solution *s, uint64_t size)
 {
     uint64_t at = s->workspace_size;
@@ -159,6 +161,20 @@ static struct reorder row_reorder(const struct packing_plan *plan)
                              .outer_packed = q->k,
                              .outers = p->k,
                              .outers_packed = q->k };
+}
+
+/* Describes the same with channels and entries of a group exchanged in the packed tensor. */
+static struct reorder turned(struct reorder r)
+{
+    struct reorder ret = r;
+    uint32_t groups = r.outers / r.outer;
+    ret.c = r.outer;
+    ret.c_packed = r.outer_packed;
+    ret.outer = r.c;
+    ret.outer_packed = r.c_packed;
+    ret.outers = r.c * groups;
+    ret.outers_packed = r.c_packed * groups;
+    return ret;
 }
 
 static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
@@ -268,9 +284,18 @@ static struct solution_kernel *add_kernel(struct packing_plan *plan, const struc
 
 static void add_pack(struct packing_plan *plan, int tensor)
 {
+    bool is_turned = tensor == W && plan->packing->turns_w;
     struct reorder r = reorder_of(plan, tensor);
+    if (is_turned)
+        r = turned(r);
     struct solution_kernel *kernel = add_kernel(
         plan, &r, "conv_reorder_pack", plan->packing->elements[tensor] / chunk_of(plan->problem));
+    if (is_turned) {
+        struct solution_program *program = &plan->solution->programs[kernel->program];
+        struct option_text text = { program->options, sizeof(program->options),
+                                    strlen(program->options) };
+        option_define(&text, "TURNED", 1);
+    }
     kernel->argument_count = 3;
     kernel->arguments[0] = (struct solution_argument){ ARGUMENT_X + tensor, 0 };
     kernel->arguments[1] = plan->tensors[tensor];

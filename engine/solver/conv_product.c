@@ -103,9 +103,9 @@ void product_slice(const struct product *product, uint32_t split, struct product
 uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
 {
     uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * t->element;
-    /* fp32 sums are stored from registers. */
-    bool is_rounded = t->slices == 1 && t->element < sizeof(float);
-    uint32_t result = is_rounded ? t->tile_m * t->tile_n * t->element : 0;
+    /* fp32 sums are stored from registers, except by bulk copies. */
+    bool is_staged = t->slices == 1 && (t->element < sizeof(float) || t->is_persistent);
+    uint32_t result = is_staged ? t->tile_m * t->tile_n * t->element : 0;
     uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
     if (t->is_persistent) /* the result has its own space */
         return operands + result + signals;
@@ -257,6 +257,8 @@ struct solution_program *product_solve(const struct problem *problem,
     struct packing_plan plan = { .problem = problem, .packing = &packing, .solution = ret };
     *ret = (struct solution){ 0 };
     packing_of(problem, &packing);
+    if (t->is_bulk && bulk_turns_weights(&packing))
+        packing_turn_weights(&packing);
     packing_begin(&plan);
     if (t->slices > 1)
         packing_slice_result(&plan, t->slices);

@@ -339,6 +339,68 @@ TEST(device, tf32_of_folded_images_and_mixed_layouts_matches_the_reference)
     }
 }
 
+static uint32_t round_up4(uint32_t count) { return (count + 3) / 4 * 4; }
+
+/* The weight of row |c| (numbered over all groups), tap and channel |k| of the group; 0 outside. */
+static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint32_t k)
+{
+    const struct kiln_problem *p = &trial->problem;
+    uint32_t taps = p->filter[0] * p->filter[1] * p->filter[2];
+    uint32_t group_c = p->c / p->groups, group_k = p->k / p->groups, rows = round_up4(group_c);
+    uint32_t row = c / rows * group_k + k, channel = c % rows;
+    const float *w = trial->tensors[OPENCL_W].data;
+    if (channel >= group_c || k >= group_k)
+        return 0;
+    return p->w_layout == LAYOUT_CHANNELS_LAST ? w[(row * taps + tap) * group_c + channel]
+                                               : w[(row * group_c + channel) * taps + tap];
+}
+
+/* Runs only the first kernel of a product that bulk copies feed: OpenCL has no such copies. */
+static void expect_weights_turned(struct fixture *f, const struct problem *problem)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    const struct trial_options options = { .choice = { bytes_of_text("ConvImplicitGemm"),
+                                                       bytes_of_text("64,64,32,4,1,3,1,1,0,2") },
+                                           .seed = 1 };
+    static struct trial trial;
+    struct target target;
+    must(target_parse(bytes_of_text("sm_90a"), &target, &err), err);
+    target.has_tensor_maps = true;
+    assert_true(trial_init(&trial, problem, &target, &options));
+    trial.solution.program_count = trial.solution.kernel_count = 1;
+    assert_string_equal(trial.solution.kernels[0].name, "conv_reorder_pack");
+    assert_true(trial_build_and_run(&trial, f->device, OPENCL_QUICK));
+
+    uint32_t taps = problem->filter.d * problem->filter.h * problem->filter.w;
+    uint32_t rows = round_up4(problem->c / problem->groups) * problem->groups;
+    uint32_t channels = round_up4(problem->k / problem->groups);
+    const unsigned char *workspace = trial.tensors[OPENCL_WORKSPACE].data;
+    const float *got = (const float *)(workspace + trial.solution.kernels[0].arguments[1].value);
+    for (uint32_t i = 0; i < rows * taps * channels; i++) {
+        float want = weight_of(&trial, i / channels / taps, i / channels % taps, i % channels);
+        if (got[i] != want)
+            fail_msg("element %u is %g, not %g", (unsigned)i, (double)got[i], (double)want);
+    }
+    trial_done(&trial);
+}
+
+TEST(device, weights_of_backward_data_in_tf32_are_turned)
+{
+    for (uint32_t layout = LAYOUT_CHANNELS_FIRST; layout <= LAYOUT_CHANNELS_LAST; layout++) {
+        struct problem p = with_tf32(plain(DIRECTION_BACKWARD_DATA), LAYOUT_CHANNELS_LAST);
+        p.w_layout = layout;
+        p.c = 70; /* 72 rows of 52 channels */
+        p.k = 50;
+        expect_weights_turned(*state, &p);
+        p.groups = 2; /* two groups of 40 rows and 64 channels */
+        p.c = 74;
+        p.k = 128;
+        p.spatial_dims = 3;
+        p.in.d = p.filter.d = 2;
+        expect_weights_turned(*state, &p);
+    }
+}
+
 TEST(device, any_values_stay_within_their_rounding_bound)
 {
     struct problem p = plain(DIRECTION_FORWARD);

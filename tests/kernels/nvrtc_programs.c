@@ -221,29 +221,68 @@ static unsigned compile_tiles(const struct problem *problem, const struct target
     return bad;
 }
 
-static void every_tile_that_bulk_copies_feed_compiles(void **state)
+/* The same in TF32, whose tiles along the reduction are half as long. */
+static struct problem in_tf32(struct problem p)
+{
+    p.type = TYPE_FLOAT32;
+    p.allow_tf32 = 1;
+    if (p.direction == DIRECTION_BACKWARD_DATA)
+        p.k /= 2;
+    else
+        p.c /= 2;
+    return p;
+}
+
+static struct target hopper_with_maps(void)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct target target;
-    unsigned bad = 0;
-    (void)state;
     must(target_parse(bytes_of_text("sm_90a"), &target, &err), err);
     target.has_tensor_maps = true;
+    return target;
+}
+
+static struct problem problem_of_two_tiles(uint32_t number)
+{
+    uint32_t direction = number % 3, stride = 1 + number / 3 % 2;
+    return number < 6 ? short_sum(direction, stride) : short_sum_of_volume(direction, stride);
+}
+
+static void every_tile_that_bulk_copies_feed_compiles(void **state)
+{
+    const struct target target = hopper_with_maps();
+    unsigned bad = 0;
+    (void)state;
     for (uint32_t i = 0; i < 12; i++) {
-        uint32_t direction = i % 3, stride = 1 + i / 3 % 2;
-        struct problem problem =
-            i < 6 ? short_sum(direction, stride) : short_sum_of_volume(direction, stride);
+        struct problem problem = problem_of_two_tiles(i);
         bad += every_tile_of_every_problem ? compile_tiles(&problem, &target, 0, 1)
                                            : compile_tiles(&problem, &target, i, 12);
     }
     assert_int_equal(bad, 0);
 }
 
+/* wgmma does not multiply TF32 in backward weights. */
+static void every_tile_in_tf32_that_bulk_copies_feed_compiles(void **state)
+{
+    const struct target target = hopper_with_maps();
+    unsigned bad = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 12; i++) {
+        struct problem problem = in_tf32(problem_of_two_tiles(i));
+        if (problem.direction == DIRECTION_BACKWARD_WEIGHTS)
+            continue;
+        bad += every_tile_of_every_problem ? compile_tiles(&problem, &target, 0, 1)
+                                           : compile_tiles(&problem, &target, i / 3, 4);
+    }
+    assert_int_equal(bad, 0);
+}
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[TARGETS + 2] = {
+    struct CMUnitTest tests[TARGETS + 3] = {
         [TARGETS] = cmocka_unit_test(every_tile_that_bulk_copies_feed_compiles),
         [TARGETS + 1] = cmocka_unit_test(products_in_tf32_compile_without_diagnostics),
+        [TARGETS + 2] = cmocka_unit_test(every_tile_in_tf32_that_bulk_copies_feed_compiles),
     };
     static char names[TARGETS][64];
     struct kiln_err err = KILN_ERR_INIT;
@@ -262,5 +301,5 @@ int main(int argc, char **argv)
         tests[i] = (struct CMUnitTest){ names[i], every_solver_compiles_without_diagnostics, NULL,
                                         NULL, (void *)&targets[i] };
     }
-    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 2, NULL, NULL);
+    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 3, NULL, NULL);
 }

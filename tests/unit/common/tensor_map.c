@@ -40,6 +40,17 @@ static struct tensor_map im2col(void)
                                 .pixels = 128 };
 }
 
+/* Elements of four bytes: half as many in a row. */
+static struct tensor_map of_wide_elements(uint8_t type)
+{
+    struct tensor_map map = tiled_map();
+    map.type = type;
+    map.strides[0] = 4;
+    map.strides[1] = 4000;
+    map.box[0] = 32;
+    return map;
+}
+
 TEST(plain, a_tensor_map_is_read_back_from_its_wire_form)
 {
     const struct tensor_map maps[] = { tiled_map(), im2col() };
@@ -89,6 +100,22 @@ TEST(plain, tensor_maps_that_the_hardware_accepts_are_valid)
     must(tensor_map_check(&map, &err), err);
 }
 
+TEST(plain, tensor_maps_of_fp32_and_tf32_have_elements_of_four_bytes)
+{
+    static const uint8_t types[] = { TYPE_FLOAT32, TENSOR_MAP_TF32 };
+    struct kiln_err err = KILN_ERR_INIT;
+    for (size_t i = 0; i < sizeof(types); i++) {
+        struct tensor_map map = of_wide_elements(types[i]);
+        must(tensor_map_check(&map, &err), err);
+        assert_int_equal(tensor_map_reach(&map), 1000 * 3000 * 4);
+        map.strides[0] = 2;
+        assert_int_equal(tensor_map_check(&map, &err), KILN_INVALID);
+        map = of_wide_elements(types[i]);
+        map.box[0] = 64; /* 256 bytes, swizzled within 128 */
+        assert_int_equal(tensor_map_check(&map, &err), KILN_INVALID);
+    }
+}
+
 static void expect_refused(const struct tensor_map *map, const char *words)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -110,7 +137,9 @@ TEST(plain, a_tensor_map_with_a_field_out_of_range_is_refused)
         const struct tensor_map good = i ? im2col() : tiled_map();
         BREAK(operand, ARGUMENT_U32, "operand 4");
         BREAK(operand, 255, "operand 255");
-        BREAK(type, TYPE_FLOAT32, "type 0");
+        BREAK(type, TYPE_FLOAT32, "stride of dimension 0");
+        BREAK(type, TYPE_INT8, "type 3");
+        BREAK(type, TENSOR_MAP_TF32 + 1, "type 5");
         BREAK(type, 255, "type 255");
         BREAK(mode, TENSOR_MAP_IM2COL + 1, "mode 2");
         BREAK(swizzle, TENSOR_MAP_SWIZZLE_128 + 1, "swizzle 4");

@@ -47,6 +47,31 @@ TEST(gpu, a_map_is_encoded_for_the_memory_of_a_launch)
     kiln_device_close(d);
 }
 
+static int encoded_type(uint8_t type)
+{
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_copy_mapped();
+    made.maps[0].type = type;
+    made.maps[0].dims[0] /= 2;
+    made.maps[0].strides[0] = 4;
+    made.maps[0].box[0] /= 2;
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    int ret = gpu.fake->last_map.type;
+    gpu_work_end(&work);
+    kiln_device_close(d);
+    return ret;
+}
+
+/* CU_TENSOR_MAP_DATA_TYPE_FLOAT32 and _TFLOAT32: copies round to the latter. */
+TEST(gpu, maps_of_fp32_keep_all_bits_and_maps_of_tf32_round)
+{
+    SKIP_WITHOUT_MAPS();
+    assert_int_equal(encoded_type(TYPE_FLOAT32), 7);
+    assert_int_equal(encoded_type(TENSOR_MAP_TF32), 11);
+}
+
 TEST(gpu, a_map_may_begin_inside_its_tensor)
 {
     SKIP_WITHOUT_MAPS();

@@ -12,6 +12,7 @@
 
 #define BULK "128,128,64,8,1,4,1,1,0,2"
 #define PERSISTENT "128,128,64,8,1,4,1,1,0,3"
+#define BULK_TF32 "128,128,32,8,1,4,1,1,0,2"
 #define KERNEL "conv_implicit_gemm_bulk"
 #define SHARED_MAX (227 * 1024)
 #define ASYNC_COPIES 1
@@ -187,6 +188,35 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "256,256,64,8,2,3,1,1,0,2"), KILN_INVALID); /* registers */
 }
 
+/* wgmma multiplies TF32 only if both operands are stored along the reduction. */
+TEST_F(solver, forward_and_backward_data_in_tf32_are_fed_by_bulk_copies)
+{
+    f->problem.type = TYPE_FLOAT32;
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(f->solution.map_count, 0); /* rounds nothing */
+    f->problem.allow_tf32 = 1;
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_in_range(wide_of(f), BULK_COPIES, PERSISTENT_GROUPS);
+    assert_int_equal(solve(f, BULK_TF32), KILN_OK);
+    assert_int_equal(solve(f, BULK), KILN_INVALID);                       /* rows of 256 bytes */
+    assert_int_equal(solve(f, "128,128,16,8,1,4,1,1,0,2"), KILN_INVALID); /* rows of 64 bytes */
+    assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,1"), KILN_INVALID); /* would not round */
+    f->problem.x_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
+    assert_int_equal(solve(f, BULK_TF32), KILN_INVALID);
+    put_channels_last(f);
+    f->target.has_tensor_maps = false;
+    assert_int_equal(solve(f, BULK_TF32), KILN_INVALID);
+    assert_int_equal(solve(f, ""), KILN_OK);
+    f->target.has_tensor_maps = true;
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_in_range(wide_of(f), BULK_COPIES, PERSISTENT_GROUPS);
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    assert_int_equal(solve(f, BULK_TF32), KILN_INVALID);
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(f->solution.map_count, 0);
+}
+
 /* ---- the maps ---- */
 
 TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
@@ -224,6 +254,82 @@ TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
                                   .steps = { 1, 1, 1 },
                                   .box = { 64, 1, 128 } };
     assert_memory_equal(&f->solution.maps[0], &x, sizeof(x));
+    assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
+}
+
+/* wgmma ignores bits beyond TF32's, so the copies must round. */
+TEST_F(solver, maps_of_operands_in_tf32_round_them)
+{
+    f->problem.type = TYPE_FLOAT32;
+    f->problem.allow_tf32 = 1;
+    assert_int_equal(solve(f, BULK_TF32), KILN_OK);
+    const struct solution_kernel *k = product_of_solution(f);
+    assert_string_equal(k->name, KERNEL "_forward");
+    assert_int_equal(k->shared_bytes, 4 * ((128 + 128) * 32 * 4 + 16));
+    const struct tensor_map x = { .operand = ARGUMENT_X,
+                                  .type = TENSOR_MAP_TF32,
+                                  .mode = TENSOR_MAP_IM2COL,
+                                  .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                  .rank = 4,
+                                  .dims = { 128, 56, 56, 8 },
+                                  .strides = { 4, 512, 28672, 1605632 },
+                                  .steps = { 1, 2, 2, 1 },
+                                  .lower = { -1, -1 },
+                                  .upper = { -2, -2 },
+                                  .channels = 32,
+                                  .pixels = 128 };
+    const struct tensor_map w = { .operand = ARGUMENT_W,
+                                  .type = TENSOR_MAP_TF32,
+                                  .mode = TENSOR_MAP_TILED,
+                                  .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                  .rank = 3,
+                                  .dims = { 128, 9, 256 },
+                                  .strides = { 4, 512, 4608 },
+                                  .steps = { 1, 1, 1 },
+                                  .box = { 32, 1, 128 } };
+    assert_memory_equal(&f->solution.maps[0], &x, sizeof(x));
+    assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
+}
+
+/* Only copies to shared memory round. */
+TEST_F(solver, persistent_groups_in_tf32_write_all_bits_of_their_sums)
+{
+    f->problem.type = TYPE_FLOAT32;
+    f->problem.allow_tf32 = 1;
+    assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,3"), KILN_OK);
+    const struct tensor_map y = { .operand = ARGUMENT_Y,
+                                  .type = TYPE_FLOAT32,
+                                  .mode = TENSOR_MAP_TILED,
+                                  .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                  .rank = 2,
+                                  .dims = { 256, 8 * 28 * 28 },
+                                  .strides = { 4, 1024 },
+                                  .steps = { 1, 1 },
+                                  .box = { 32, 64 } };
+    assert_int_equal(f->solution.map_count, 3);
+    assert_memory_equal(&f->solution.maps[2], &y, sizeof(y));
+}
+
+/* k is the sum's dimension, so the weights are packed with rows of c. */
+TEST_F(solver, backward_data_in_tf32_reads_turned_weights)
+{
+    f->problem.type = TYPE_FLOAT32;
+    f->problem.allow_tf32 = 1;
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    assert_int_equal(solve(f, BULK_TF32), KILN_OK);
+    assert_string_equal(f->solution.kernels[0].name, "conv_reorder_pack");
+    assert_int_equal(f->solution.workspace_size, 256 * 128 * 9 * 4);
+    const struct tensor_map w = { .operand = ARGUMENT_WORKSPACE,
+                                  .type = TENSOR_MAP_TF32,
+                                  .mode = TENSOR_MAP_TILED,
+                                  .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                  .rank = 3,
+                                  .dims = { 256, 9, 128 },
+                                  .strides = { 4, 1024, 9216 },
+                                  .steps = { 1, 1, 1 },
+                                  .box = { 32, 1, 128 } };
+    assert_int_equal(f->solution.maps[0].operand, ARGUMENT_Y);
     assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
 }
 
@@ -389,11 +495,12 @@ static uint64_t bytes_of_operand(const struct fixture *f, uint8_t operand)
 {
     const struct problem *p = &f->problem;
     struct extent out = problem_output(p);
+    uint64_t element = data_type_size((enum data_type)p->type);
     switch (operand) {
-    case ARGUMENT_X: return 2ull * p->n * p->c * p->in.d * p->in.h * p->in.w;
+    case ARGUMENT_X: return element * p->n * p->c * p->in.d * p->in.h * p->in.w;
     case ARGUMENT_W:
-        return 2ull * p->k * (p->c / p->groups) * p->filter.d * p->filter.h * p->filter.w;
-    case ARGUMENT_Y: return 2ull * p->n * p->k * out.d * out.h * out.w;
+        return element * p->k * (p->c / p->groups) * p->filter.d * p->filter.h * p->filter.w;
+    case ARGUMENT_Y: return element * p->n * p->k * out.d * out.h * out.w;
     default: return f->solution.workspace_size;
     }
 }
@@ -426,8 +533,8 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
 }
 
 /* Shared memory has the tiles of the operands.  The result's tile replaces them, or has its own
- * space for persistent work groups.  Two barriers for each stage follow, which nothing may
- * overwrite. */
+ * space for persistent work groups; other fp32 sums are stored from registers.  Two barriers for
+ * each stage follow, which nothing may overwrite. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -436,7 +543,9 @@ static void expect_shared_memory(const struct fixture *f)
     if (!is_persistent && stages > slice)
         stages = slice;
     uint32_t operands = stages * (v[TILE_M] + v[TILE_N]) * 128, signals = stages * 16;
-    uint32_t result = v[SPLIT] > 1 ? 0 : v[TILE_M] * v[TILE_N] * 2;
+    bool is_wide = f->problem.type == TYPE_FLOAT32;
+    bool is_direct = v[SPLIT] > 1 || (is_wide && !is_persistent);
+    uint32_t result = is_direct ? 0 : v[TILE_M] * v[TILE_N] * (is_wide ? 4 : 2);
     uint32_t tiles = is_persistent ? operands + result : operands > result ? operands : result;
     uint32_t bytes = product_of_solution(f)->shared_bytes;
     assert_int_equal(option(f, "STAGES"), stages);
@@ -508,6 +617,18 @@ TEST_F(solver, every_valid_point_fits_and_its_maps_do)
     }
 }
 
+TEST_F(solver, every_valid_point_in_tf32_fits_and_its_maps_do)
+{
+    f->problem.type = TYPE_FLOAT32;
+    f->problem.allow_tf32 = 1;
+    for (uint32_t direction = 0; direction < 2; direction++) {
+        f->problem.direction = direction;
+        assert_in_range(check_valid_points(f, BULK_COPIES), 50, 20000);
+        unsigned lasting = check_valid_points(f, PERSISTENT_GROUPS);
+        assert_in_range(lasting, direction == DIRECTION_FORWARD ? 20 : 0, 2000);
+    }
+}
+
 /* With a single tile in a sum, shared memory limits nothing. */
 TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
 {
@@ -555,17 +676,16 @@ static void draw_problem(uint64_t *seed, struct problem *p)
     p->dilation = draw_extent(seed, is_volume, 1, 3);
 }
 
-TEST_F(solver, odd_problems_have_right_maps_or_another_way)
+/* Returns the number of solutions with bulk copies. */
+static unsigned check_odd_problems(struct fixture *f, const char *const *configs, size_t count)
 {
-    static const char *const configs[] = { "64,64,64,4,1,3,1,1,0,2", "128,128,64,4,1,4,1,1,0,2",
-                                           "64,64,64,4,1,4,2,1,0,2", "64,64,64,4,1,2,1,1,0,3" };
     uint64_t seed = 42;
     unsigned in_bulk = 0;
     for (unsigned i = 0; i < 3000; i++) {
         draw_problem(&seed, &f->problem);
         if (problem_check(&f->problem, &f->err))
             continue;
-        for (size_t j = 0; j < sizeof(configs) / sizeof(configs[0]); j++) {
+        for (size_t j = 0; j < count; j++) {
             if (solve(f, configs[j]))
                 continue;
             expect_solution(f);
@@ -573,5 +693,21 @@ TEST_F(solver, odd_problems_have_right_maps_or_another_way)
         }
         assert_int_equal(solve(f, ""), KILN_OK);
     }
-    assert_in_range(in_bulk, 300, 9000);
+    return in_bulk;
+}
+
+TEST_F(solver, odd_problems_have_right_maps_or_another_way)
+{
+    static const char *const configs[] = { "64,64,64,4,1,3,1,1,0,2", "128,128,64,4,1,4,1,1,0,2",
+                                           "64,64,64,4,1,4,2,1,0,2", "64,64,64,4,1,2,1,1,0,3" };
+    assert_in_range(check_odd_problems(f, configs, 4), 300, 9000);
+}
+
+TEST_F(solver, odd_problems_in_tf32_have_right_maps_or_another_way)
+{
+    static const char *const configs[] = { "64,64,32,4,1,3,1,1,0,2", "128,128,32,4,1,4,1,1,0,2",
+                                           "64,64,32,4,1,4,2,1,0,2", "64,64,32,4,1,2,1,1,0,3" };
+    f->problem.type = TYPE_FLOAT32;
+    f->problem.allow_tf32 = 1;
+    assert_in_range(check_odd_problems(f, configs, 4), 400, 9000);
 }

@@ -97,6 +97,16 @@ TEST_F(plain, no_valid_point_is_left_out_or_there_twice)
     expect_every_valid_point_in_one_part(f, &grouped);
 }
 
+TEST_F(plain, no_valid_point_in_tf32_is_left_out_or_there_twice)
+{
+    for (unsigned i = 4; i < f->count; i += 23) {
+        struct problem problem = f->problems[i];
+        problem.type = TYPE_FLOAT32;
+        problem.allow_tf32 = 1;
+        expect_every_valid_point_in_one_part(f, &problem);
+    }
+}
+
 struct draws {
     unsigned all;          /* number of valid candidates, at most |DRAWS| */
     unsigned of[FEEDS];    /* the same by the value of wgmma */
