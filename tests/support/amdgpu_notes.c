@@ -14,7 +14,7 @@ enum kind { KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_MAP, KIND_OTHER };
 
 struct value {
     enum kind kind;
-    uint64_t number;   /* or items of a list, or pairs of a map */
+    uint64_t number;   /* the value; of a list its items, of a map its pairs */
     struct bytes text; /* borrowed */
 };
 
@@ -34,14 +34,15 @@ static struct value sized(struct reader *r, enum kind kind, uint64_t size)
     return v;
 }
 
-/* Of the types from 0xc0 on: size of the number behind the type, then what is counted by it. */
+/* Reads a value of a type from 0xc0 on: after the type, most of these have a length or a number of
+ * one to eight bytes. */
 static struct value long_form(struct reader *r, uint8_t type)
 {
     switch (type) {
     case 0xc4: /* binary */
     case 0xc5:
     case 0xc6: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc4)));
-    case 0xc7: /* extensions have a type of their own in front of their bytes */
+    case 0xc7: /* extensions: a type byte comes before the content */
     case 0xc8:
     case 0xc9: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc7)) + 1);
     case 0xca: return sized(r, KIND_OTHER, 4); /* floating point */
@@ -50,7 +51,7 @@ static struct value long_form(struct reader *r, uint8_t type)
     case 0xcd:
     case 0xce:
     case 0xcf: return sized(r, KIND_NUMBER, big_endian(r, (size_t)1 << (type - 0xcc)));
-    case 0xd0: /* signed: none of those looked for */
+    case 0xd0: /* signed: no number that these tests read is signed */
     case 0xd1:
     case 0xd2:
     case 0xd3: return sized(r, KIND_OTHER, (uint64_t)1 << (type - 0xd0));
@@ -70,7 +71,7 @@ static struct value long_form(struct reader *r, uint8_t type)
     }
 }
 
-/* The head of a value: a list's items and a map's pairs follow. */
+/* Reads the head of a value. The items of a list and the pairs of a map come after it. */
 static struct value take(struct reader *r)
 {
     uint8_t type = reader_u8(r);

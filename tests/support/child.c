@@ -16,7 +16,7 @@ int await_process(pid_t pid, const char *what, int max_s)
 {
     int status = 0;
     pid_t ended;
-    /* Wakes the loop at once when the process ends; without one, the loop pauses. */
+    /* Ends the wait as soon as the process ends. Without a pidfd, the loop polls with pauses. */
     struct pollfd end = { .fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN };
     for (int waited_ms = 0; (ended = waitpid(pid, &status, WNOHANG)) == 0; waited_ms += PAUSE_MS) {
         if (waited_ms >= max_s * 1000) {
@@ -51,7 +51,7 @@ void await_progress(int fd, unsigned count)
     }
 }
 
-/* poll(2) reports POLLHUP also where no event is asked for. */
+/* poll(2) reports POLLHUP even if no event is requested. */
 static bool poll_writer(int reading_fd, int timeout_ms)
 {
     struct pollfd end = { .fd = reading_fd };

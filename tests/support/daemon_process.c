@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 48
-#define PROGRAM_MAX_S 240 /* one that compiles, under a sanitizer, on a loaded machine */
+#define PROGRAM_MAX_S 240 /* for a program that compiles, under a sanitizer, on a loaded machine */
 
 static void set(const char *name, const char *directory, const char *below)
 {
@@ -30,7 +30,8 @@ static void set(const char *name, const char *directory, const char *below)
     setenv(name, value, 1);
 }
 
-/* In the child: nothing of the caller's own homes is used. */
+/* Called in the child: replaces HOME and the XDG directories, so that the user's own files are not
+ * used. */
 static void private_environment(const struct daemon_process *d)
 {
     set("HOME", d->directory, "home");
@@ -124,7 +125,7 @@ void daemon_process_start(struct daemon_process *d)
 {
     daemon_process_begin(d);
     wait_until("kilnd to answer on its socket", has_started, d);
-    close(raw_greeted(d)); /* a socket takes connections before its daemon looks at them */
+    close(raw_greeted(d)); /* hello: a socket accepts connections before its daemon reads them */
 }
 
 static int exit_status(int status)
@@ -169,8 +170,8 @@ static int signal_children(int pid, int signal)
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
     FILE *file = fopen(path, "re");
     while (file && fscanf(file, "%d", &child) == 1) {
-        kill(-child, signal); /* with its group, that which compiles is in; one that just ended is
-                                 replaced, and no worker of interest */
+        kill(-child, signal); /* the process group, which includes the programs that it runs; a
+                                 worker that has just ended does not matter */
         count++;
     }
     if (file)
@@ -190,7 +191,7 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* One that is stopped between fork and exec would hold whoever started it. */
+/* If a worker were stopped between fork and exec, kilnd, which waits for the exec, would hang. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)
@@ -232,7 +233,7 @@ static pid_t spawn(struct daemon_process *d, const char *name, va_list more, int
         return pid;
     if (d->user && setresuid(d->user, d->user, d->user) < 0)
         _exit(126);
-    private_environment(d); /* last: a change of user would undo part of it */
+    private_environment(d);
     dup2(output_fd, STDOUT_FILENO);
     dup2(output_fd, STDERR_FILENO);
     execv(path, (char *const *)(uintptr_t)argv);
@@ -315,7 +316,7 @@ unsigned long long daemon_stat(struct daemon_process *d, const char *name)
 
 struct whole_sandbox {
     struct daemon_process *daemon;
-    char missing[400]; /* layers; "": none */
+    char missing[400]; /* the missing layers; "": none */
 };
 
 static bool is_sandbox_known(void *context)

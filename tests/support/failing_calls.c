@@ -53,7 +53,7 @@ static bool fails(const char *name)
 #define SIZE(name, parameters, arguments) CALL(ssize_t, -1, name, parameters, arguments)
 #define POINTER(type, name, parameters, arguments) CALL(type, NULL, name, parameters, arguments)
 
-/* FAILING_CALLS of CMakeLists.txt has the same names. */
+/* The list FAILING_CALLS in tests/support/CMakeLists.txt must have the same names. */
 POINTER(void *, malloc, (size_t size), (size))
 POINTER(void *, calloc, (size_t count, size_t size), (count, size))
 POINTER(void *, realloc, (void *old, size_t size), (old, size))
@@ -125,7 +125,8 @@ SIZE(sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, f
 SIZE(recv, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
 SIZE(recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 
-/* Their further argument is a number or a pointer, each of which goes through as a long. */
+/* For calls with one optional argument, which is a number or a pointer. It is passed on as a
+ * long. */
 #define VARIADIC(name, parameters, last, arguments)         \
     int __real_##name parameters;                           \
     int __wrap_##name parameters;                           \
@@ -176,7 +177,7 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-/* Lets the |nth| call (0: every call) fail. False if there was no such call. */
+/* Runs |act| while the |nth| call fails (0: every call). False if there was no such call. */
 static bool fail_nth(fallible *act, void *context, struct failing_call call, unsigned nth,
                      struct kiln_err *err)
 {

@@ -4,7 +4,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-/* This function calls the malloc() of failing_calls.c; the one inside cJSON would call libc's. */
+/* This call reaches the malloc() of failing_calls.c; a call inside cJSON would reach libc's. */
 static void *allocate(size_t size) { return malloc(size); }
 
 void json_allocations_can_fail(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * statfs(2) that names the filesystem type a test wants, for programs that are started with this
- * in LD_PRELOAD, and for tests that link it.  KILN_TEST_F_TYPE: the type, "0x6969" for NFS;
- * without it the true one.  KILN_TEST_F_FOLDER: only for paths that begin so.  So what refuses a
- * network filesystem needs no hook for tests.
+ * A statfs(2) that reports the filesystem type that a test chooses. Tests link it, or start
+ * programs with it in LD_PRELOAD. KILN_TEST_F_TYPE is the type, such as "0x6969" for NFS; if it is
+ * not set, the real type is reported. KILN_TEST_F_FOLDER limits this to paths that begin with its
+ * value. Thanks to this file, the code that refuses network filesystems needs no hook for tests.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ __attribute__((visibility("default"))) int statfs(const char *path, struct statf
     return ask(path, ret_seen);
 }
 
-/* The same on all 64-bit machines, which is where kiln runs. */
+/* The two structs are the same on all 64-bit machines, and kiln runs only on those. */
 _Static_assert(sizeof(struct statfs) == sizeof(struct statfs64), "one struct for both");
 __attribute__((visibility("default"))) int statfs64(const char *path, struct statfs64 *ret_seen)
 {

@@ -31,7 +31,7 @@ static int open_sealed_in_part(void) { return memory_file(F_SEAL_SHRINK | F_SEAL
 static int open_sealed(void) { return memory_file(ALL_SEALS); }
 static int open_unsealable(void) { return memfd_create("hostile", MFD_CLOEXEC); }
 
-/* A name that is gone again at once. */
+/* Opens a new file, and removes its name at once. */
 static int open_made(int (*make)(const char *path), int flags)
 {
     char directory[] = "/tmp/kiln-test-hostile-XXXXXX", path[64];
@@ -52,7 +52,7 @@ static int make_file(const char *path)
     return fd >= 0 ? close(fd) : -1;
 }
 
-/* Nobody ever writes to it: a reader that waits, waits for ever. */
+/* Nobody ever writes to it, so a blocking read never returns. */
 static int open_fifo(void) { return open_made(make_fifo, O_RDWR); }
 static int open_write_only(void) { return open_made(make_file, O_WRONLY); }
 static int open_path(void) { return open_made(make_file, O_PATH); }
@@ -67,7 +67,7 @@ static int open_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEX
 static int open_inotify(void) { return inotify_init1(IN_CLOEXEC); }
 static int open_pidfd(void) { return (int)syscall(SYS_pidfd_open, getpid(), 0); }
 
-/* Newer kernels let nobody send one. */
+/* Newer kernels refuse to send some kinds of descriptors (io_uring). */
 static bool can_be_sent(int fd)
 {
     union {

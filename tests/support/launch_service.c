@@ -35,7 +35,7 @@ static void become_unit(const struct launch_service *service, int connection, co
 static void serve(const struct launch_service *service, int listening, const char *launcher,
                   const char *program)
 {
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for a unit */
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the units' processes */
     for (;;) {
         int connection = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
         if (connection < 0)
@@ -67,7 +67,8 @@ void launch_service_start(struct launch_service *service, const char *directory,
         setpgid(0, 0);
         serve(service, fd, launcher, program);
     }
-    setpgid(service->pid, service->pid); /* whichever of us comes first */
+    setpgid(service->pid, service->pid); /* parent and child both set it, because either may run
+                                            first */
     close(fd);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests of what is done with plans, whatever solvers there are: ConvDirectNaive alone, which
- * solves everything with one program and has nothing to tune.  Takes the place of
- * engine/solver/solvers.c where it is linked. */
+/* A list of solvers with ConvDirectNaive alone, for tests of plans that must not depend on the real
+ * list. That solver solves every problem with one program and has nothing to tune. A test that
+ * links this file replaces engine/solver/solvers.c. */
 #include "engine/solver/conv_direct_naive.h"
 
 const struct solver *const solvers[] = {

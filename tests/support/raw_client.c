@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SILENCE_MAX_MS 60000 /* sanitizers on a loaded machine */
+#define SILENCE_MAX_MS 60000 /* long enough for sanitizers on a loaded machine */
 
 int raw_connect(const struct daemon_process *d)
 {
@@ -108,7 +108,7 @@ static void take_descriptors(struct msghdr *m, struct raw_frame *frame)
     }
 }
 
-/* Exactly |size| bytes; false at the end of the stream. */
+/* Receives exactly |size| bytes; false at the end of the stream. */
 static bool receive_all(int fd, void *data, size_t size, struct raw_frame *frame)
 {
     char *at = data;
@@ -191,7 +191,7 @@ static int greet(int fd)
 
 int raw_greeted(const struct daemon_process *d) { return greet(raw_connect(d)); }
 
-/* In a process of its own: connects as |uid| and sends the connection through |way|. */
+/* Runs in a separate process: connects as |uid| and sends the connection over the socket |way|. */
 static void connect_as(const struct daemon_process *d, uid_t uid, int way)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

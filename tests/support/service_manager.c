@@ -46,7 +46,7 @@ static void keep(struct service_manager *m, const int *fds, size_t count, const 
     }
 }
 
-struct reported { /* one message, cut into its lines */
+struct reported { /* the content of one message */
     bool stores, removes;
     char name[256];
 };
@@ -133,7 +133,7 @@ static void *listen_to_it(void *context)
 
 /* ---- starting kilnd ---- */
 
-/* In the child: descriptors from 3 on, in order. */
+/* Called in the child: passes the descriptors in order, from number 3 on. */
 static void give_descriptors(const struct service_manager *m)
 {
     int fds[KEPT_MAX + 1];
@@ -203,7 +203,7 @@ void service_manager_open(struct service_manager *m, struct daemon_process *daem
     daemon->context = m;
 }
 
-struct ready { /* what is waited for */
+struct ready { /* the context of a wait */
     struct service_manager *m;
     unsigned before;
 };

@@ -9,19 +9,19 @@
 
 #define TESTS_MAX 256
 
-/* Tests that take longer have their duration printed. */
+/* The duration of longer tests is printed. */
 #define LONG_S 1.0
 
 static struct {
     struct test_case *first;
     int (*setup)(void **state), (*teardown)(void **state);
-    /* What runs, in the order of the list. */
+    /* The tests to run, in order. */
     struct test_case *selected[TESTS_MAX];
     size_t count, begun;
     double began;
 } tests;
 
-/* Constructors of a file come in any order, files one behind the other. */
+/* Constructors of one file run in any order, but those of different files do not mix. */
 void test_register(struct test_case *test)
 {
     struct test_case **place = &tests.first;
@@ -46,7 +46,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* cmocka sets each test up once, in order, which tells it from the others. */
+/* cmocka sets up each test once and in order. Counting the calls therefore identifies the test. */
 static int set_up_next(void **state)
 {
     const struct test_case *test = tests.selected[tests.begun++];

@@ -14,11 +14,11 @@
 #define PAUSE_MS 2
 
 static pid_t test_process;
-static const char *awaited; /* by LOOP_UNTIL or IN_TIME */
+static const char *awaited; /* the condition that LOOP_UNTIL or IN_TIME waits for */
 
 static void __attribute__((constructor)) note_process(void) { test_process = getpid(); }
 
-/* cmocka's fail jumps to the test, which only the test's own thread may do. */
+/* cmocka's fail() jumps back into cmocka, so only the test's own thread may call it. */
 void fail_wait(int seconds, const char *what)
 {
     if (getpid() == test_process && gettid() == test_process)
@@ -34,7 +34,7 @@ static double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Not by nanosleep, which a test replaces. */
+/* Does not use nanosleep, because some tests replace it. */
 static void pause_briefly(void)
 {
     const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
@@ -74,7 +74,8 @@ static bool thread_sleeps(void *context)
     if (file)
         fclose(file);
     text[used] = '\0';
-    const char *state = strrchr(text, ')'); /* behind the name of the program */
+    const char *state = strrchr(text, ')'); /* the state follows the program's name in
+                                               parentheses */
     return state && strncmp(state, ") S", 3) == 0;
 }
 

@@ -31,7 +31,7 @@ static void count(enum fake_gpu_kind kind, int by)
     pthread_mutex_unlock(&fake_mutex);
 }
 
-/* ---- whose an object is ---- */
+/* ---- owners of objects ---- */
 
 static struct context primary[FAKE_GPU_DEVICES];
 
@@ -71,7 +71,7 @@ int cuCtxPushCurrent_v2(void *context)
     return 0;
 }
 
-/* Never told to fail: nothing real would undo it. */
+/* Never fails: no caller could recover from that. */
 PUBLIC int cuCtxPopCurrent_v2(void **ret_context);
 int cuCtxPopCurrent_v2(void **ret_context)
 {
@@ -349,7 +349,7 @@ const char *hipGetErrorName(int status)
                                      : "hipErrorUnknown";
 }
 
-/* gcnArchName where each version's struct has it. */
+/* Writes gcnArchName at its offset in this version's struct. */
 #if FAKE_HIP >= 6
 PUBLIC int hipGetDevicePropertiesR0600(char *properties, int device);
 int hipGetDevicePropertiesR0600(char *properties, int device)

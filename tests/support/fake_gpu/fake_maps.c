@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
+/* The fake of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
 #include "tests/support/fake_gpu/fake_gpu_parts.h"
 
 #if defined(FAKE_CUDA) && FAKE_CUDA >= 12
@@ -17,7 +17,7 @@ static void copy_numbers(struct fake_gpu_map *map, const uint64_t *dims, const u
     }
 }
 
-/* Elements of two bytes, one behind the other. */
+/* Accepts contiguous elements of two bytes only. */
 static int encode(struct encoded *ret, const struct fake_gpu_map *map)
 {
     if ((uintptr_t)ret % _Alignof(struct encoded) || (uintptr_t)map->address % 16)

@@ -3,7 +3,7 @@
 
 #include <elf.h>
 
-/* ---- memory: pages of the host's, behind a head that says whose it is ---- */
+/* ---- memory: pages of the host, after a header with the owner ---- */
 
 struct memory {
     struct object object;
@@ -39,7 +39,7 @@ int NAMED(cuMemFree_v2, hipFree)(void *memory)
     return 0;
 }
 
-/* The context (1) or the device (9) that |memory| is of. */
+/* Returns the context (|what| 1) or the device (|what| 9) of |memory|. */
 PUBLIC int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory);
 int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory)
 {
@@ -106,7 +106,7 @@ int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char value, size
 struct event {
     struct object object;
     unsigned at_ms;
-    bool is_waited_for; /* until then it may lie ahead */
+    bool is_waited_for; /* before that, |at_ms| may be in the future */
 };
 
 PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags);
@@ -203,7 +203,7 @@ struct function {
 
 struct module {
     struct object object;
-    const unsigned char *image; /* borrowed, read whenever a function is asked for, as HIP does */
+    const unsigned char *image; /* borrowed; read at each look-up of a function, as by HIP */
     size_t size;
     struct function functions[KERNELS_MAX];
 };
@@ -263,7 +263,7 @@ static const struct kernel {
     { "fault", run_fault }, { "copy_mapped", run_copy_mapped },
 };
 
-/* Section headers come last in what compilers write and in what tests fake_make up. */
+/* Section headers come last in the output of compilers and in the fake objects of tests. */
 static size_t image_size(const Elf64_Ehdr *header)
 {
     return header->e_shoff + (size_t)header->e_shnum * sizeof(Elf64_Shdr);
