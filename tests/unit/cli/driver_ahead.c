@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Asking ahead, of a libkiln of this file's own. */
+/* kiln-driver's requests ahead of time, with a fake libkiln. */
 #include "cli/driver/ahead.h"
 
 #include "tests/support/test.h"
@@ -24,12 +24,13 @@ struct asked {
     size_t count;
 };
 
-/* The second thread writes before it posts; the test reads after it waited. */
+/* The background thread writes these before it posts |batch_done|; the test reads them after it has
+ * waited for that. */
 static struct fake {
     struct asked asked[BATCHES_MAX];
     size_t batches;
-    int code;     /* of each batch */
-    bool endless; /* answers until it is stopped */
+    int code;     /* the result of each batch */
+    bool endless; /* a batch calls back until it is stopped */
     sem_t batch_done;
     atomic_uint open, answers;
     int stopped_with;
@@ -90,7 +91,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     return fake.code;
 }
 
-/* Two solvers; the problem with a batch of 1 is recorded. */
+/* Returns two solvers. The problem with batch size 1 has a record. */
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
                        const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err)
@@ -172,7 +173,7 @@ TEST_F(driver_ahead, ahead_requests_the_whole_file_in_one_batch)
 
     const struct asked *asked = &fake.asked[0];
     assert_int_equal(fake.batches, 1);
-    assert_int_equal(asked->count, 3); /* the fourth is a repeat */
+    assert_int_equal(asked->count, 3); /* the fourth problem repeats another one */
     assert_int_equal(asked->problems[0].n, 1);
     assert_int_equal(asked->problems[2].direction, KILN_BACKWARD_DATA);
     assert_int_equal(asked->options.priority, KILN_PREFETCH);
@@ -250,7 +251,7 @@ TEST_F(driver_ahead, every_solver_that_find_will_time_is_requested)
     assert_int_equal(fake.asked[1].count, 2);
     assert_string_equal(fake.asked[2].solver, "ConvA");
     assert_int_equal(fake.asked[2].count, 1);
-    assert_int_equal(fake.asked[2].problems[0].n, 2); /* what is recorded is not timed */
+    assert_int_equal(fake.asked[2].problems[0].n, 2); /* the problem with a record is not timed */
 }
 
 TEST_F(driver_ahead, normal_find_times_every_solver_despite_records)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kiln-driver's side of find and tune: flags and variables, progress, what is printed. */
+/* kiln-driver's part of find and tune: flags, variables, progress and output. */
 #include "cli/driver/find.h"
 #include "cli/driver/find_progress.h"
 #include "common/json.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a libkiln of this file's own ---- */
+/* ---- the fake libkiln ---- */
 
 static const struct kiln_conv_entry solvers[] = {
     { .solver = "ConvFast",
@@ -278,7 +278,7 @@ TEST_F(driver_find, the_table_has_every_solver_and_why_it_failed)
     assert_non_null(strstr(text, "2.0 KiB"));
     assert_non_null(strstr(text, "8,4"));
     assert_non_null(strstr(text, "cut short"));
-    assert_null(strstr(text, "0.125000")); /* of a wrong result */
+    assert_null(strstr(text, "0.125000")); /* the time of a wrong result is not shown */
     assert_says(text, "ConvBad: wrong:");
     assert_null(strchr(text, '\x1b'));
 }

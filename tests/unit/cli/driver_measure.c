@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln-driver's measuring against a libkiln of this file's own: a "device" of plain memory whose
- * kernel computes what the test wants it to. */
+/* kiln-driver's measurements with a fake libkiln. Its device is plain memory, and its kernel
+ * computes what the test chooses. */
 #include "cli/driver/measure.h"
 #include "cli/driver/reference.h"
 #include "cli/driver/report.h"
@@ -24,7 +24,7 @@ static struct fake {
     int plan_code, run_code;
     int tier;
     unsigned launches, live_memories, live_runs, live_plans, live_events;
-    double clock_ms; /* the device's */
+    double clock_ms; /* the time that the device's clock reports */
     int record_code;
     double first_value; /* of the last launch's first operand */
     unsigned finds, tunes, live_results;
@@ -307,7 +307,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Whatever happened, everything was given back. */
+/* Checks that everything was released. */
 static int tear_down(void **state)
 {
     free(*state);
@@ -387,7 +387,7 @@ TEST_F(driver_measure, a_run_launches_once_more_than_it_times)
     f->flags.time = 1;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1 + 1 + 4);
-    assert_true(f->m.time.steady == LAUNCH_MS / 1e3); /* by the device's clock */
+    assert_true(f->m.time.steady == LAUNCH_MS / 1e3); /* measured by the device's clock */
     f->flags.wall = 1;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 6 + 1 + 4 + 4);

@@ -28,7 +28,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     unsetenv("TMPDIR");
-    int rc = rmdir(f->temp); /* fails where something was left in it */
+    int rc = rmdir(f->temp); /* fails if the directory is not empty */
     free(f);
     return rc;
 }
@@ -81,7 +81,7 @@ TEST_F(driver_pocl_directory, processes_with_the_same_parent_directory_get_priva
     setenv("POCL_CACHE_DIR", f->temp, 1);
     pocl_directory_init(&f->directory);
     assert_string_equal(getenv("POCL_CACHE_DIR"), f->directory.path);
-    setenv("POCL_CACHE_DIR", f->temp, 1); /* as another process has it */
+    setenv("POCL_CACHE_DIR", f->temp, 1); /* as another process might set it */
     pocl_directory_init(&other);
     assert_string_equal(getenv("POCL_CACHE_DIR"), other.path);
     assert_string_not_equal(f->directory.path, other.path);

@@ -82,7 +82,7 @@ TEST_F(driver_report, a_plain_convolution_is_not_called_transposed)
     assert_null(strstr(read_printed(f), "transposed"));
 }
 
-/* Kernels compile in parallel. */
+/* Kernels compile in parallel, so the sum of the compile times may exceed the fetch time. */
 TEST_F(driver_report, the_compilers_time_is_not_shown_as_a_part_of_the_fetch)
 {
     struct report_place place = { .command = "conv -n 1 -F 1" };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl pkg build, sign and keygen against a libkiln of this file's own; keys and manifests are
- * real. */
+/* kilnctl pkg build, sign and keygen with a fake libkiln, but real keys and manifests. */
 #include "cli/kilnctl/nap.h"
 #include "common/problem.h"
 #include "engine/digest/sha256.h"
@@ -15,7 +14,7 @@
 static struct {
     unsigned naps;
     unsigned plans;
-    int plan_code; /* of every second problem; KILN_E_OK: all are there */
+    int plan_code; /* result of every second plan; KILN_E_OK: every plan succeeds */
     struct kiln_plan_options options;
 } seen;
 
@@ -101,7 +100,7 @@ SCRATCH_FIXTURE(kilnctl_build, prepare);
     RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
         (f)->out, __VA_ARGS__)
 
-/* What it says on standard error is in |reported|. */
+/* Runs a build, and stores its standard error in |reported|. */
 #define BUILD_REPORTED(f, rc, ...)  \
     reported_begin(&(f)->reported); \
     int rc = BUILD(f, __VA_ARGS__); \
@@ -150,7 +149,8 @@ TEST_F(kilnctl_build, problems_go_as_sealed_memory_in_the_wire_format)
     assert_int_equal(number(second + 4), 2);      /* spatial dimensions */
     assert_int_equal(number(second + 6 * 4), 2);  /* n */
     assert_int_equal(number(second + 7 * 4), 8);  /* c */
-    assert_int_equal(number(second + 22 * 4), 1); /* dilation's depth, the last but three */
+    assert_int_equal(number(second + 22 * 4), 1); /* the depth of the dilation, four numbers before
+                                                     the end */
 }
 
 TEST_F(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
@@ -209,7 +209,8 @@ TEST_F(kilnctl_build, keep_going_writes_the_other_problems_and_still_fails)
     assert_says(f->run.printed, "1 kernel,");
     assert_says(f->reported.text, "line 2:");
     assert_says(f->reported.text, "clang");
-    assert_null(strstr(f->reported.text, "again")); /* the first failure was reported */
+    assert_null(strstr(f->reported.text, "again")); /* only the first failure with this reason is
+                                                       printed in full */
 }
 
 TEST_F(kilnctl_build, failures_found_only_by_the_build_are_reported_and_nothing_is_written)
@@ -260,7 +261,7 @@ TEST_F(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
     assert_int_equal(fake.asked, 0);
 }
 
-/* The error of a build into |name|, which is to be refused before anything is asked or compiled. */
+/* Returns the error of a build into |name|, which must be refused before any request or compile. */
 static const char *refused_build(struct fixture *f, const char *target, const char *name)
 {
     scratch_path(&f->directory, name, f->out);
@@ -299,7 +300,7 @@ TEST_F(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
     }
 }
 
-/* As an embedded build makes one: it is installed nowhere. */
+/* Such packages are for static builds and are never installed, so their names decide nothing. */
 TEST_F(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"
@@ -379,7 +380,7 @@ static void make_key(struct fixture *f)
                      KILN_E_OK);
 }
 
-/* The manifest |name|.manifest as kilnd would check it. */
+/* Checks the manifest |name|.manifest as kilnd does. */
 static enum kiln_code check_manifest(struct fixture *f, const char *name,
                                      struct manifest_file *ret_file)
 {

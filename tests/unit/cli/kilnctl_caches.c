@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl kernel import and export against a libkiln of this file's own. */
+/* kilnctl kernel import and export with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -103,7 +103,7 @@ TEST_F(kilnctl_caches, the_json_of_a_lossy_import_counts_all_files_together)
     assert_says(f->reported.text, "970 imported");
 }
 
-/* Where the tree of a file is damaged, nothing says how many rows hung on it. */
+/* If an inner page of the file is damaged, the number of rows below it is unknown. */
 TEST_F(kilnctl_caches, an_unknown_number_of_lost_rows_is_reported)
 {
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":5,\"lost\":3,\"lost_at_least\":true}";
@@ -195,9 +195,10 @@ TEST_F(kilnctl_caches, an_import_that_is_not_permitted_ends_at_once)
     assert_int_equal(fake.asked, 1);
 }
 
-/* ---- which MIOpen ---- */
+/* ---- the version of MIOpen ---- */
 
-/* A cache in |directory|, as MIOpen would have it; what was asked of kilnd for it. */
+/* Imports a cache in a |directory| that is named as MIOpen names it. Returns the request that kilnd
+ * received. */
 static const char *import_from(struct fixture *f, const char *directory, const char *option,
                                const char *value)
 {
@@ -354,7 +355,7 @@ TEST_F(kilnctl_caches, an_export_writes_only_into_its_directory)
         fake.answers[i] = (struct fake_answer){ .reply = replies[i], .files = { "x" } };
         assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
     }
-    assert_int_equal(scratch_directory_count(&f->directory), 3); /* with the empty directory */
+    assert_int_equal(scratch_directory_count(&f->directory), 3); /* including the empty directory */
 }
 
 TEST_F(kilnctl_caches, an_export_without_records_creates_no_directory)

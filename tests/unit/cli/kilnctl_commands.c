@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl's commands against a libkiln of this file's own. */
+/* kilnctl's commands with a fake libkiln. */
 #include "cli/kilnctl/show.h"
 #include "tests/unit/cli/kilnctl_run.h"
 
@@ -11,7 +11,7 @@
 #define ASKED_MAX 16
 
 static struct fake {
-    const char *replies[ASKED_MAX]; /* in turn; NULL: fail with |code| */
+    const char *replies[ASKED_MAX]; /* one for each request; NULL: fails with |code| */
     int code;
     unsigned asked;
     char requests[ASKED_MAX][512]; /* "name arguments" */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Asking before kernels are dropped, on a terminal that a test holds the other end of. */
+/* The confirmation before kernels are dropped, on a pseudo-terminal whose other end is the
+ * test's. */
 #include "cli/kilnctl/confirm.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -9,7 +10,7 @@
 
 struct fixture {
     struct command_run run;
-    int terminal; /* our end */
+    int terminal; /* the test's end */
     int old_in, old_err;
     char asked[512]; /* what the user saw */
 };
@@ -54,7 +55,7 @@ static int tear_down(void **state)
 
 FIXTURE(kilnctl_confirm, set_up, tear_down);
 
-/* Runs with |answer| typed ahead; what it asked is in |asked|. */
+/* Runs gc with |answer| typed in advance, and stores the question in |asked|. */
 static int gc_with(struct fixture *f, const char *answer)
 {
     assert_int_equal(write(f->terminal, answer, strlen(answer)), strlen(answer));

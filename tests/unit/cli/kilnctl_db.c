@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl's commands about recorded tuning data against a libkiln of this file's own. */
+/* kilnctl's commands about recorded tuning data, with a fake libkiln. */
 #include "cli/exit_status.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -134,7 +134,7 @@ TEST_F(kilnctl_db, entries_that_lookups_ignore_are_marked_and_counted)
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_OK);
     const char *fresh = strstr(f->run.printed, "Fresh"), *old = strstr(f->run.printed, "Old ");
     assert_true(fresh && old && fresh < old);
-    assert_says(fresh, "  host  "); /* not stale, though another entry of the record is */
+    assert_says(fresh, "  host  "); /* not stale, although another entry of the record is */
     assert_says(old, "host, left");
     assert_says(f->run.printed, "user, left");
     assert_says(f->run.printed, "2 entries");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl db import, merge, export, diff and backup against a libkiln of this file's own. */
+/* kilnctl db import, merge, export, diff and backup with a fake libkiln. */
 #include "cli/exit_status.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
@@ -427,7 +427,7 @@ TEST_F(kilnctl_db_files, a_backup_writes_the_file_that_kilnd_sent)
     assert_says(f->run.printed, "/out: 6");
     struct stat seen;
     assert_int_equal(stat(f->out, &seen), 0);
-    assert_int_equal(seen.st_mode & 0777, 0600); /* all users' own records are in it */
+    assert_int_equal(seen.st_mode & 0777, 0600); /* it contains the private records of all users */
 }
 
 TEST_F(kilnctl_db_files, a_backup_does_not_replace_a_file_and_sends_no_request)
@@ -448,9 +448,9 @@ TEST_F(kilnctl_db_files, a_backup_answer_without_a_file_fails)
     assert_false(scratch_has(&f->directory, "out"));
 }
 
-/* ---- keys that are kept as they are ---- */
+/* ---- keys that are kept verbatim ---- */
 
-/* |count| items of the list "verbatim". */
+/* Writes |count| items of the list "verbatim". */
 static void verbatim_items(unsigned count, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "{\"verbatim\":[");
@@ -506,7 +506,7 @@ TEST_F(kilnctl_db_files, an_unreadable_file_is_denied_and_the_next_one_is_import
     fake.answers[0].reply = ALL_IN;
     assert_int_equal(chmod(f->find, 0), 0);
     assert_int_equal(chmod(f->directory.path, 0755), 0);
-    assert_int_equal(is_root ? seteuid(nobody) : 0, 0); /* root may read all */
+    assert_int_equal(is_root ? seteuid(nobody) : 0, 0); /* root could read the file */
 
     int rc = RUN(&f->run, "db", "import", f->find, f->perf);
 

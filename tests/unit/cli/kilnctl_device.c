@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl device against a libkiln of this file's own. */
+/* kilnctl device with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 

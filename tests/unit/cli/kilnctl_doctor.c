@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl doctor: each verdict, and what is advised. */
+/* kilnctl doctor: every verdict and its advice. */
 #include "tests/support/test.h"
 
 #include "cli/kilnctl/doctor_daemon.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --wrap: the settings are another user's. */
+/* The linker's --wrap replaces fs_read_file. The errno with which it fails, as for settings that
+ * belong to another user; 0: it works. */
 static int opens_fail_with;
 WRAP(enum kiln_code, fs_read_file, const char *path, size_t limit, struct buffer *ret_content,
      struct kiln_err *err)
@@ -68,7 +69,7 @@ static struct json *read_json(const char *text)
     return j;
 }
 
-/* The only finding of that verdict so far. */
+/* Returns the only finding with that verdict. */
 static const struct finding *only_finding(const struct fixture *f, enum verdict verdict)
 {
     const struct finding *found = NULL;
@@ -117,7 +118,7 @@ TEST_F(kilnctl_doctor, the_message_about_a_missing_socket_names_the_users_socket
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "of your", "XDG_RUNTIME_DIR=DIR");
     f->findings.count = 0;
-    f->socket.euid = 0; /* root has the system's */
+    f->socket.euid = 0; /* root uses the system's socket */
     assert_false(socket_judge(&f->socket, &f->findings));
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->what, "your own"));
 }
@@ -163,7 +164,7 @@ static void give_to_group_root(struct fixture *f)
     snprintf(f->socket.group, sizeof(f->socket.group), "root");
 }
 
-/* Who follows advice must not make users members of group root. */
+/* Advice must never suggest adding users to group root. */
 TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
 {
     give_to_group_root(f);
@@ -173,7 +174,8 @@ TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
     expect_finding(f, VERDICT_FAIL, "user root", "groupadd --system");
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
     f->findings.count = 0;
-    f->socket.has_group = f->socket.in_group_file = true; /* of both, but kilnd began before */
+    f->socket.has_group = f->socket.in_group_file = true; /* kilnd started before the group
+                                                             existed */
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "user root", "log in");
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "groupadd"));
@@ -306,7 +308,7 @@ TEST_F(kilnctl_doctor, an_almost_full_disk_causes_a_warning)
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_WARN, "500 MiB", "--to 2560M");
     f->findings.count = 0;
-    f->directory.database_bytes = 0; /* there is nothing of kiln's that could go */
+    f->directory.database_bytes = 0; /* no file of kiln could be removed to free space */
     directory_judge(&f->directory, &f->findings);
     assert_null(strstr(only_finding(f, VERDICT_WARN)->advice, "kilnctl gc"));
 }
@@ -323,7 +325,7 @@ TEST_F(kilnctl_doctor, an_unknown_fuse_filesystem_causes_a_warning)
     snprintf(f->directory.fuse, sizeof(f->directory.fuse), "fuse.unheard-of");
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_WARN, "(fuse.unheard-of)", "another machine");
-    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* its room */
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* the free space */
 }
 
 TEST_F(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
@@ -344,7 +346,9 @@ TEST_F(kilnctl_doctor, running_units_are_ok)
     units_judge(UNIT("kilnd.socket", "active", "enabled") "\n" UNIT("kilnd.service", "inactive",
                                                                     "disabled"),
                 true, &f->findings);
-    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* the socket starts it */
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* an inactive kilnd is fine,
+                                                                      because its socket starts
+                                                                      it */
 }
 
 TEST_F(kilnctl_doctor, a_failed_or_disabled_unit_is_reported_with_the_command_to_run)
@@ -375,7 +379,7 @@ TEST_F(kilnctl_doctor, a_host_without_units_is_ok)
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
 
-/* ---- what kilnd says ---- */
+/* ---- answers of kilnd ---- */
 
 TEST_F(kilnctl_doctor, versions_are_compared_without_the_programs_name)
 {
@@ -499,7 +503,7 @@ TEST_F(kilnctl_doctor, one_working_compiler_is_enough)
     }
 }
 
-/* To install another compiler would be of no use. */
+/* If a compiler could not be tried, installing another one would not help. */
 TEST_F(kilnctl_doctor, an_untried_compiler_is_not_reported_as_unable)
 {
     toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl's commands while each allocation in turn fails: no request or file may lack a part. */
+/* kilnctl's commands when memory runs out: the first, then the second, ... allocation fails. No
+ * request and no file may be incomplete. */
 #include "cli/kilnctl/overlay_manifest.h"
 #include "tests/support/failing_json.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -22,7 +23,7 @@ static void prepare(struct fixture *f)
 
 SCRATCH_FIXTURE(kilnctl_failing, prepare);
 
-/* Runs the command until no allocation of it fails: kilnd may get |request| or nothing. */
+/* Runs the command until none of its allocations fails. kilnd must get |request| or nothing. */
 #define EXPECT_ONLY(f, request, ...)                                                   \
     do {                                                                               \
         bool failed_ = true;                                                           \
@@ -45,7 +46,8 @@ TEST_F(kilnctl_failing, gc_and_clear_never_lose_an_argument_when_memory_runs_out
                 "--dry-run");
 }
 
-/* What failed to be added to the output must not be used afterwards (seen by sanitizers). */
+/* An object that could not be added to the output must not be used afterwards; sanitizers would
+ * report that. */
 TEST_F(kilnctl_failing, lists_of_results_are_not_used_after_memory_ran_out)
 {
     EXPECT_ONLY(f, "package_remove {\"name\":\"a\"}", "pkg", "rm", "a", "--json");

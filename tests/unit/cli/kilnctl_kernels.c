@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl kernel fetch, pin and unpin against a libkiln of this file's own. */
+/* kilnctl kernel fetch, pin and unpin with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
@@ -14,7 +14,7 @@ struct kiln_kernel {
 };
 
 static struct {
-    int code; /* of a fetch; KILN_E_OK: there it is */
+    int code; /* result of a fetch */
     const char *text;
     char asked[512];
     unsigned unrefs;
@@ -140,7 +140,7 @@ TEST_F(kilnctl_kernels, a_missing_kernel_is_reported_and_no_file_is_written)
 TEST_F(kilnctl_kernels, a_miss_of_a_plain_id_names_the_versions_with_the_kernel)
 {
     fake_kernels.code = KILN_E_NOT_FOUND;
-    fake_kernels.text = "no kernel 'n' for gfx906_60 here"; /* kilnd's own sentence */
+    fake_kernels.text = "no kernel 'n' for gfx906_60 here"; /* kilnd's message */
     fake.answers[0].reply =
         "{\"kernels\":[" ROW("gfx906_60@2.17.0", "-a") "," ROW("gfx906_60@2.17", "-a") "," ROW(
             "gfx906_60@2.17.0", "-a") "," ROW("gfx906_60@3.2.0", "-a") "," ROW("gfx906_60@3.5.0",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl metrics and kilnctl stats --by against a libkiln of this file's own. */
+/* kilnctl metrics and kilnctl stats --by with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
@@ -37,7 +37,7 @@ static int tear_down(void **state)
 
 FIXTURE(kilnctl_metrics, set_up, tear_down);
 
-/* The contents of the file; "" if it does not exist. */
+/* Returns the content of the file; "" if it does not exist. */
 static const char *read_content(const struct fixture *f)
 {
     static char text[1024];

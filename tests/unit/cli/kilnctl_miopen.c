@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl miopen overlay and harvest against a libkiln of this file's own. */
+/* kilnctl miopen overlay and harvest with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -30,7 +30,7 @@ SCRATCH_FIXTURE(kilnctl_miopen, prepare);
     "{\"files\":[{\"name\":\"" name "\",\"records\":" #records ",\"bytes\":1}]}"
 #define USER_FIND "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 
-/* What kilnd answers when it has everything. */
+/* Sets the answers of a kilnd that has records and kernels of every kind. */
 static void answer_all(void)
 {
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.fdb.txt", 9),
@@ -137,7 +137,7 @@ TEST_F(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
     assert_says(f->run.printed, "\"remarks\":[]}");
 }
 
-/* Its own databases would be hidden from it. */
+/* An empty directory would hide MIOpen's own databases from it. */
 TEST_F(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
 {
     for (int i = 0; i < 4; i++)
@@ -208,7 +208,7 @@ TEST_F(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
 TEST_F(kilnctl_miopen, a_package_that_miopen_cannot_read_is_omitted_and_reported)
 {
     char reply[1200], package[512];
-    char head[] = "SQLite format 3_\020_\002\002___"; /* in WAL mode */
+    char head[] = "SQLite format 3_\020_\002\002___"; /* the 2s say: in WAL mode */
     scratch_write(&f->directory, "p.kdb", head);
     snprintf(reply, sizeof(reply),
              "{\"packages\":[{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\"}]}",
@@ -313,7 +313,8 @@ TEST_F(kilnctl_miopen, harvest_takes_only_new_lines_of_a_find_db)
     assert_says(f->run.printed, "find HIP");
 }
 
-/* What the reader says of a line must be true of the job's file. */
+/* kilnd receives only the new lines. Line numbers in messages must still be those of the job's
+ * file. */
 TEST_F(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
 {
     char expected[800];
@@ -331,7 +332,7 @@ TEST_F(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_fil
     assert_string_equal(fake.sent[0][0], "\n\nrubbish\n");
     snprintf(expected, sizeof(expected), "%s/user/" USER_FIND ":3: no '='\n", f->out);
     assert_says(f->reported.text, expected);
-    assert_int_equal(run_harvest(f), KILN_E_OK); /* once is enough */
+    assert_int_equal(run_harvest(f), KILN_E_OK); /* the same bad line is reported only once */
     assert_int_equal(fake.asked, 0);
 }
 
@@ -398,7 +399,7 @@ TEST_F(kilnctl_miopen, a_perf_db_with_a_log_counts_as_changed)
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
-    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
+    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
     assert_int_equal(fake.asked, 1);
     assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68_1.1.0.udb\"");
     assert_says(f->run.err.text, "one?page");
@@ -420,7 +421,7 @@ TEST_F(kilnctl_miopen, damaged_kernels_are_reported_and_the_others_are_imported)
     assert_true(f->run.reported);
 }
 
-/* The job may have put anything there. */
+/* The job may have replaced the file by anything. */
 TEST_F(kilnctl_miopen, harvest_neither_waits_for_a_fifo_nor_follows_a_link)
 {
     char path[600], other[600];
@@ -466,9 +467,10 @@ TEST_F(kilnctl_miopen, a_damaged_manifest_is_reported)
     }
 }
 
-/* ---- what did not change ---- */
+/* ---- unchanged files ---- */
 
-/* As if it had lain there for an hour: a job is slower than a test. */
+/* Makes the file |age_s| older. A real job takes longer than a test, so its files have older
+ * times. */
 static void set_age(struct fixture *f, const char *name, time_t age_s)
 {
     char path[600];
@@ -505,7 +507,7 @@ TEST_F(kilnctl_miopen, an_unchanged_file_is_not_sent_and_is_reported_as_unchange
 TEST_F(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
 {
     overlay_all(f);
-    an_hour_passes(f); /* other times than were noted */
+    an_hour_passes(f); /* the times differ from those in the manifest */
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
@@ -532,7 +534,7 @@ TEST_F(kilnctl_miopen, a_file_with_another_inode_counts_as_changed)
     assert_string_equal(fake.sent[0][0], "KERNELS");
 }
 
-/* Within one step of the filesystem's clock nothing but the content tells. */
+/* A change within one tick of the filesystem's clock shows only in the content. */
 TEST_F(kilnctl_miopen, harvest_detects_a_change_with_the_same_size_and_time)
 {
     char path[600];
@@ -559,14 +561,15 @@ TEST_F(kilnctl_miopen, harvest_detects_a_change_with_the_same_size_and_time)
     assert_int_equal(fake.asked, 0);
 }
 
-/* A job that was killed leaves its log; once it was taken with it, it is not taken again. */
+/* A killed job leaves a write-ahead log. A database that was sent with this log is not sent
+ * again. */
 TEST_F(kilnctl_miopen, a_database_with_an_unchanged_log_is_not_sent_again)
 {
     overlay_all(f);
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
-    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
+    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
     assert_int_equal(fake.asked, 1);
 
     assert_int_equal(run_harvest(f), KILN_E_OK);
@@ -578,7 +581,7 @@ TEST_F(kilnctl_miopen, a_database_with_an_unchanged_log_is_not_sent_again)
     assert_int_equal(fake.asked, 1);
 }
 
-/* Nothing is known of it: as if it had changed. */
+/* Without a recorded fingerprint, a file counts as changed. */
 TEST_F(kilnctl_miopen, a_manifest_without_times_or_digests_makes_every_file_new)
 {
     overlay_all(f);
@@ -593,7 +596,7 @@ TEST_F(kilnctl_miopen, a_manifest_without_times_or_digests_makes_every_file_new)
     assert_int_equal(fake.asked, 3);
 }
 
-/* ---- who may read it ---- */
+/* ---- permissions ---- */
 
 static mode_t mode_of(struct fixture *f, const char *name)
 {
@@ -625,7 +628,7 @@ TEST_F(kilnctl_miopen, only_its_user_may_read_an_overlay)
     expect_modes(f, 0700, 0600);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
     assert_int_equal(chmod(f->out, 0700), 0);
-    assert_int_equal(run_harvest(f), KILN_E_OK); /* writes the notes again */
+    assert_int_equal(run_harvest(f), KILN_E_OK); /* writes the manifest again */
     assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0600);
     umask(mask);
 }
@@ -642,7 +645,7 @@ TEST_F(kilnctl_miopen, an_overlay_is_readable_by_others_only_with_shared)
     umask(mask);
 }
 
-/* Its parts are closed, too; what else is in the directory is not ours. */
+/* The parts of the overlay are private, too; other content of the directory belongs to the user. */
 TEST_F(kilnctl_miopen, an_existing_overlay_directory_keeps_its_mode_and_its_parts_are_private)
 {
     char user[600];

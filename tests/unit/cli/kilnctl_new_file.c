@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* The descriptor whose fsync fails; see --wrap in the CMakeLists. */
+/* Whether fsync fails; the linker's --wrap replaces it (CMakeLists.txt). */
 static int sync_fails;
 
 WRAP(int, fsync, int fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl pkg install, ls, show, verify, rm and coverage against a libkiln of this file's own. */
+/* kilnctl pkg install, ls, show, verify, rm and coverage with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -41,7 +41,7 @@ TEST_F(kilnctl_packages, a_package_goes_to_kilnd_as_an_open_file_with_its_name_a
     assert_string_equal(fake.requests[0], expected);
     assert_int_equal(fake.file_counts[0], 1);
     assert_string_equal(fake.sent[0][0], "package");
-    assert_int_equal(fake.timeouts[0], -1); /* as long as it takes */
+    assert_int_equal(fake.timeouts[0], -1); /* no time limit */
     assert_says(f->run.printed, "gfx90a68.kdb");
     assert_says(f->run.printed, "978 kernels");
     assert_says(f->run.printed, "not signed");
@@ -67,7 +67,8 @@ TEST_F(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
     assert_says(f->run.printed, "pkg coverage");
     install_beside(f, FITS("gfx90a68.kdb", "exact"));
     assert_null(strstr(f->run.printed, "pkg coverage"));
-    install_beside(f, "{\"gpus\":[]}"); /* hosts without GPUs build packages for other hosts */
+    install_beside(f, "{\"gpus\":[]}"); /* no advice on a host without GPUs, which prepares packages
+                                           for other hosts */
     assert_null(strstr(f->run.printed, "pkg coverage"));
 }
 
@@ -201,7 +202,8 @@ TEST_F(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "cache");
-    assert_string_equal(f->reported.text, "kilnctl: one?page\n"); /* what the snapshot lacks */
+    assert_string_equal(f->reported.text, "kilnctl: one?page\n"); /* the note about what the
+                                                                     snapshot lacks */
 }
 
 TEST_F(kilnctl_packages, a_package_that_is_not_in_use_needs_no_snapshot)
@@ -282,7 +284,7 @@ TEST_F(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
     assert_says(fake.requests[0],
-                "me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag"); /* kilnd needs it */
+                "me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag"); /* kilnd gets the complete URL */
     assert_int_equal(strncmp(f->reported.text, "gfx90a68.kdb: checking", 22), 0);
     assert_null(strstr(f->reported.text, "secret"));
     assert_null(strstr(f->reported.text, "abc"));
@@ -309,7 +311,8 @@ TEST_F(kilnctl_packages, invalid_progress_is_ignored)
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_string_equal(f->reported.text, ""); /* nobody knows how much there is to unpack */
+    assert_string_equal(f->reported.text, ""); /* no progress bar, because the unpacked size is
+                                                  unknown */
 }
 
 TEST_F(kilnctl_packages, the_timeout_option_bounds_an_install)
@@ -378,7 +381,7 @@ TEST_F(kilnctl_packages, a_package_is_shown_with_its_version_and_the_day_of_its_
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"version\":12,\"signed\":1764288000}";
     assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb"), KILN_E_OK);
     assert_says(f->run.printed, "version  12\n");
-    assert_says(f->run.printed, "signed   2025-11-2"); /* in any time zone */
+    assert_says(f->run.printed, "signed   2025-11-2"); /* the same day in every time zone */
 }
 
 static void script_rows_of_two_pages(void)
@@ -467,7 +470,7 @@ TEST_F(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
     assert_says(f->run.printed, "\"package\":\"c.kdb\"}]");
     assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
     assert_true(f->run.reported);
-    assert_says(f->reported.text, "fake says no\n"); /* of the second; main has the first */
+    assert_says(f->reported.text, "fake says no\n"); /* the second failure; main prints the first */
 }
 
 /* ---- rm ---- */

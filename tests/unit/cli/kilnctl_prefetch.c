@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl prefetch against a libkiln of this file's own. */
+/* kilnctl prefetch with a fake libkiln. */
 #include "cli/kilnctl/prefetch_check.h"
 #include "tests/unit/cli/kilnctl_run.h"
 
@@ -15,18 +15,18 @@
 static struct fake {
     unsigned plans, batches;
     struct kiln_plan_options options;
-    int plan_code; /* of every second problem; 0: all are there */
+    int plan_code; /* result of every second plan; 0: every plan succeeds */
     int tier;
     unsigned same_key;      /* problems that share a kernel */
-    unsigned first_failure; /* kiln_plan_get's, from 1 */
-    const char *toolchains; /* what kilnd answers; NULL: fail with |admin_code| */
+    unsigned first_failure; /* the first kiln_plan_get call that fails, counted from 1 */
+    const char *toolchains; /* kilnd's answer; NULL: fails with |admin_code| */
     int admin_code;
     char asked[256];
-    const char *stats[3]; /* what kilnd answers, one after the other; NULL: the one before again */
+    const char *stats[3]; /* kilnd's answers, one after the other; NULL: repeats the previous one */
     const char *status;
     unsigned stats_asked, naps;
-    unsigned busy;   /* times that kilnd has no place for a request */
-    unsigned stored; /* kernels that are on its disk: so many of those that are asked for first */
+    unsigned busy;   /* how many requests kilnd refuses as BUSY */
+    unsigned stored; /* how many of the first requested kernels are on kilnd's disk */
 } fake;
 static atomic_uint fake_gets;
 
@@ -108,7 +108,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     return KILN_E_OK;
 }
 
-/* One at a time, as --jobs asks; from several threads. */
+/* With --jobs, the command requests plans one by one, on several threads. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
                   struct kiln_error *err)
@@ -147,7 +147,7 @@ uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *p, unsigned index)
 
 struct fixture {
     struct command_run run;
-    char path[64]; /* of the file of command lines */
+    char path[64]; /* the file of command lines */
 };
 
 static int set_up(void **state)
@@ -273,8 +273,8 @@ TEST_F(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
     assert_says(f->run.err.text, "the fake");
 }
 
-/* LLVM's "User Guide for AMDGPU Backend", table of processors; clang refuses a target with a
- * feature that its processor lacks. */
+/* Source: LLVM's "User Guide for AMDGPU Backend", table of processors. clang refuses a target with
+ * a feature that the processor does not have. */
 static bool has_features(const char *arch)
 {
     static const char *const archs[] = { "gfx801",  "gfx810",  "gfx900", "gfx902", "gfx904",
@@ -322,7 +322,7 @@ TEST_F(kilnctl_prefetch, prefetch_notes_that_the_target_lacks_features)
     assert_null(strstr(f->run.printed, "\"note\""));
 }
 
-/* ---- what cannot be stored ---- */
+/* ---- kernels that cannot be stored ---- */
 
 #define STATS(puts, kept, lost, writable)                           \
     "{\"puts\":" puts ",\"puts_kept\":" kept ",\"puts_lost\":" lost \
@@ -339,8 +339,8 @@ static int prefetch_lines(struct fixture *f)
 TEST_F(kilnctl_prefetch, prefetch_fails_if_kernels_are_not_stored)
 {
     fake.stats[0] = STATS("7", "5", "1", "true");
-    fake.stats[1] = STATS("11", "6", "2", "false"); /* three are waiting */
-    fake.stats[2] = STATS("12", "7", "4", "false"); /* the twelfth is somebody else's */
+    fake.stats[1] = STATS("11", "6", "2", "false"); /* three kernels still wait to be written */
+    fake.stats[2] = STATS("12", "7", "4", "false"); /* the twelfth kernel is another user's */
     fake.status = STATUS("on");
     fake.stored = 1;
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);
@@ -379,7 +379,7 @@ TEST_F(kilnctl_prefetch, prefetch_succeeds_on_a_full_disk_that_has_all_kernels)
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
     fake.stored = 0;
     fake.stats_asked = 0;
-    fake.tier = KILN_TIER_DISK; /* nothing has to be asked for */
+    fake.tier = KILN_TIER_DISK; /* no request is necessary */
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 
@@ -389,7 +389,7 @@ TEST_F(kilnctl_prefetch, prefetch_waits_while_other_prefetches_run)
     fake.busy = 3;
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
     assert_int_equal(fake.naps, 3);
-    fake.busy = 1000000; /* for ever */
+    fake.busy = 1000000; /* always */
     assert_int_equal(prefetch_lines(f), KILN_E_BUSY);
     assert_says(f->run.err.text, "4 are");
 }
@@ -411,11 +411,11 @@ TEST_F(kilnctl_prefetch, prefetch_succeeds_if_kernels_are_stored_or_the_cache_is
     fake.status = STATUS("off");
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
     fake.stats_asked = 0;
-    fake.stats[1] = STATS("1", "1", "0", "true"); /* another kilnd */
+    fake.stats[1] = STATS("1", "1", "0", "true"); /* counters of a restarted kilnd */
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 
-/* ---- what would fail for every problem ---- */
+/* ---- errors that all problems share ---- */
 
 static void expect_nothing_asked_or_printed(const struct fixture *f)
 {
@@ -447,7 +447,7 @@ TEST_F(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all
     expect_nothing_asked_or_printed(f);
 }
 
-/* kilnd asks again when it can; what is not known is not said. */
+/* kilnd probes the target later; prefetch does not report a result that is not known. */
 TEST_F(kilnctl_prefetch, an_untried_target_does_not_stop_prefetch)
 {
     write_lines(f, LINES);

@@ -44,7 +44,7 @@ static int tear_down(void **state)
 
 FIXTURE(kilnctl_report, set_up, tear_down);
 
-/* Where scripts/look-report wants it, the page is left for a browser. */
+/* If scripts/look-report names a directory for it, stores the page there for a browser. */
 static void keep_page(const struct fixture *f, const char *name)
 {
     char path[512];
@@ -129,7 +129,8 @@ TEST_F(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
     keep_page(f, "busy");
     assert_int_equal(count_of(f->page, "<script"), 0);
     assert_null(strchr(f->page, '\x1b'));
-    assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* title, heading, two tables */
+    assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* in the title, the heading and two
+                                                                 tables */
 }
 
 TEST_F(kilnctl_report, the_report_needs_no_other_files)
@@ -159,20 +160,21 @@ TEST_F(kilnctl_report, each_html_element_that_begins_ends)
     }
 }
 
-/* ---- what it says ---- */
+/* ---- content of the page ---- */
 
 TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
 {
     write_busy_page(f);
     assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
-    assert_says(f->page, "97.0 %"); /* hits since the start */
+    assert_says(f->page, "97.0 %"); /* the hit rate since the start */
     assert_says(f->page, "2 d");
     assert_says(f->page, "evicted");
     assert_says(f->page, "<td class=\"n\">9 120</td><td class=\"n\">95.5 %</td>");
     assert_says(f->page, "gfx942:sramecc+:xnack-");
     assert_says(f->page, "97.4 %");
     assert_says(f->page, "gfx942130");
-    assert_int_equal(count_of(f->page, "<rect class=\"miss\""), 93 * 2 - 1); /* a column a sample */
+    assert_int_equal(count_of(f->page, "<rect class=\"miss\""), 93 * 2 - 1); /* one column per
+                                                                                sample */
     assert_says(f->page, "100.0 %");
 }
 
@@ -250,11 +252,11 @@ TEST_F(kilnctl_report, report_sends_requests_and_writes_one_file)
     assert_int_equal(seen.st_mode & 0777, 0600); /* it names users and programs */
     assert_int_equal(chmod(f->file, 0644), 0);
 
-    fake.asked = 0; /* an older report gives way */
+    fake.asked = 0; /* an older report is replaced */
     assert_int_equal(RUN(&f->run, "report", "-o", f->file, "--since", "7d"), KILN_E_OK);
     assert_says(fake.requests[2], "\"since\":");
     assert_int_equal(stat(f->file, &seen), 0);
-    assert_int_equal(seen.st_mode & 0777, 0644); /* as its owner has chosen */
+    assert_int_equal(seen.st_mode & 0777, 0644); /* the mode that its owner has set */
 }
 
 TEST_F(kilnctl_report, the_report_works_without_tuning_records_and_gpus)

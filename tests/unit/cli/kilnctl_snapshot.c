@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Files that somebody may have open, by way of a kiln-transfer that is this program itself. */
+/* Snapshots of files that another program may have open. The test program itself acts as
+ * kiln-transfer. */
 #include "cli/kilnctl/snapshot.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
@@ -93,7 +94,7 @@ TEST_F(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
 TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly)
 {
     fake_transfer_is_here = false;
-    scratch_write(&f->directory, "a.ukdb-wal", ""); /* of no bytes: nothing is in it */
+    scratch_write(&f->directory, "a.ukdb-wal", ""); /* an empty log */
     must(snapshot_open(f->path, &f->snapshot, &f->err), f->err);
     assert_false(f->snapshot.merged);
     assert_string_equal(f->snapshot.note, "");

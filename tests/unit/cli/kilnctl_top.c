@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl top: rates, the page, one look. */
+/* kilnctl top: rates, the page, and --once. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
@@ -22,7 +22,7 @@
     "\"users\":[{\"uid\":90001,\"running\":1,\"waiting\":7,\"prefetch\":5}],"                     \
     "\"others\":{\"running\":1,\"waiting\":2,\"prefetch\":0},\"slots\":8}"
 
-/* In place of cli/kilnctl/nap.c. */
+/* Replaces cli/kilnctl/nap.c. */
 static unsigned naps;
 void nap_ms(unsigned ms) { naps += ms > 0; }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl why-miss, gc and the choices of clear against a libkiln of this file's own. */
+/* kilnctl why-miss, gc and the filters of clear, with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 

@@ -11,7 +11,7 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-/* A stream whose text can be looked at; a file, so that isatty has something to say no to. */
+/* A stream whose text the test can read. It is a file, so isatty() is false for it. */
 struct fixture {
     FILE *out;
     char text[8192];
@@ -171,7 +171,7 @@ TEST_F(output, progress_without_an_end_is_not_finished)
     progress_finish(&progress, SECOND);
     progress_init(&progress, f->out, "fetching", 10, 0);
     progress.width = 80;
-    progress_finish(&progress, SECOND); /* the bar is cleared instead */
+    progress_finish(&progress, SECOND); /* on a terminal, the bar is erased instead */
     assert_string_equal(read_printed(f), "");
 }
 
@@ -184,7 +184,7 @@ TEST_F(output, progress_without_a_total_is_a_count_on_terminals_only)
     progress_update(&progress, 1u << 20, 0, SECOND);
     progress.width = 80;
     progress_update(&progress, 1u << 20, 0, SECOND);
-    progress_update(&progress, 2u << 20, 0, SECOND + 1); /* too soon */
+    progress_update(&progress, 2u << 20, 0, SECOND + 1); /* too early for another line */
     progress_update(&progress, 3u << 20, 0, 2 * SECOND);
     assert_string_equal(read_printed(f), "\r\033[Kfetching 1.0 MiB, 1.00 s"
                                          "\r\033[Kfetching 3.0 MiB, 2.00 s");
@@ -196,7 +196,7 @@ TEST_F(output, a_terminal_gets_a_bar_that_redraws_itself)
     progress_init(&progress, f->out, "prefetch", 10, 0);
     progress.width = 80;
     progress_update(&progress, 5, 0, 10u * SECOND);
-    progress_update(&progress, 6, 0, 10u * SECOND + 1); /* too soon */
+    progress_update(&progress, 6, 0, 10u * SECOND + 1); /* too early for another line */
     progress_update(&progress, 10, 2, 20u * SECOND);
     assert_string_equal(
         read_printed(f),

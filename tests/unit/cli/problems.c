@@ -88,7 +88,7 @@ TEST_F(problems, repeated_problems_are_counted_once)
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 1000; i++) {
             struct kiln_problem p = a_problem(i % 10 + 1, i / 10 + 1);
-            p.size += round; /* not a part of the question */
+            p.size += round; /* not part of the problem's identity */
             assert_int_equal(problem_set_add(&f->set, &p, i + 1, &f->err), KILN_E_OK);
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl and kiln-driver as processes, with no daemon about. */
+/* kilnctl and kiln-driver as processes, while no daemon runs. */
 #include "common/json.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -41,7 +41,7 @@ static void read_back(FILE *file, char *text, size_t size)
     fclose(file);
 }
 
-/* The exit status of |program| with words up to NULL. */
+/* Runs |program| with |words|, which NULL ends, and returns its exit status. */
 static int run_program(struct fixture *f, const char *program, const char *const *words)
 {
     char *argv[24] = { (char *)(uintptr_t)program };
@@ -103,7 +103,7 @@ TEST_F(programs, every_command_says_that_there_is_no_daemon_with_status_3)
     }
 }
 
-/* The member of "error" in the one JSON object that was printed. */
+/* The program must have printed one JSON object with an "error" that has this |code|. */
 static void expect_error(const struct fixture *f, const char *code)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -208,7 +208,7 @@ TEST_F(programs, a_listing_of_no_devices_is_json_with_the_reasons_and_the_error)
     expect_error(f, "UNSUPPORTED");
 }
 
-/* On a fake runtime (tests/support/fake_gpu), and no other. */
+/* Lists HIP devices with only a fake runtime (tests/support/fake_gpu). */
 static int list_hip(struct fixture *f, const char *directory, const char *json)
 {
     setenv("KILN_CUDA_LIBRARY", "/nonexistent", 1);

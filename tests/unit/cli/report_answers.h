@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What kilnd might say to `kilnctl report`: four weeks of a busy node, with names made to hurt a
- * page, and a node on which nothing happened yet.
+ * Answers of kilnd for `kilnctl report`: four weeks of a busy node, with names that would break an
+ * HTML page if they were not escaped; and a node without any requests.
  */
 #include "common/json.h"
 
@@ -35,7 +35,7 @@ static inline struct json *busy_sample(unsigned i)
         j, "hits",
         hits_of(load * (1 - missed) * 0.7, load * (1 - missed) * 0.2, load * (1 - missed) * 0.1));
     json_set_u64(j, "misses", (uint64_t)(load * missed));
-    if (i == 99) { /* what was not to be looked for */
+    if (i == 99) { /* misses of requests that bypass the cache */
         struct json *reasons = json_object();
         json_set_u64(reasons, "uncached", (uint64_t)(load * missed));
         json_set(j, "miss_reasons", reasons);
@@ -52,7 +52,7 @@ static inline struct json *busy_history(void)
     struct json *j = json_object(), *samples = json_array(), *why = json_object();
     struct json *slowest = json_array();
     for (unsigned i = 0; i < 100; i++) {
-        if (i < 30 || i > 36) /* nobody worked over the holidays */
+        if (i < 30 || i > 36) /* a pause without samples */
             json_append(samples, busy_sample(i));
     }
     for (unsigned i = 0; i < 5; i++)
@@ -105,7 +105,7 @@ static inline struct json *busy_ledger(const char *by, const char *const *names,
     return j;
 }
 
-/* Both owned by the caller. */
+/* The caller owns both trees. */
 static inline struct json *read_json(const char *text)
 {
     struct json *j = NULL;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Both streams in files meanwhile. */
+/* Redirects standard output and standard error to files. */
 struct fixture {
     FILE *files[2];
     int kept[2];
@@ -132,11 +132,12 @@ TEST_F(result, json_that_is_printed_is_utf_8_whatever_it_holds)
     } cases[] = {
         { "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5",
           "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5" },
-        { "\xff\xc3", "??" },                  /* no beginning; no end */
-        { "\xc0\xaf \xe0\x80\xaf", "?? ???" }, /* longer than need be */
-        { "\xed\xa0\x80", "???" },             /* half of a pair */
-        { "\xf4\x90\x80\x80", "????" },        /* beyond the last one */
-        { "\xe2\x82 \xf0\x9f\x94", "?? ???" }, /* cut off */
+        { "\xff\xc3", "??" },                  /* a byte that starts no character; a character
+                                                  without its end */
+        { "\xc0\xaf \xe0\x80\xaf", "?? ???" }, /* overlong forms */
+        { "\xed\xa0\x80", "???" },             /* a surrogate */
+        { "\xf4\x90\x80\x80", "????" },        /* beyond U+10FFFF */
+        { "\xe2\x82 \xf0\x9f\x94", "?? ???" }, /* truncated characters */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct kiln_error err = { 0 };
