@@ -50,7 +50,7 @@ TEST(plain, a_buffer_that_exceeded_its_limit_stays_failed)
 TEST(plain, a_buffer_grows_up_to_its_limit_and_no_further)
 {
     BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 300); /* no power of two times what it begins with */
+    buffer_init(&b, 300); /* not the initial capacity times a power of two */
     for (int i = 0; i < 300; i++)
         buffer_put_u8(&b, (uint8_t)i);
     assert_false(b.failed);
@@ -68,7 +68,7 @@ TEST(plain, a_reader_refuses_a_length_beyond_its_end)
     struct reader r = reader_of(bytes_of(lying, sizeof(lying)));
     assert_int_equal(reader_sized(&r).size, 0);
     assert_true(r.failed);
-    assert_int_equal(reader_u8(&r), 0); /* sticky */
+    assert_int_equal(reader_u8(&r), 0); /* a failure is sticky */
     assert_int_equal(reader_left(&r), 0);
 }
 

@@ -80,7 +80,7 @@ TEST(plain, a_database_id_that_is_too_long_is_not_returned)
 TEST(plain, tuning_records_of_another_backend_than_the_devices_are_refused)
 {
     static const struct {
-        const char *id, *backend, *says; /* NULL: it fits */
+        const char *id, *backend, *says; /* |says| NULL: the backend is allowed */
     } ways[] = {
         { "gfx90a68", "HIP", NULL },
         { "gfx90a68", "OpenCL", NULL },

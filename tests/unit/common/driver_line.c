@@ -59,7 +59,7 @@ TEST(plain, a_driver_line_may_have_types_layouts_and_long_flags)
     assert_int_equal(line.problem.groups, 2);
     assert_int_equal(line.problem.x_layout, LAYOUT_CHANNELS_LAST);
     assert_int_equal(line.problem.y_layout, LAYOUT_CHANNELS_FIRST);
-    assert_int_equal(line.directions, 7); /* -F 0 is all */
+    assert_int_equal(line.directions, 7); /* -F 0 means all directions */
 }
 
 TEST(plain, a_driver_line_has_tf32_off_by_default_and_ignored_for_other_types)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct fixture {
-    int ends[2]; /* of a socket */
+    int ends[2]; /* a socket pair */
     int pipe[2]; /* the write end is sent */
 };
 
@@ -105,7 +105,7 @@ TEST_F(fd_message, a_control_message_of_another_kind_is_not_taken_for_descriptor
     assert_int_equal(fd_message_take(&message, &fd, 1), 1);
     assert_int_equal(fd, f->pipe[1]);
     CMSG_FIRSTHDR(&message)->cmsg_level =
-        IPPROTO_IP; /* whose type with this number is not SCM_RIGHTS */
+        IPPROTO_IP; /* SCM_RIGHTS' number has another meaning at this level */
     assert_int_equal(fd_message_take(&message, &fd, 1), 0);
     assert_false(is_pipe_closed(f));
     close(f->pipe[1]);

@@ -38,9 +38,9 @@ TEST_F(directory, removing_a_tree_follows_no_links)
     assert_int_equal(access(kept, F_OK), 0);
 }
 
-/* ---- what others filled ---- */
+/* ---- directories with hostile content ---- */
 
-static int refused = -1; /* unlinkat(2) of the name "stays" fails with it; -1: it does not */
+static int refused = -1; /* errno with which unlinkat(2) of "stays" fails; -1: it succeeds */
 
 WRAP(int, unlinkat, int parent, const char *name, int flags)
 {
@@ -50,8 +50,7 @@ WRAP(int, unlinkat, int parent, const char *name, int flags)
     return -1;
 }
 
-/* |levels| directories in each other, the last of them with a file; each may be entered by nobody.
- */
+/* Makes |levels| nested directories without any permissions, the innermost with a file. */
 static void make_nested_directories(struct fixture *f, const char *name, unsigned levels)
 {
     int at = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -76,7 +75,7 @@ static bool digs_and_removes(struct fixture *f, unsigned levels)
     return fs_remove(AT_FDCWD, tree, &f->err) == KILN_OK && access(tree, F_OK) != 0;
 }
 
-/* Modes are no obstacle to root. */
+/* Root ignores permissions, so the test switches to another user in a child. */
 TEST_F(directory, deep_directories_without_permissions_are_removed)
 {
     const uid_t nobody = 65534;
@@ -85,7 +84,7 @@ TEST_F(directory, deep_directories_without_permissions_are_removed)
     if (pid == 0) {
         if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0))
             _exit(2);
-        /* 1000: more than there may be descriptors */
+        /* 1000 levels: more than the limit of open descriptors */
         _exit(digs_and_removes(f, 1000) && digs_and_removes(f, 3) ? 0 : 1);
     }
     assert_int_equal(await_child(pid), 0);
@@ -102,7 +101,7 @@ TEST_F(directory, a_deep_directory_is_removed_although_its_new_name_is_taken)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-/* A name that may not be changed, as with chattr +i, keeps its directories alone. */
+/* An entry that cannot be removed (as after chattr +i) keeps only the directories above it. */
 TEST_F(directory, a_file_that_cannot_be_removed_is_named_and_the_others_are_removed)
 {
     char tree[128], stays[192], goes[192];
@@ -163,7 +162,7 @@ TEST_F(directory, missing_parent_directories_are_made_private)
     struct stat seen;
     snprintf(path, sizeof(path), "%s/a/b/c", f->directory);
     must(fs_make_directories(path, &f->err), f->err);
-    must(fs_make_directories(path, &f->err), f->err); /* again: nothing to do */
+    must(fs_make_directories(path, &f->err), f->err); /* the directories exist already */
     assert_int_equal(stat(path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
 }
@@ -194,7 +193,7 @@ TEST_F(directory, a_path_is_cut_to_its_deepest_existing_part)
     assert_int_equal(symlink("/nowhere", f->path), 0);
     snprintf(path, sizeof(path), "%s", f->path);
     assert_int_equal(fs_cut_to_existing(path), 0);
-    assert_string_equal(path, f->path); /* a link to nothing exists, too */
+    assert_string_equal(path, f->path); /* a dangling link counts as existing */
     strcpy(path, "absent/directory");
     assert_int_equal(fs_cut_to_existing(path), 0);
     assert_string_equal(path, ".");
@@ -210,7 +209,7 @@ TEST_F(directory, a_second_lock_is_refused_and_names_the_holder)
     assert_int_equal(fs_lock_at(AT_FDCWD, f->path, O_RDONLY, &first, &f->err), KILN_NOT_FOUND);
     must(fs_lock_at(AT_FDCWD, f->path, flags, &first, &f->err), f->err);
     assert_int_equal(fs_lock_at(AT_FDCWD, f->path, flags, &second, &f->err), KILN_BUSY);
-    assert_int_equal(second.holder, 0); /* nothing is written there yet */
+    assert_int_equal(second.holder, 0); /* the lock file has no pid yet */
     fs_write_pid(first.fd);
     assert_int_equal(fs_lock_at(AT_FDCWD, f->path, flags, &second, &f->err), KILN_BUSY);
     assert_int_equal(second.holder, getpid());
@@ -279,14 +278,16 @@ TEST_F(directory, network_filesystems_are_recognised_by_their_magic_number)
 {
     assert_string_equal(fs_network_name(0x6969), "nfs");
     assert_string_equal(fs_network_name(0x0bd00bd0), "lustre");
-    assert_string_equal(fs_network_name((long)0xfffffffffe534d42ull), "smb2"); /* sign-extended */
+    assert_string_equal(fs_network_name((long)0xfffffffffe534d42ull), "smb2"); /* a sign-extended
+                                                                                  f_type */
     assert_null(fs_network_name(0xef53));                                      /* ext4 */
     must(fs_refuse_network(f->directory, "cache_dir", &f->err), f->err);
 }
 
 /* ---- FUSE ---- */
 
-static const char *mount_type; /* of the temporary directory, to fs_look; NULL: it is as it is */
+static const char *mount_type; /* type of the temporary directory that the list of mounts reports;
+                                  NULL: the real list */
 static enum kiln_code mounts_result;
 
 WRAP(int, statfs, const char *path, struct statfs *buf)
@@ -349,13 +350,14 @@ TEST_F(directory, an_unknown_fuse_filesystem_is_reported_by_its_type)
     place = look_as("fuse.of_a_name_that_is_longer_than_anybody_ever_gave_one");
     assert_true(place.unknown_fuse);
     assert_int_equal(strlen(place.type), FS_TYPE_MAX - 1);
-    mounts_result = KILN_FULL; /* too many mounts */
+    mounts_result = KILN_FULL; /* the list of mounts is too long */
     place = look_as("fuse.sshfs");
     mounts_result = KILN_OK;
     assert_true(place.unknown_fuse);
     assert_string_equal(place.type, "fuse");
     mount_type = "fuse.unheard-of";
-    must(fs_refuse_network("/tmp", "cache_dir", &f->err), f->err); /* it may be a local one */
+    must(fs_refuse_network("/tmp", "cache_dir", &f->err), f->err); /* an unknown FUSE type may be
+                                                                      local */
     mount_type = NULL;
 }
 
@@ -368,7 +370,7 @@ TEST(directory, local_filesystems_in_fuse_are_accepted)
     assert_int_equal(fs_look("/absent/directory", &place), -1);
 }
 
-/* Of the next reads so many are interrupted; each brings at most so much, 0: all. */
+/* How many of the next reads are interrupted, and the maximum bytes of each read; 0: no maximum. */
 static unsigned interruptions;
 static size_t read_max;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files and directories whose system calls fail: the error, and the files afterwards. */
+/* System calls on files and directories fail: the tests check the errors, and the files
+ * afterwards. */
 #include "common/fs.h"
 
 #include "tests/support/failing_calls.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Fails if anything but |path| is left in the directory. */
+/* Fails the test if the directory contains anything but |path|. */
 static int end_failures(void **state)
 {
     struct fixture *f = *state;
@@ -158,7 +159,7 @@ TEST_F(fs_failing, directories_that_cannot_be_made_are_named)
     expect_failures(make_three, f, FAILING("stat", EIO), KILN_IO, "/thing/b/c'");
 }
 
-/* A file in a directory in a directory. */
+/* Makes a file two directories deep. */
 static void fill_directory(const struct fixture *f)
 {
     char path[128];
@@ -190,10 +191,10 @@ TEST_F(fs_failing, a_file_that_cannot_be_removed_from_a_directory_is_reported)
     expect_failures(fill_and_remove, f, FAILING("openat", EMFILE), KILN_IO, "remove");
     expect_failures(fill_and_remove, f, FAILING("fdopendir", ENOMEM), KILN_IO, "not empty");
     expect_failures(fill_and_empty, f, FAILING("openat", EMFILE), KILN_IO, "directory");
-    assert_int_equal(access(f->path, F_OK), 0); /* it is only emptied */
+    assert_int_equal(access(f->path, F_OK), 0); /* the directory itself stays */
 }
 
-/* Deeper than there may be descriptors. */
+/* Removes a tree that is deeper than the limit of open descriptors. */
 static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;

@@ -10,7 +10,8 @@
 
 struct number {
     int value;
-    struct hash_link link; /* not first: items are found from their links */
+    struct hash_link link; /* not the first member, to test that items are computed from their
+                              links */
 };
 
 struct fixture {
@@ -38,7 +39,7 @@ static int destroy_table(void **state)
 
 FIXTURE(table, make_table, destroy_table);
 
-/* |spread|: how many hashes there are. */
+/* |spread|: the number of different hashes. */
 static void add_all(struct fixture *f, uint64_t spread)
 {
     for (int i = 0; i < NUMBERS; i++)
@@ -68,7 +69,7 @@ TEST_F(table, every_item_is_found_while_the_hash_table_grows)
         assert_ptr_equal(find_number(f, i, NUMBERS), &f->numbers[i]);
     }
     assert_int_equal(f->table.count, NUMBERS);
-    assert_true(f->table.mask >= NUMBERS - 1); /* about one item a bucket */
+    assert_true(f->table.mask >= NUMBERS - 1); /* about one item per bucket */
 }
 
 TEST_F(table, hash_table_items_with_the_same_hash_are_all_found)

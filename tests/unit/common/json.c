@@ -105,7 +105,7 @@ TEST(plain, a_json_value_for_a_parent_that_was_not_allocated_is_freed)
     assert_int_equal(json_count(NULL), 0);
 }
 
-/* Builds a tree with every kind of value and prints it, with indents if |context| says so. */
+/* Builds a tree with every kind of value and prints it; |context| says whether to indent. */
 static enum kiln_code print_tree(void *context, struct kiln_err *err)
 {
     static const char *const whole[] = {
@@ -116,7 +116,7 @@ static enum kiln_code print_tree(void *context, struct kiln_err *err)
     };
     bool indent = *(const bool *)context;
     KILN_AUTO(json) struct json *j = json_object();
-    json_set_text(j, "text", "a\x7f"); /* one more allocation escapes it */
+    json_set_text(j, "text", "a\x7f"); /* escaping this character takes one more allocation */
     json_set_bytes(j, "bytes", bytes_of_text("b"));
     json_set_number(j, "number", 0.5);
     json_set_bool(j, "yes", true);
@@ -162,7 +162,7 @@ TEST(plain, a_json_tree_is_printed_with_indents_on_request)
     assert_string_equal(text, "{\n\t\"n\":\t2\n}");
 }
 
-/* A terminal of 8-bit characters, or one that reads UTF-8, obeys C1 as it obeys ESC. */
+/* Terminals interpret C1 characters like ESC sequences, both in 8-bit encodings and in UTF-8. */
 TEST(plain, control_characters_are_printed_as_escapes)
 {
     KILN_AUTO(json) struct json *j = json_object();

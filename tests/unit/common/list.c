@@ -30,7 +30,7 @@ static int make_list(void **state)
 
 FIXTURE(list, make_list, NULL);
 
-/* The values as decimal digits: 123 for 0, 1, 2, 3. */
+/* Returns the values as the digits of a decimal number: 123 for 0, 1, 2, 3. */
 static int digits_of(const struct list *list)
 {
     int digits = 0;
@@ -77,7 +77,7 @@ TEST_F(list, appending_a_list_moves_its_items)
     list_append_all(&other, &f->list);
     assert_true(list_is_empty(&f->list));
     assert_int_equal(digits_of(&other), 123);
-    list_append_all(&other, &f->list); /* an empty list */
+    list_append_all(&other, &f->list); /* |f->list| is empty */
     assert_int_equal(digits_of(&other), 123);
     list_append(&f->list, list_pop(&other));
     list_append_all(&f->list, &other);
@@ -94,6 +94,6 @@ TEST_F(list, list_items_can_be_prepended_and_appended)
     assert_ptr_equal(LIST_FIRST(&f->list, struct number, link), &one);
     assert_int_equal(LIST_LAST(&f->list, struct number, link)->value, 3);
     list_remove(&one.link);
-    list_remove(&one.link); /* it is in no list: nothing happens */
+    list_remove(&one.link); /* no effect, because it is in no list */
     assert_int_equal(digits_of(&f->list), 123);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The forms of log records, journald's socket, and the limits on the number of lines. */
+/* The formats of log records, journald's socket, and the rate limits. */
 #include "common/log.h"
 
 #include "common/fs.h"
@@ -99,7 +99,7 @@ static struct json *parse_record(const char *message)
     struct kiln_err err = KILN_ERR_INIT;
     struct json *json = NULL;
     assert_ptr_equal(strchr(text, '\n'),
-                     text + strlen(text) - 1); /* one line, whatever the message */
+                     text + strlen(text) - 1); /* always one line, whatever the message contains */
     must(json_parse(bytes_of_text(text), "log line", &json, &err), err);
     return json;
 }
@@ -183,7 +183,7 @@ TEST(plain, a_log_message_of_several_lines_cannot_forge_a_journal_field)
     log_record_journal(&out, &record);
     struct reader r = reader_of(buffer_view(&out));
     assert_memory_equal(reader_take(&r, 8).data, "MESSAGE\n", 8);
-    assert_int_equal(reader_u64(&r), sizeof(message) - 1); /* a size, then the bytes as they are */
+    assert_int_equal(reader_u64(&r), sizeof(message) - 1); /* the size, then the raw bytes */
     assert_memory_equal(reader_take(&r, sizeof(message) - 1).data, message, sizeof(message) - 1);
     assert_memory_equal(reader_take(&r, 12).data, "\nPRIORITY=4\n", 12);
 }
@@ -292,7 +292,7 @@ TEST(plain, a_journald_without_a_usable_socket_is_reported)
     assert_int_equal(fd, -1);
 }
 
-/* The log then writes the record as a line. */
+/* journal_send fails, and the log then writes the record as a line of text. */
 TEST_F(journal, a_large_journal_record_is_not_sent_if_its_file_cannot_be_made)
 {
     size_t size = 4u << 20;
@@ -306,7 +306,7 @@ TEST_F(journal, a_large_journal_record_is_not_sent_if_its_file_cannot_be_made)
     }
     char got[64];
     assert_int_equal(recv(f->server, got, sizeof(got), 0), -1);
-    fail_call("send", 1, ENOBUFS); /* a small record is sent as a file if a datagram fails */
+    fail_call("send", 1, ENOBUFS); /* a small record is sent as a memfd if the datagram fails */
     assert_true(journal_send(f->client, bytes_of_text("MESSAGE=a\n")));
     assert_true(calls_failed());
     assert_int_equal(recv(f->server, got, sizeof(got), 0), 0);
@@ -321,7 +321,8 @@ TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
     unsigned long long device = seen.st_dev, inode = seen.st_ino;
     snprintf(text, sizeof(text), "%llu:%llu", device, inode);
     assert_true(journal_is_stream(text, fd));
-    assert_false(journal_is_stream(text, STDIN_FILENO)); /* inherited from a parent that had it */
+    assert_false(journal_is_stream(text, STDIN_FILENO)); /* JOURNAL_STREAM, inherited from a parent,
+                                                            is about another file */
     snprintf(text, sizeof(text), "%llu:%llu", device, inode + 1);
     assert_false(journal_is_stream(text, fd));
     snprintf(text, sizeof(text), "%llu:%llux", device, inode);
@@ -330,7 +331,7 @@ TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
     assert_false(journal_is_stream(NULL, fd));
 }
 
-/* ---- how often ---- */
+/* ---- rate limits ---- */
 
 TEST(plain, a_burst_of_log_events_is_written_and_the_rest_counted)
 {
@@ -340,7 +341,7 @@ TEST(plain, a_burst_of_log_events_is_written_and_the_rest_counted)
         assert_true(log_limit_take(&limit, now));
     for (unsigned i = 0; i < 7; i++)
         assert_false(log_limit_take(&limit, now));
-    assert_int_equal(log_limit_report(&limit, now), 0); /* no line may be written now */
+    assert_int_equal(log_limit_report(&limit, now), 0); /* the limit allows no line now */
     assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 7);
     assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* reported once */
 }
@@ -370,7 +371,7 @@ TEST(plain, a_long_silence_allows_at_most_one_burst_of_log_events)
     assert_int_equal(written_now, LOG_LIMIT_BURST);
 }
 
-/* ---- the whole log ---- */
+/* ---- the complete log ---- */
 
 /* Returns what |act| writes to standard error. */
 static char *capture_stderr(void (*act)(void))
@@ -406,7 +407,8 @@ TEST(plain, each_kind_of_log_event_has_its_own_limit_and_operators_events_have_n
     assert_says(text, "full 19");
     assert_null(strstr(text, "full 20"));
     assert_says(text, "said 19");
-    assert_null(strstr(text, "said 20")); /* a client's source can print any number */
+    assert_null(strstr(text, "said 20")); /* a client's source can make a compiler print any number
+                                             of lines */
     assert_says(text, "another kind");
     assert_says(text, "refused 24");
 }
@@ -479,7 +481,7 @@ static void say_to_journald(void)
     IN_TIME(assert_true(recv(ends[0], got, sizeof(got) - 1, 0) > 0));
     assert_says(got, "MESSAGE=by record\n");
     close(ends[0]);
-    log_event(LOG_EVENT_started, NULL, "by line"); /* journald has gone */
+    log_event(LOG_EVENT_started, NULL, "by line"); /* journald has exited */
     must(log_set_format(LOG_FORMAT_TEXT, &err), err);
 }
 
@@ -509,7 +511,7 @@ TEST(plain, without_journald_the_log_falls_back_to_lines_or_reports_an_error)
 {
     KILN_AUTO(mem) char *text = capture_stderr(say_for_journalds_stream);
     assert_says(text, "no fields\n");
-    assert_says(text, "<6>all"); /* with journald's priority */
+    assert_says(text, "<6>all"); /* with the priority prefix for journald */
 }
 
 static void say_to_nobody(void)

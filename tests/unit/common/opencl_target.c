@@ -11,7 +11,7 @@ static void expect_text(const struct opencl_names *names, const char *begin)
     opencl_target_text(names, text);
     if (strncmp(text, begin, strlen(begin)) != 0)
         fail_msg("'%s' does not begin with '%s'", text, begin);
-    assert_int_equal(strlen(text), strlen(begin) + 16); /* and the hash */
+    assert_int_equal(strlen(text), strlen(begin) + 16); /* plus the hash */
     assert_int_equal(strspn(text + strlen(begin), "0123456789abcdef"), 16);
 }
 

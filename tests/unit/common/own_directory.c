@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks of a user's own directories, and the directories of a private kilnd. */
+/* The checks of a user's private directories, and the directories of a private kilnd. */
 #include "common/own_directory.h"
 
 #include "common/fs.h"
@@ -78,7 +78,7 @@ TEST_F(own_directory, a_directory_within_the_users_own_is_made_private)
     must(own_directory_make(f->path, &f->err), f->err);
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
-    must(own_directory_make(f->path, &f->err), f->err); /* once it is there */
+    must(own_directory_make(f->path, &f->err), f->err); /* the directory exists now */
 }
 
 TEST_F(own_directory, root_makes_nothing_in_another_users_directory)
@@ -87,7 +87,8 @@ TEST_F(own_directory, root_makes_nothing_in_another_users_directory)
     assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
     assert_says(f->err.text, f->directory);
     assert_says(f->err.text, "to user");
-    (void)!private_directories_find(&f->directories, &f->err); /* HOME is that user's: sudo */
+    (void)!private_directories_find(&f->directories, &f->err); /* HOME is another user's, as under
+                                                                  sudo */
     assert_null(strstr(f->directories.cache, f->directory));
     assert_null(strstr(f->directories.state, f->directory));
     assert_says(f->directories.why_temporary, "to user");
@@ -177,7 +178,7 @@ TEST_F(own_directory, a_temporary_directory_may_be_reached_through_a_link)
     setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
     setenv("TMPDIR", link, 1);
     must(private_directories_find(&f->directories, &f->err), f->err);
-    must(private_directories_find(&f->directories, &f->err), f->err); /* once it is there */
+    must(private_directories_find(&f->directories, &f->err), f->err); /* the directory exists now */
     unsetenv("XDG_CACHE_HOME");
     unsetenv("TMPDIR");
     assert_says(f->directories.cache, "/link/kiln-private-");

@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs |check| in a child that is an ordinary user with |variables| alone ("NAME=value"). */
+/* Runs |check| in a child that is an ordinary user, with only |variables| ("NAME=value") in its
+ * environment. */
 static void as_user(const char *const variables[], void (*check)(void))
 {
     pid_t child = fork();
@@ -59,14 +60,16 @@ static void check_unit(void)
     char path[PATH_TEXT_MAX], pid[32];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_cache_directory(path, &err) == KILN_OK);
-    CHECK(strcmp(path, "/home/u/.cache/kiln") == 0); /* inherited from a unit's process */
+    CHECK(strcmp(path, "/home/u/.cache/kiln") == 0); /* variables that a child of a unit's process
+                                                        inherited are ignored */
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     setenv("SYSTEMD_EXEC_PID", pid, 1);
     CHECK(paths_cache_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/var/cache/kiln") == 0);
     CHECK(paths_config_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/etc/kiln") == 0);
-    CHECK(paths_state_directory(path, &err) == KILN_OK); /* a list is nothing to choose from */
+    CHECK(paths_state_directory(path, &err) == KILN_OK); /* a list of several directories is
+                                                            ignored */
     CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
 }
 
@@ -120,7 +123,7 @@ TEST(plain, an_absent_helper_program_is_named_with_the_searched_places)
     assert_says(err.text, "'/nowhere/no-such-program'");
 }
 
-/* This very program is the helper. */
+/* The test's own program serves as the helper. */
 TEST(plain, a_helper_program_is_found_beside_the_program_then_relative_to_it_then_where_installed)
 {
     char self[PATH_TEXT_MAX] = { 0 }, path[PATH_TEXT_MAX], from_above[PATH_TEXT_MAX];

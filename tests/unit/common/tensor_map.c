@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensor maps: written, read, checked. */
+/* Tensor maps: encoding, decoding and checks. */
 #include "common/tensor_map.h"
 
 #include "common/messages.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* 64 channels of 128 pixels of a matrix of 1000 x 3000. */
+/* A map of boxes of 64 channels x 128 pixels in a matrix of 1000 x 3000. */
 static struct tensor_map tiled_map(void)
 {
     return (struct tensor_map){ .operand = ARGUMENT_X,
@@ -22,7 +22,7 @@ static struct tensor_map tiled_map(void)
                                 .box = { 64, 128 } };
 }
 
-/* Pixels under a 3x3 filter, two images of 20 x 30 with 72 channels. */
+/* An im2col map for a 3x3 filter over two images of 20 x 30 pixels with 72 channels. */
 static struct tensor_map im2col(void)
 {
     return (struct tensor_map){ .operand = ARGUMENT_WORKSPACE,
@@ -40,7 +40,7 @@ static struct tensor_map im2col(void)
                                 .pixels = 128 };
 }
 
-/* Elements of four bytes: half as many in a row. */
+/* A map of four-byte elements, so that a row has half as many. */
 static struct tensor_map of_wide_elements(uint8_t type)
 {
     struct tensor_map map = tiled_map();
@@ -91,7 +91,7 @@ TEST(plain, tensor_maps_that_the_hardware_accepts_are_valid)
     map.pixels = 1024;
     must(tensor_map_check(&map, &err), err);
     map = im2col();
-    map.rank = 5; /* five bits a corner */
+    map.rank = 5; /* with five dimensions, each corner has only five bits */
     map.dims[4] = map.steps[4] = 1;
     map.strides[4] = 16;
     map.lower[2] = -16;
@@ -111,7 +111,7 @@ TEST(plain, tensor_maps_of_fp32_and_tf32_have_elements_of_four_bytes)
         map.strides[0] = 2;
         assert_int_equal(tensor_map_check(&map, &err), KILN_INVALID);
         map = of_wide_elements(types[i]);
-        map.box[0] = 64; /* 256 bytes, swizzled within 128 */
+        map.box[0] = 64; /* rows of 256 bytes, but swizzling needs at most 128 */
         assert_int_equal(tensor_map_check(&map, &err), KILN_INVALID);
     }
 }
@@ -169,7 +169,8 @@ TEST(plain, an_invalid_box_of_a_tiled_tensor_map_is_refused)
     struct tensor_map map;
     BREAK(box[0], 0, "box in dimension 0");
     BREAK(box[0], 60, "elements in a row");
-    BREAK(box[0], 128, "elements in a row"); /* 256 bytes, swizzled within 128 */
+    BREAK(box[0], 128, "elements in a row"); /* rows of 256 bytes, but swizzling needs at most
+                                                128 */
     BREAK(swizzle, TENSOR_MAP_SWIZZLE_64, "elements in a row");
     BREAK(box[1], 257, "box in dimension 1 is 257");
     BREAK(box[1], UINT32_MAX, "box in dimension 1");
@@ -207,7 +208,7 @@ TEST(plain, the_reach_of_a_tensor_map_ends_with_its_last_element)
 {
     struct tensor_map map = tiled_map();
     assert_int_equal(tensor_map_reach(&map), 1000 * 3000 * 2);
-    map.strides[1] = 4000; /* the last row ends before its stride does */
+    map.strides[1] = 4000; /* the last row is shorter than the stride */
     assert_int_equal(tensor_map_reach(&map), 2999 * 4000 + 2000);
     map = im2col();
     assert_int_equal(tensor_map_reach(&map), 256 + 2 * 20 * 30 * 72 * 2);

@@ -96,7 +96,7 @@ TEST(plain, fields_that_a_kind_of_tuning_entry_lacks_are_empty)
     assert_int_equal(e.dialect, FIND_NEW);
 }
 
-/* It looks at sixteen bytes at once, and at the rest one by one. */
+/* The check tests sixteen bytes at a time, and the rest one by one. */
 TEST(plain, an_unprintable_byte_in_tuning_text_is_found_at_any_position)
 {
     uint8_t text[40];
@@ -223,7 +223,7 @@ TEST(plain, tuning_times_are_read_exactly)
     }
 }
 
-/* Locales of other languages are not there everywhere; what is tested then is the plain one. */
+/* If the host has no locale with a decimal comma, the test runs in the default locale. */
 TEST(plain, the_locale_does_not_change_tuning_text)
 {
     bool comma = setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8");
