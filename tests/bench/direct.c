@@ -157,7 +157,7 @@ static enum kiln_code opencl_compile(struct direct *d, const struct cold *cold, 
                 : kiln_fail(err, KILN_COMPILE_FAILED, "OpenCL cannot compile: %d", status);
 }
 
-/* ---- both ---- */
+/* ---- both compilers ---- */
 
 /* The same settings as for the daemon's compilers: no caches outside |work|, and PoCL puts the
  * kernel for the work-group size of the source into the binary. */

@@ -126,7 +126,7 @@ static bool stop_kilnd(struct scene *s)
     return true;
 }
 
-/* ---- a place ---- */
+/* ---- one place ---- */
 
 /* The tuning database must serve too, unless the fault may have prevented its opening. */
 static void serves_after_start(const struct fault_case *c, struct scene *s, bool injected)

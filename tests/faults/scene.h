@@ -35,7 +35,7 @@ struct scene {
     unsigned prefetch_kept;     /* the latest that kilnctl reported as stored; 0: none */
     unsigned tuned;             /* the number of the latest problem that a lease was taken for */
     unsigned tuned_kept;        /* the latest whose lease ended with a result; 0: none */
-    bool apart_done;            /* the other process succeeded */
+    bool apart_done;            /* the separate process of scene_act_apart succeeded */
     bool knows_rest;            /* |resting| is known */
     struct descriptors resting; /* descriptors of an idle kilnd */
     char why[512];              /* why the latest kernel did not come, or "" */
@@ -58,7 +58,7 @@ void scene_serves_kernels(struct scene *s);
 /* Checks what must hold without a fault: kilnd runs, its counters add up, there is no lease, and
  * its descriptors are those of scene_rest. */
 void scene_is_sound(struct scene *s);
-/* Stops kilnd in order. Afterwards no process may be left. */
+/* Stops kilnd with SIGTERM. Afterwards no process may be left. */
 void scene_stop(struct scene *s);
 /* Reaps children. True: there are no more. For wait_until. */
 bool scene_has_no_child(void *unused);

@@ -23,7 +23,7 @@ struct trial {
 
 struct trial_end {
     bool over;         /* the operation returned */
-    bool goes_on;      /* and a later change succeeded */
+    bool goes_on;      /* after the operation, a later change succeeded */
     unsigned done;     /* how many steps succeeded, and were acknowledged */
     enum kiln_code rc; /* the code of the step that failed */
     char text[512];
@@ -37,7 +37,7 @@ struct trial_steps { /* the context of an operation */
     void (*check)(const struct trial *t);
 };
 
-/* Calls count from trial_mark to trial_over. */
+/* Faults are injected only between trial_mark and trial_over. */
 void trial_mark(struct trial *t);
 void trial_over(struct trial *t);
 /* Records a step's result. True: it succeeded. A failure must have a message. */

@@ -162,7 +162,7 @@ enum kiln_code __wrap_transport_socket_connect(const char *path, struct transpor
     return KILN_OK;
 }
 
-/* ---- what is asked ---- */
+/* ---- calls of the client ---- */
 
 static const struct kiln_problem problem = {
     .size = sizeof(problem),

@@ -33,7 +33,7 @@ struct scene {
     char cache[512], packages[600], state[600], gpus[600];
 };
 
-/* ---- what comes back ---- */
+/* ---- replies ---- */
 
 #define CHECK_BINARY(name)                                 \
     case MESSAGE_##name:                                   \

@@ -43,7 +43,7 @@ struct fixture {
     long descriptors, memory; /* of kilnd after WARM_ROUNDS */
 };
 
-/* ---- chance ---- */
+/* ---- random numbers ---- */
 
 static uint64_t next_random(struct fixture *f)
 {
@@ -390,7 +390,7 @@ static void run_round(struct fixture *f, uint64_t number)
     close(fd);
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static long count_descriptors(const struct fixture *f)
 {

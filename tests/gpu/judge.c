@@ -339,7 +339,7 @@ struct rounding bench_rounding(const struct bench *b, const char *solver, const 
     return rounding_of(&public, solver, config, b->quantum);
 }
 
-/* ---- itself ---- */
+/* ---- the reference against itself ---- */
 
 static double *widened(struct judge *judge, const struct bench *b, enum bench_tensor which)
 {

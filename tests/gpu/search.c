@@ -103,7 +103,7 @@ static enum kiln_code try_config(struct search *s, struct trials *next, const st
     return trials_add_config(next, solver, text, err);
 }
 
-/* ---- random ones ---- */
+/* ---- random configs ---- */
 
 static uint64_t random_number(uint64_t *state)
 {

@@ -738,7 +738,7 @@ TEST_F(transfer, a_snapshot_that_fails_is_reported)
     assert_int_equal(fd, -1);
 }
 
-/* ---- by hand ---- */
+/* ---- processes started by hand ---- */
 
 TEST(transfer, kiln_transfer_started_by_hand_explains_itself)
 {

@@ -24,7 +24,7 @@ static struct {
     int error;
 } scene;
 
-/* ---- fakes of what would change this process ---- */
+/* ---- fakes of calls that would change this process ---- */
 
 WRAP(bool, has_capability, int capability)
 {

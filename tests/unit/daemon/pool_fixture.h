@@ -9,10 +9,11 @@
 
 /* The fake wire sends the program's name as the job and receives text as the answer. */
 extern char last_answer[256];
-extern struct sandbox_report handshake; /* that every worker sends when it is ready */
-extern unsigned warmups;                /* begun so far; toolchains "breaks" and "hangs" do so */
+extern struct sandbox_report handshake; /* every worker sends it when it is ready */
+extern unsigned warmups;                /* number of warm-ups begun so far; those of the toolchains
+                                           "breaks" and "hangs" break and hang */
 extern int refusal;                     /* errno with which no job can be sent; 0: none */
-extern enum compile_end warmup_end;     /* how a warm-up ends whose worker answers */
+extern enum compile_end warmup_end;     /* result of a warm-up whose worker answers */
 extern uint8_t warmup_toolchain;        /* the first byte of the last warm-up's toolchain_id */
 
 struct fixture {

@@ -101,7 +101,7 @@ TEST_F(output, a_long_line_is_cut_and_the_next_is_whole)
     assert_string_equal(end + 1, "kiln-compiler: short\n");
 }
 
-/* ---- much output ---- */
+/* ---- large output ---- */
 
 static unsigned count_reported(const char *what)
 {

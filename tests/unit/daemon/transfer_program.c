@@ -23,7 +23,7 @@ static enum kiln_code result_of(enum kiln_code code, struct kiln_err *err, const
     return code ? kiln_fail(err, code, "%s", message) : KILN_OK;
 }
 
-/* ---- fakes of what the program would do ---- */
+/* ---- fakes of the program's work ---- */
 
 WRAP(enum kiln_code, transfer_receive_job, int socket, struct received_job *ret_job,
      struct kiln_err *err)

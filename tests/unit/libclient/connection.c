@@ -241,7 +241,7 @@ TEST_F(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
     assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
 }
 
-/* ---- nonsense ---- */
+/* ---- invalid answers ---- */
 
 static void send_noise(struct fake_request *rq)
 {

@@ -167,7 +167,7 @@ TEST(conv, a_find_that_is_stopped_early_returns_its_measurements)
     assert_says(conv_entry(f, "ConvBetter").reason, "time");
 }
 
-/* ---- find: what goes wrong ---- */
+/* ---- find: failures ---- */
 
 TEST(conv, a_lost_device_ends_find_and_its_measurements_are_recorded)
 {

@@ -301,7 +301,7 @@ TEST_F(conv_search, finalists_are_not_timed_beyond_the_budget_but_for_the_last_t
     assert_int_equal(f->held, 1);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 TEST(conv_search, a_config_that_does_not_compile_is_passed_over)
 {

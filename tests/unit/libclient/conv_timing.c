@@ -86,7 +86,7 @@ TEST(conv_timing, one_sample_is_its_own_median)
     assert_int_equal(t.samples, 1);
 }
 
-/* ---- taking them ---- */
+/* ---- taking samples ---- */
 
 TEST_F(conv_timing, the_warm_up_does_not_count)
 {

@@ -22,7 +22,7 @@ struct fixture {
     const char *entry;
 };
 
-/* ---- a plan with it ---- */
+/* ---- a plan for the device ---- */
 
 static void answer(struct fake_request *rq)
 {

@@ -138,7 +138,7 @@ TEST_F(device_opencl, events_report_the_time_between_them)
     kiln_event_destroy(end);
 }
 
-/* ---- the job's own ---- */
+/* ---- the job's own objects ---- */
 
 struct job {
     cl_device_id id;
@@ -310,7 +310,7 @@ TEST_F(device_opencl, a_queue_without_profiling_cannot_measure_time)
     job_end(&job);
 }
 
-/* ---- what it cannot do ---- */
+/* ---- unsupported calls ---- */
 
 TEST_F(device_opencl, dynamic_shared_memory_is_unsupported)
 {

@@ -90,7 +90,7 @@ static void expect(struct fixture *f, int number, const char *directory)
     assert_memory_equal(dynamic_library_file(&f->library), directory, strlen(directory));
 }
 
-/* ---- the order ---- */
+/* ---- the search order ---- */
 
 TEST_F(dynamic_library, the_directories_given_come_first_in_their_order)
 {
@@ -152,7 +152,7 @@ TEST_F(dynamic_library, an_empty_variable_counts_as_unset)
     expect(f, 2, DIRECTORY("b"));
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 TEST_F(dynamic_library, a_library_that_is_not_found_names_every_file_tried)
 {

@@ -138,7 +138,7 @@ static void expect_substitute_because(struct fixture *f, const char *reason)
     assert_true(f->answered > 0);
 }
 
-/* ---- a kilnd that is there, but not for us ---- */
+/* ---- a kilnd that rejects this user ---- */
 
 TEST_F(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
 {
@@ -251,7 +251,7 @@ TEST_F(fallback, a_grace_that_is_no_time_is_refused)
     }
 }
 
-/* ---- the way back ---- */
+/* ---- back to kilnd ---- */
 
 TEST_F(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
 {

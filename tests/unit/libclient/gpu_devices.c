@@ -22,7 +22,7 @@ static const char *uuid_of(int number)
     return text;
 }
 
-/* ---- what a device tells ---- */
+/* ---- properties of a device ---- */
 
 TEST(gpu, a_device_reports_its_properties)
 {

@@ -127,7 +127,7 @@ static void assert_text(struct bytes text, const char *expected)
         fail_msg("'%.*s' is not '%s'", (int)text.size, (const char *)text.data, expected);
 }
 
-/* ---- taking ---- */
+/* ---- taking a lease ---- */
 
 TEST(lease, a_granted_lease_names_its_share)
 {
@@ -360,7 +360,7 @@ TEST_F(lease, a_lease_that_kilnd_does_not_know_is_lost_as_well)
     lost(f);
 }
 
-/* ---- nonsense ---- */
+/* ---- invalid answers ---- */
 
 static void nonsense(struct fixture *f, int rc)
 {

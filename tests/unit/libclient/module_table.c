@@ -174,7 +174,7 @@ TEST(module_table, abandoned_modules_are_forgotten_and_not_unloaded)
     module_table_init(&f.device->modules);
 }
 
-/* ---- several ---- */
+/* ---- several threads ---- */
 
 static void *ask(void *ret_failed)
 {

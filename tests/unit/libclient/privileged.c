@@ -85,7 +85,7 @@ static int be_the_copy(const char *name)
     return getauxval(AT_SECURE) ? 1 : 0;
 }
 
-/* ---- around it ---- */
+/* ---- around the copy ---- */
 
 struct fixture {
     char directory[32]; /* the directory in STARTER's variables */

@@ -251,7 +251,7 @@ TEST_F(transport, the_other_sides_end_is_reported_to_senders_and_readers)
     assert_says(f->err.text, "closed");
 }
 
-/* ---- a socket that one may not open ---- */
+/* ---- a socket without access ---- */
 
 /* The error of another user who connects to a socket with this owner, group and mode. */
 static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)

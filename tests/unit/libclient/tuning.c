@@ -454,7 +454,7 @@ TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
     assert_int_equal(await_child(child), 0);
 }
 
-/* ---- nonsense ---- */
+/* ---- invalid answers ---- */
 
 /* The answer and its connection are rejected; the answer on the next connection is accepted. */
 static void nonsense(struct fixture *f, const char *part)

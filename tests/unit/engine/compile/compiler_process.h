@@ -22,15 +22,15 @@ struct compiler_process {
     char directory[64];
 };
 
-struct compiler_setup { /* 0: none */
-    rlim_t file_size;   /* set before it starts, as are */
-    rlim_t addresses;   /* these */
+struct compiler_setup { /* how to start the compiler; members that are 0 change nothing */
+    rlim_t file_size;   /* RLIMIT_FSIZE before it starts */
+    rlim_t addresses;   /* RLIMIT_AS before it starts */
     unsigned max_jobs;
-    const char *limits; /* of --limits */
-    uid_t user;         /* whom it becomes, with the group of that number; only by root */
+    const char *limits; /* the argument of --limits */
+    uid_t user;         /* the user and group number that it switches to; only root can do that */
 };
 
-/* NULL: none of it. */
+/* |setup| NULL: without any changes. */
 void compiler_start(struct compiler_process *p, const struct compiler_setup *setup);
 /* Sends the job and waits for its end; a worker that dies gives COMPILE_CRASHED. */
 struct compile_result compiler_run(struct compiler_process *p, const struct compile_job *job);

@@ -88,7 +88,7 @@ static int tear_down(void **state)
 
 FIXTURE(box, set_up, tear_down);
 
-/* ---- going in ---- */
+/* ---- entering the sandbox ---- */
 
 static bool become_nobody(void *context)
 {

@@ -179,7 +179,7 @@ static int rows_of_copy(struct fixture *f)
     return rows;
 }
 
-/* ---- logs that are as they should be ---- */
+/* ---- intact logs ---- */
 
 static void expect_undamaged(struct fixture *f)
 {

@@ -153,7 +153,7 @@ TEST(unstored, sums_saturate_at_the_stores_maximum)
     assert_int_equal(sum.hits, 1);
 }
 
-/* ---- over restarts ---- */
+/* ---- across restarts ---- */
 
 static void fetch_times(struct users *f, struct test_caller *c, const char *program, unsigned times)
 {

@@ -154,7 +154,7 @@ TEST(plain, parts_of_one_size_have_orders_of_their_own)
     assert_true(same < 20);
 }
 
-/* ---- of the solvers there are ---- */
+/* ---- spaces of the real solvers ---- */
 
 static const char *const targets[] = { "gfx906",  "gfx90a:sramecc+:xnack-",
                                        "gfx942",  "gfx1030",

@@ -81,7 +81,7 @@ static void expect_persistent_groups(const struct fixture *f, uint32_t processor
     assert_true(rounds == 1 || (groups - 1) * rounds < tiles);
 }
 
-/* ---- where it applies ---- */
+/* ---- problems to which it applies ---- */
 
 TEST_F(solver, the_bulk_solver_needs_sm_90a_and_a_client_that_encodes_tensor_maps)
 {

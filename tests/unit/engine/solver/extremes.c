@@ -276,7 +276,7 @@ TEST(plain, launches_of_mostly_idle_items_are_bounded)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
-/* ---- random ones ---- */
+/* ---- random configs ---- */
 
 static uint32_t below(uint64_t *state, uint32_t count)
 {

@@ -215,7 +215,7 @@ TEST_F(store, a_value_longer_than_the_limit_is_refused)
     db_destroy(db);
 }
 
-/* ---- the log and those who read ---- */
+/* ---- the log and its readers ---- */
 
 static struct query *released_by_waiting; /* the query ends when SQLite waits for it */
 static unsigned waits;

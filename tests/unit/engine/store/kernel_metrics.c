@@ -238,7 +238,7 @@ TEST_F(store, samples_that_are_too_old_or_in_the_future_are_deleted)
     assert_int_equal(samples.items[0].values[HISTORY_fetches], 3);
 }
 
-/* ---- who fills the store ---- */
+/* ---- shares of the store ---- */
 
 struct shares {
     char names[KEPT_MAX][32];

@@ -198,7 +198,7 @@ TEST_F(store, a_single_bad_read_of_the_disk_loses_no_kernel)
     assert_int_equal(usage(f).kernels, 40);
 }
 
-/* ---- what is tried again ---- */
+/* ---- retries ---- */
 
 TEST_F(store, a_repeated_clear_reports_all_kernels_that_it_removed)
 {

@@ -326,7 +326,7 @@ TEST_F(store, arguments_of_two_kilobytes_are_stored)
     object_unref(object);
 }
 
-/* ---- the nearest ---- */
+/* ---- the nearest kernels ---- */
 
 struct near {
     unsigned count;

@@ -180,7 +180,7 @@ TEST_F(kernel_store_quota, a_smaller_quota_takes_effect_with_the_next_put)
     assert_true(holds(f, 99));
 }
 
-/* ---- what a user brings, in a store that is full ---- */
+/* ---- imports into a full store ---- */
 
 #define SMALL (2u << 20)
 #define LARGE 60000u
@@ -302,7 +302,7 @@ TEST_F(kernel_store_quota, an_import_evicts_no_pinned_kernels_and_none_compiled_
     assert_true(holds(f, 98));
 }
 
-/* ---- how it is found ---- */
+/* ---- how the user is found ---- */
 
 static bool plan_names(struct fixture *f, enum kernel_statement statement, const char *index)
 {

@@ -44,8 +44,9 @@ enum kiln_code get(struct fixture *f, const char *credentials, const char *path)
 void expect_content(struct fixture *f, const uint8_t *content);
 off_t size_of_file(const struct fixture *f);
 
-/* For answers: the head, but for the empty line behind it; the file as a good server sends it, but
- * for the cuts; |status| as often as |failures| says, then the file. */
+/* Parts of answers. say_head sends the head without its final empty line. send_file answers like a
+ * correct server, apart from the cuts. answer_file sends |status| |failures| times, and then the
+ * file. */
 void say_head(struct fixture *f, int fd, const char *status, size_t length);
 void send_file(struct fixture *f, int fd, const uint8_t *content);
 void answer_file(struct http_script *script, unsigned number, int fd);

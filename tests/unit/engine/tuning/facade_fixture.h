@@ -33,7 +33,7 @@ struct fixture {
     unsigned promoters;                /* of the last promotion */
     struct tuning_promoter promoter;   /* the last one that was reported */
     char plan_change[200];             /* "1000: ConvA -> ConvB, held" */
-    struct tuning_promotion promotion; /* how promote does it */
+    struct tuning_promotion promotion; /* the options of promote() */
     bool strict;                       /* of the next import */
     struct buffer out;                 /* what export_text read */
     struct kiln_err err;

@@ -169,7 +169,7 @@ TEST_F(facade, a_record_that_would_get_too_long_is_full)
     must(put(f, &m), f->err);
 }
 
-/* ---- one at a time, whole or not at all ---- */
+/* ---- one change at a time, atomic ---- */
 
 TEST_F(facade, a_second_change_waits_for_the_first)
 {
@@ -298,7 +298,7 @@ TEST_F(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
     must(put_find(f, ALICE, ONE, "ConvB", "1,0,miopenConvolutionFwdAlgoWinograd"), f->err);
 }
 
-/* ---- care ---- */
+/* ---- maintenance ---- */
 
 TEST_F(facade, a_backup_holds_all_records)
 {
@@ -323,7 +323,7 @@ TEST_F(facade, a_backup_holds_all_records)
     assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,h");
 }
 
-/* ---- puts that come again ---- */
+/* ---- repeated puts ---- */
 
 static enum kiln_code put_once(struct fixture *f, const struct measured *m, uint8_t token)
 {

@@ -137,7 +137,7 @@ TEST_F(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
     must(put_sized(f, 4, 10000, true), f->err);
 }
 
-/* ---- what cannot be stored ---- */
+/* ---- records that cannot be stored ---- */
 
 struct refusal {
     struct tuning_place place;
@@ -357,7 +357,7 @@ TEST_F(tuning_db, an_index_must_be_next_to_the_database)
     }
 }
 
-/* ---- puts that may come again ---- */
+/* ---- puts that may be repeated ---- */
 
 static struct tuning_put_token token_of(unsigned number)
 {

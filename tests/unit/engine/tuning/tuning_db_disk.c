@@ -244,7 +244,7 @@ TEST_F(tuning_db, the_directory_and_the_file_are_private)
     assert_int_equal(seen.st_mode & 0777, 0600);
 }
 
-/* ---- care ---- */
+/* ---- maintenance ---- */
 
 static int64_t ask(const char *path, const char *sql)
 {

@@ -82,7 +82,7 @@ TEST_F(facade, a_record_with_tf32_is_found_apart_and_stays_out_of_miopens_files)
     assert_string_equal(export_text(f, USER_FILE, alices), FP32_KEY "=ConvF:2,0," DIRECT "\n");
 }
 
-/* ---- merged ---- */
+/* ---- merged exports ---- */
 
 TEST_F(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
 {
