@@ -121,7 +121,7 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
 {
     struct kiln_err said = KILN_ERR_INIT;
     const struct compile_job *job = c->job;
-    if (c->state != PROCESS_BUSY) /* the process never took it */
+    if (c->state != PROCESS_BUSY) /* the process never received the job */
         kiln_fail(&said, KILN_UNAVAILABLE, "'%s' %s", c->programs.compiler, how);
     else if (job->kind == COMPILE_DESCRIBE)
         kiln_fail(&said, KILN_UNAVAILABLE, "kiln-compiler %s while looking for compilers", how);
@@ -135,7 +135,8 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* Messages and exits before the process is ready that one of the same build never causes. */
+/* Call it if the process sends an invalid message, or exits as if it did not know its flags, before
+ * it is ready. A process of the same build never does that. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -366,7 +367,7 @@ static void read_report(struct one_compiler *c)
         fail_ended(c, &report);
 }
 
-/* ---- as engine/embed/embed_compiler.h says ---- */
+/* ---- operations of engine/embed/embed_compiler.h ---- */
 
 /* Replaces a process that ended while it was idle. */
 static bool is_alive(struct one_compiler *c)

@@ -4,9 +4,9 @@
 /*
  * One kiln-compiler process, for an engine without an event loop.
  *
- * Role       starts it when it is first needed, by a kiln-launch that is no child of the program;
- *            gives it one job at a time, and replaces it after a job whose source came from
- *            outside, after many jobs, and when it has failed
+ * Role       starts the process at its first job, through a kiln-launch that is not a child of the
+ *            program. Gives it one job at a time. Replaces it after a job whose source came from
+ *            outside, after many jobs, and after a failure
  * Ownership  one for the process, never freed
  * Threading  as engine/embed/embed_compiler.h says
  */

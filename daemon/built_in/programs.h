@@ -15,7 +15,7 @@ struct built_in_programs {
     char temp[PATH_TEXT_MAX];     /* where its directories are made */
 };
 
-/* KILN_UNAVAILABLE, with advice, if a program is missing.  Also if this process has more rights
- * than the user who started it, as that user's environment names the programs. */
+/* KILN_UNAVAILABLE, with advice, if a program is missing, or if this process has more rights than
+ * the user who started it: that user's environment names the programs. */
 KILN_MUST_CHECK enum kiln_code built_in_programs_find(struct built_in_programs *ret_programs,
                                                       struct kiln_err *err);

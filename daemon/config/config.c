@@ -286,7 +286,7 @@ static enum kiln_code take_flags(struct config *config, int argc, const char *co
     return KILN_OK;
 }
 
-/* ---- all ---- */
+/* ---- all sources ---- */
 
 static enum kiln_code take_standards(struct config *config, struct kiln_err *err)
 {

@@ -124,7 +124,7 @@ static void find_transfer(char path[PATH_TEXT_MAX])
         snprintf(path, PATH_TEXT_MAX, "%s", KILN_TRANSFER_INSTALLED);
 }
 
-/* A user without an own configuration trusts the keys of the system's administrator. */
+/* A user without a private configuration trusts the keys of the system's administrator. */
 static void fill_trusted_keys(char path[PATH_TEXT_MAX])
 {
     char directory[PATH_TEXT_MAX];

@@ -4,7 +4,8 @@
 /*
  * kilnd's settings as the engine's options.
  *
- * Ownership  borrows texts from the configuration; keep it, and do not move what was filled
+ * Ownership  borrows texts from the configuration, which must outlive the result. Do not move or
+ *            copy the result: its options point into it
  * Threading  pure functions
  */
 #include "daemon/config/config.h"
@@ -14,7 +15,7 @@
 
 struct engine_settings {
     struct engine_options options;
-    char packages[PATH_TEXT_MAX + 16]; /* what options point to */
+    char packages[PATH_TEXT_MAX + 16]; /* |options| point to these three */
     char path[PATH_TEXT_MAX];
     const char *directories[PACKAGE_DIRECTORIES_MAX + 1];
 };

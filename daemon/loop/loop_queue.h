@@ -16,10 +16,12 @@
 
 #include <stdbool.h>
 
-/* The tasks of one iteration take so long, plus the last one. */
+/* The time that tasks may take in one loop iteration. The last task may exceed it. */
 #define LOOP_SLICE_NS 5000000u
 
-/* Calls only the task's done, after the events that have arrived by now; never within the call. */
+/* Runs the task's done callback (it needs no |work|) after the events that have arrived by now,
+ * never within this call. */
 void loop_queue_add(struct loop *loop, struct task *task);
-/* True: the task was waiting, and its done is not called.  Accepts a task that was never added. */
+/* True: the task was waiting, and its done callback is not called. Accepts a task that was never
+ * added. */
 bool loop_queue_cancel(struct loop *loop, struct task *task);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Threads with all signals blocked but those that report the thread's own faults.
+ * Threads that block all signals except those that report the thread's own faults.
  *
  * Threading  any thread; threads that such a thread starts inherit its signal mask
  */

@@ -31,5 +31,5 @@ bool work_queues_cancel(struct work_queues *work_queues, enum work_queue work_qu
                         struct task *task);
 /* Counts the tasks that wait, run, or have not had their done callback. */
 unsigned work_queues_out(const struct work_queues *work_queues);
-/* How long the task has run that now runs the longest; 0: none runs. */
+/* How long the longest-running task has run so far; 0: no task runs. */
 uint64_t work_queues_longest_ns(const struct work_queues *work_queues);

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-/* People read it. */
+/* How often the status line may change; it is for people, so seldom is enough. */
 #define STATUS_EVERY_MS 5000
 /* Time for a stop beyond the drain: ending processes, closing databases. */
 #define STOP_MARGIN_MS 15000u
 
-/* ---- telling ---- */
+/* ---- notifications ---- */
 
 static void describe_status(const struct manager *m, char status[160])
 {
@@ -56,7 +56,7 @@ static void on_watchdog(struct loop_timer *timer)
         notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST);
 }
 
-/* ---- keeping ---- */
+/* ---- the descriptor store ---- */
 
 void manager_forget(const char *name)
 {

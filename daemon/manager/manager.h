@@ -16,8 +16,8 @@
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 
-/* A task of a work queue that takes so long hangs. The longest genuine ones read a whole package or
- * compact the kernel store: minutes on a slow disk. */
+/* A task of a work queue that takes longer than this counts as stuck. The longest normal tasks read
+ * a whole package or compact the kernel store, which takes minutes on a slow disk. */
 #define MANAGER_STUCK_S 900u
 
 struct manager {

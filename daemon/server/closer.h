@@ -23,7 +23,7 @@ struct closer;
 
 struct closer_limits {
     unsigned threads;      /* maximum; threads end when idle */
-    unsigned held_max_uid; /* files of one user; no smaller than what one message may bring */
+    unsigned held_max_uid; /* files of one user; at least as many as one message may bring */
 };
 #define CLOSER_LIMITS_DEFAULT \
     ((struct closer_limits){ .threads = 16, .held_max_uid = LIMIT_FRAME_DESCRIPTORS + 67 })

@@ -263,8 +263,8 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
     return true;
 }
 
-/* Reads once in a time slice, unless requests of the last one are left, so that a peer that floods
- * does not delay the others. */
+/* Reads at most once in a time slice, so that a peer that floods does not delay the others. If
+ * requests of the previous slice are left, handles those instead of reading. */
 static void read_requests(struct session *s)
 {
     bool was_partial = inbox_is_partial(&s->inbox);

@@ -226,7 +226,7 @@ static int launch_program(int control, const char *program, bool is_kept)
     return start_program(control, program, is_kept, &request);
 }
 
-/* ---- for the engine in a job ---- */
+/* ---- --keep: for an engine in a job ---- */
 
 /* In a child: uses the standard error that came with the request. */
 static int launch_kept(const struct launch_received *given)

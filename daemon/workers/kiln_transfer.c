@@ -55,7 +55,7 @@ int __lsan_is_turned_off(void) { return 1; }
 #define LIMIT_MEMORY 1
 #endif
 
-/* ---- what a sudden end would leave ---- */
+/* ---- cleaning up after a sudden end ---- */
 
 static struct {
     char directory[512];           /* "": nothing */

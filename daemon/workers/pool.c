@@ -71,7 +71,8 @@ static bool is_broken(const struct pool *p)
 
 static void keep_up(struct pool *p);
 
-/* The process is gone, or kilnd itself lacks a resource. */
+/* Logs why a job could not be given to a worker: its process is gone, or kilnd itself lacks a
+ * resource. */
 static void log_not_given(enum kiln_code rc, struct kiln_err *err)
 {
     kiln_while(err, "sending a job to a compiler process");

@@ -42,7 +42,7 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
     }
 }
 
-/* ---- the end: one file out of the directory, or nothing ---- */
+/* ---- the end: taking one file, or nothing ---- */
 
 /* The file becomes kilnd's own.  A second hard link would let others write to it. */
 static bool make_ours(const char *path, struct stat *ret_seen)

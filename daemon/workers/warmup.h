@@ -35,16 +35,16 @@ struct warmup_need {
     uint64_t failed_ns;              /* when; 0: none has */
 };
 
-/* A client's source starts, as one of |under_way|.  Call it only for a target that the compiler
- * is known to support: a target that makes it abort would end every process that warms up for
- * it. */
+/* Records that a client's source starts; |under_way| sources, with this one, now run at once. Call
+ * it only for a target that the compiler is known to support. Otherwise the compiler may abort in
+ * every process that warms up for the target. */
 void warmup_note(struct warmup_need *need, const struct compile_job *job, unsigned under_way,
                  uint64_t now_ns);
 /* How many processes to keep warm.  0 if nothing is needed, or if a warm-up failed within the
  * last window; else at least 1. */
 unsigned warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-/* Records that |p| failed: its compiler is not loaded in advance again for one window.
- * Otherwise the warm-up might end process after process and delay the jobs that wait for them. */
+/* Records that |p| failed: its compiler is not loaded in advance again for one window. Otherwise
+ * warm-ups might kill one process after another and delay the jobs that wait for them. */
 void warmup_failed(struct warmup_need *need, const struct warmup *p, uint64_t now_ns);
 /* The warm-up could not start, or lacked a resource temporarily.  Waits until another source
  * needs it. */

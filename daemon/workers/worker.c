@@ -38,7 +38,7 @@ static void move_to_state(struct worker *w, enum worker_state to)
         [WORKER_KILLED] = TO(GONE),
         [WORKER_GONE] = 0,
     };
-    (void)allowed; /* NDEBUG */
+    (void)allowed; /* unused with NDEBUG */
     assert(allowed[w->state] & (1u << to));
     w->state = to;
 }
@@ -228,7 +228,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         bounds,
         "--outside",
         w->options->outside,
-        /* the last report, and the exit without a report: */ user->other ? "--user" : NULL,
+        /* these two come last, and are left out if the user stays the same: */ user->other ? "--user" : NULL,
         who,
         NULL,
     };

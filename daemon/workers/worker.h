@@ -103,7 +103,7 @@ struct worker {
     struct list_link link;              /* its owner's list */
 };
 
-/* Compilers take seconds to load, whatever one kernel is allowed. */
+/* Loading a compiler takes seconds, even if the setting compile_timeout is shorter. */
 #define WORKER_PROBE_MIN_MS 60000u
 
 /* The wall-clock limit of one job; a probe or a description gets at least a minute. */

@@ -135,7 +135,8 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
               missing, report_advice(sandbox), sandbox->why);
 }
 
-/* Messages and exits before the worker is ready that a worker of the same build never causes. */
+/* True if the worker sent an invalid message, or exited as if it did not know its flags, before it
+ * was ready. A worker of the same build never does that. */
 static bool is_of_another_build(const struct worker *w, int status, int signal)
 {
     return w->state == WORKER_STARTING &&

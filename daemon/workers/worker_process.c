@@ -36,7 +36,7 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
     return rc;
 }
 
-/* ---- launched, or kept ---- */
+/* ---- launched and kept processes ---- */
 
 static void end_process(struct worker_process *p, int status, int signal)
 {

@@ -17,7 +17,7 @@
 struct worker_kind {
     const char *who, *setting;
     const char *account;  /* the account dedicated to them */
-    const char *stand_in; /* a user number for hosts without it, another one for each kind */
+    const char *stand_in; /* a user number for hosts without that account; each kind has its own */
 };
 extern const struct worker_kind worker_compilers, worker_transfers;
 
@@ -43,5 +43,5 @@ const char *worker_user_standard(const struct worker_kind *kind);
 KILN_MUST_CHECK enum kiln_code worker_users_differ(const struct worker_user *compilers,
                                                    const struct worker_user *transfers,
                                                    struct kiln_err *err);
-/* Judged by the modes of the directories on the path. */
+/* Whether |user| may enter |directory|, judged by the modes of the directories on the path. */
 bool worker_user_may_enter(const struct worker_user *user, const char *directory);
