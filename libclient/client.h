@@ -23,7 +23,7 @@ struct kiln_client {
     int timeout_ms;
     bool no_cache; /* KILN_DISABLE_CACHE, MIOPEN_DISABLE_CACHE: use no stored kernels */
     char socket_path[256];
-    bool socket_is_found; /* nobody named it */
+    bool socket_is_found; /* neither the caller nor a variable named the socket; kiln found it */
     char software[128];   /* for hello */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Doubles as the wire has them: their bits in a u64.  Pure functions. */
+/* Doubles in the wire format: their bits in a u64. Pure functions. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>

@@ -18,7 +18,8 @@ struct fallback_options {
     const char *mode;        /* kiln_client_options.fallback; NULL: use KILN_FALLBACK */
     const char *socket_path; /* kilnd's; borrowed until fallback_destroy, like |software| */
     const char *software;    /* for hello */
-    bool is_found;           /* nobody named the socket (transport_socket_connect_found) */
+    bool is_found;           /* neither the caller nor a variable named the socket
+                                (transport_socket_connect_found) */
 };
 
 /* KILN_INVALID if |mode|, or an environment variable, has an unknown value. */

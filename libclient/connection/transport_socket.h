@@ -19,9 +19,9 @@ KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct k
 KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct transport **ret_transport,
                                                         struct kiln_err *err);
-/* The same for a socket that nobody named: kiln found it by XDG_RUNTIME_DIR, which may lead into a
- * directory of somebody else (sudo -E, su).  KILN_DENIED also if its kilnd belongs to neither root
- * nor this user nor the owner of /run/kiln. */
+/* The same for a socket that neither the caller nor KILN_SOCKET named. kiln found it by
+ * XDG_RUNTIME_DIR, which may be another user's directory (sudo -E, su). KILN_DENIED also if its
+ * kilnd belongs to neither root nor this user nor the owner of /run/kiln. */
 KILN_MUST_CHECK enum kiln_code transport_socket_connect_found(const char *path,
                                                               struct transport **ret_transport,
                                                               struct kiln_err *err);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One solver being tuned.
+ * The state of tuning one solver.
  *
  * Ownership  a tuner owns its search, window, journal and queue; the rest is borrowed
  * Threading  one thread

@@ -44,7 +44,8 @@ struct driver_device {
     int ordinal;                      /* among the devices that this process sees */
 };
 
-/* The time that a call spends in the device's context. */
+/* A scope in which the device's context (or device) is current: from driver_enter to the end of the
+ * block. */
 struct driver_scope {
     struct driver_device *device; /* NULL: nothing to undo */
     int previous;                 /* HIP's device */

@@ -90,7 +90,7 @@ static bool is_lease(const struct kiln_lease *lease)
     return lease && sized_is_fine(lease->size, SIZED_TO(struct kiln_lease, best_params));
 }
 
-/* ---- taking ---- */
+/* ---- taking a lease ---- */
 
 static enum kiln_code read_request(const struct kiln_lease_request *given,
                                    struct kiln_lease_request *ret_request, struct kiln_err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Converts problems between the public struct and the wire's; pure functions. */
+/* Converts problems between the public struct and struct problem; pure functions. */
 #include "common/problem.h"
 
 #include <kiln/problem.h>

@@ -12,7 +12,7 @@ _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more proble
 /* Messages of one batch in flight.  The multiplexer delays those that kilnd does not accept yet. */
 #define WINDOW_MAX 8u
 
-/* ---- one ---- */
+/* ---- one problem ---- */
 
 static enum kiln_code get_one(struct kiln_client *client, const struct question *question,
                               const struct kiln_problem *problem, struct kiln_tuned **ret_tuned,
