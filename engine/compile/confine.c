@@ -19,10 +19,11 @@
 /* PoCL renames files from one directory to another.  Landlock can allow that since version 2. */
 #define VERSION_NEEDED 2
 
-/* Limits of processes and threads; of one worker, PROCESSES_BASE and some for each processor: */
+/* Limits of processes and threads. One worker may have PROCESSES_BASE, plus PROCESSES_EACH for each
+ * processor. */
 #define PROCESSES_BASE 640u
-#define PROCESSES_EACH 8u /* for each processor */
-/* Of all workers, which run as one user: as many as the packaged slice allows. */
+#define PROCESSES_EACH 8u
+/* All workers run as one user. Together they may have as many as the packaged slice allows. */
 #define PROCESSES_OF_WORKERS 16384u
 
 static void allow_named(const struct landlock_rules *rules, const char *variable)

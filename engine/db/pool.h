@@ -31,7 +31,8 @@ struct db_pool {
     void *idle[DB_POOL_MAX]; /* owned */
     unsigned idle_count;
     unsigned opened; /* idle connections and those in use */
-    unsigned max; /* after opening another one has failed, fewer until one is returned; 0: closed */
+    unsigned max; /* lowered after a failure to open a connection, until one is returned; 0:
+                     closed */
     bool held;    /* acquirers block */
 };
 

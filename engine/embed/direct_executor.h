@@ -15,8 +15,8 @@
 
 struct direct_executor {
     struct executor base;         /* first member */
-    struct list tasks, later;     /* borrowed, of struct task: for the next iteration */
-    struct list due, due_later;   /* likewise: for this one */
+    struct list tasks, later;     /* borrowed struct task, to be run in the next iteration */
+    struct list due, due_later;   /* likewise, in the current iteration */
     struct compile_task *compile; /* borrowed: the current compile; NULL: none */
     bool compile_has_begun;
     struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */

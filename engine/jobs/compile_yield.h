@@ -35,9 +35,9 @@
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 
-/* The compiler time of users, as leaky buckets: it drains at an eighth of the speed of time, so a
- * user who keeps one compiler busy for less than an eighth of the time has used none.  Of the users
- * beyond the limit, those who used the least are forgotten. */
+/* The compiler time of each user, as a leaky bucket. It drains by one second in eight, so a user
+ * who keeps one compiler busy for less than an eighth of the time counts as having used none. If
+ * more than YIELD_USERS have used some, those who used the least are forgotten. */
 #define YIELD_USERS 64
 struct yield_use {
     struct yield_user {

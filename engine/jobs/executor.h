@@ -28,7 +28,7 @@ enum work_queue {
 };
 
 /* After this time on the engine's thread, a task with more to do lets other users' tasks run, and
- * continues later (executor_ops.later). So do the requests of a connection. */
+ * continues later (executor_ops.later). The requests of one connection do the same. */
 #define TASK_SLICE_NS 1000000u
 
 /* Each queue is fair between users by the time that their tasks took.  It serves the tasks of one

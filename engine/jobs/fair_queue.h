@@ -12,10 +12,10 @@
  * The algorithm is start-time fair queuing (Goyal, Vin, Cheng, 1996).  Each user has a virtual
  * time: the sum of the costs of the user's items so far, in any unit.  The user with the lowest
  * virtual time is served next.  Each item costs one unit when it is popped; fair_queue_settle adds
- * the rest once the true cost is known.  The queue's virtual time is that of the user served last.
- * A user who returns after a pause starts at that time, so a pause earns no credit.  When nothing
- * waits and nothing runs, the queue's virtual time becomes the highest of all users': nobody had to
- * wait for what was served so far, so nobody owes anything for it:
+ * the rest once the true cost is known. The queue's virtual time is that of the user served last. A
+ * user who returns after a pause starts at that time, so a pause earns no credit. When nothing
+ * waits and nothing runs, the queue's virtual time becomes the highest of all users'. What was
+ * served until then is forgotten, because nobody had to wait for it. Example:
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */

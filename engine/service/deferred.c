@@ -61,7 +61,7 @@ enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc)
     return rc;
 }
 
-/* ---- how many there may be ---- */
+/* ---- limits on their number ---- */
 
 static enum kiln_code check_group(const struct deferred *d, const struct request_group *group,
                                   struct kiln_err *err)

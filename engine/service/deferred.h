@@ -108,7 +108,7 @@ struct deferred {
 
 #define DEFERRED_OF_MEMBER(link) LIST_ENTRY(link, struct deferred, member)
 
-/* ---- its beginning ---- */
+/* ---- beginning ---- */
 
 /* Allocates a request, zeroed except for its struct deferred, and charges it to its user. NULL and
  * err: out of memory, or KILN_BUSY: the user's waiting requests hold too much of it. */
@@ -128,7 +128,7 @@ KILN_MUST_CHECK enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum
 KILN_MUST_CHECK enum kiln_code deferred_join(struct deferred *d, struct request_group *group,
                                              struct kiln_err *err);
 
-/* ---- its steps ---- */
+/* ---- steps ---- */
 
 /* Runs |step| at once. No other step may be under way. */
 void deferred_run(struct deferred *d, const struct deferred_step *step);
@@ -142,7 +142,7 @@ void request_queue_init(struct request_queue *queue, const struct fair_queue_opt
 /* No request may wait or run. Accepts a zeroed queue that was never initialized. */
 void request_queue_done(struct request_queue *queue);
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
 /* Sends the answer that rc, err and answer describe, unless the caller left. */
 void deferred_answer(struct deferred *d);
@@ -152,7 +152,8 @@ void deferred_end(struct deferred *d);
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);
 /* The caller no longer waits; whoever calls this function answers it. */
 void deferred_leave(struct deferred *d);
-/* The same for a request that does not end here because its question will be handled again. */
+/* Removes the request from its caller without an answer, because its question will be handled
+ * again. */
 void deferred_forget(struct deferred *d);
 /* The caller left or cancelled: stops the request, and destroys it once no step runs. */
 void deferred_cancel(struct deferred *d);

@@ -68,8 +68,8 @@ struct engine {
     struct buffer records, body; /* scratch of the reply being built */
 };
 
-/* tasks.c: runs |task| for |uid| on a work queue and counts it; the task's done first calls
- * engine_task_ended.  For kilnd's own upkeep, |uid| is e->own_uid. */
+/* tasks.c: runs |task| for |uid| on a work queue and counts it. The task's done callback must first
+ * call engine_task_ended. For kilnd's own upkeep, |uid| is e->own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
 /* True: the task was still waiting; neither of its callbacks is called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);

@@ -119,7 +119,7 @@ static uint32_t panel_of(const struct packing *packing)
     return PANEL_BYTES / element_of(packing);
 }
 
-/* Beyond RESIDUES_MAX, any number beyond it. */
+/* The number of residue classes; if it exceeds RESIDUES_MAX, some number above that. */
 static uint32_t residues_of(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
@@ -151,7 +151,7 @@ static bool is_volume(const struct packing *packing)
     return q->in.d > 1 || q->filter.d > 1 || q->pad.d > 0 || q->stride.d > 1;
 }
 
-/* ---- what fits ---- */
+/* ---- limits ---- */
 
 static bool box_fits(const struct box *b, int bits)
 {

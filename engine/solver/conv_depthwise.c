@@ -92,7 +92,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes[is_for_weights(p)][is_last(p)], .count = AXES };
 }
 
-/* ---- what the kernels make of a config ---- */
+/* ---- sizes that follow from a config ---- */
 
 /* Channels and pixels of the output of forward or backward data. */
 static uint32_t output_channels(const struct problem *p)

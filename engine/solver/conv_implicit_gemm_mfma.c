@@ -110,7 +110,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
-/* ---- what a config takes ---- */
+/* ---- resources of a config ---- */
 
 struct cost {
     struct packing packing;

@@ -90,7 +90,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
                                 .count = weights ? AXES_MAX : AXES_MAX - 1 };
 }
 
-/* ---- the shape of things ---- */
+/* ---- sizes ---- */
 
 struct side { /* one of the two tensors with pixels */
     uint32_t channels, layout;
@@ -181,7 +181,7 @@ static bool fits(const struct problem *p, uint32_t tile)
                WORKSPACE_MAX;
 }
 
-/* ---- which problems ---- */
+/* ---- problems to which it applies ---- */
 
 static bool is_3x3(const struct problem *p)
 {

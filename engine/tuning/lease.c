@@ -114,7 +114,7 @@ static unsigned count_of_uid(const struct lease_table *table, uint32_t uid)
     return count;
 }
 
-/* ---- handing out ---- */
+/* ---- granting shares ---- */
 
 static struct lease_best best_of(const struct lease *lease)
 {

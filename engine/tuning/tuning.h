@@ -192,8 +192,8 @@ KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
-/* Restores the host's records that the last promotion changed.  What changed them since is lost.
- * KILN_NOT_FOUND when the job's work finds none. */
+/* Restores the host's records that the last promotion changed. Later changes to these records are
+ * lost. KILN_NOT_FOUND when the job's work finds none. */
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);
@@ -252,7 +252,7 @@ struct tuning_stats {
     uint64_t ignored;  /* look-ups from which stale entries were left out (TUNING_IGNORE) */
     uint64_t damaged;  /* records of indices that failed their check, and indices that could not
                         * be opened */
-    uint64_t left_out; /* records on disk for which memory was short */
+    uint64_t left_out; /* records on disk that are missing in memory, because memory ran out */
     uint64_t memory_bytes, disk_bytes, mapped_bytes;
 };
 struct tuning_stats tuning_stats_of(const struct tuning *tuning);
@@ -262,7 +262,7 @@ uint64_t tuning_count_of(const struct tuning *tuning,
  * is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_check_db(struct tuning *tuning, struct kiln_err *err);
 
-/* ---- MIOpen's files out ---- */
+/* ---- exporting MIOpen's files ---- */
 
 struct tuning_export {
     struct tuning_file_name name; /* what to write: kind, format, database id, backend */

@@ -144,7 +144,7 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
     struct tuning_db *db, bool (*each)(void *context, const struct tuning_system_file *file),
     void *context, struct kiln_err *err);
 
-/* ---- puts that may come again ---- */
+/* ---- puts that may be repeated ---- */
 
 /*
  * A client that lost its connection cannot know whether its put was recorded, so it sends the put
@@ -166,7 +166,7 @@ KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *chang
                                                      const struct tuning_put_token *token,
                                                      struct kiln_err *err);
 
-/* ---- care ---- */
+/* ---- maintenance ---- */
 
 /* Writes a consistent, synced copy to |path|, which must not exist.  The store stays usable
  * meanwhile. */

@@ -313,7 +313,7 @@ enum kiln_code tuning_change_system_remove(struct tuning_change *change, enum tu
     return note_result(change, rc, err);
 }
 
-/* ---- puts that may come again ---- */
+/* ---- puts that may be repeated ---- */
 
 static void bind_put(struct query *q, uint32_t uid, const struct tuning_put_token *token)
 {

@@ -63,13 +63,13 @@ KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *
 void tuning_bind_place(struct query *q, const struct tuning_place *place); /* ?1 to ?6 */
 /* Reads the place from columns 0 to 5; false if a value is out of range. */
 bool tuning_read_place(const struct query *q, struct tuning_place *ret_place);
-/* Adds |count| to the tally. */
+/* Adds |count| to a stored total (struct tuning_tally's rows). */
 KILN_MUST_CHECK enum kiln_code tuning_tally_add(struct db *file, enum tuning_tally tally,
                                                 int64_t count, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statement statement,
                                              uint64_t *ret_number, struct kiln_err *err);
 
-/* ---- what a user has ---- */
+/* ---- usage of one user ---- */
 
 /* Bytes that a record counts toward its user's limit. */
 uint64_t tuning_record_cost(size_t key_and_content, size_t entries);

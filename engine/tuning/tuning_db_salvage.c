@@ -38,7 +38,7 @@ static void salvage_done(struct salvage *s)
 }
 #define SALVAGE_AUTO __attribute__((cleanup(salvage_done)))
 
-/* ---- what is damaged without SQLite's saying so ---- */
+/* ---- damage that SQLite does not report ---- */
 
 #define HEADER_SIZE 100
 #define HEADER_TEXT "SQLite format 3"
@@ -76,7 +76,7 @@ enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err
     return rc;
 }
 
-/* ---- rows out of pages ---- */
+/* ---- rows found in pages ---- */
 
 static bool has_kinds(const struct page_cell *cell, const uint8_t *kinds, size_t count)
 {

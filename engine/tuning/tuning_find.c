@@ -354,7 +354,7 @@ static bool find_near(const struct lookup *l, struct bytes key, struct tuning_an
     return true;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole look-up ---- */
 
 static void count_hit(struct scratch *s, const struct tuning_answer *answer)
 {

@@ -12,7 +12,7 @@ void job_progress(const struct tuning_job *job, const char *step, uint64_t done,
         job->events->progress(job->events->context, step, done, total);
 }
 
-/* ---- what each type works out ---- */
+/* ---- what each type of job computes ---- */
 
 static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
 {
@@ -74,7 +74,7 @@ static enum kiln_code work_remove(struct tuning_job *job, struct kiln_err *err)
     return walk.rc;
 }
 
-/* ---- onto the disk ---- */
+/* ---- writing to the disk ---- */
 
 static enum kiln_code put_changes(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
@@ -166,7 +166,7 @@ enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_e
     return rc;
 }
 
-/* ---- into memory ---- */
+/* ---- taking over into memory ---- */
 
 static void forget_slot(struct tuning *t, const struct system_slot *slot)
 {

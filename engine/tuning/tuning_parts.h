@@ -50,7 +50,7 @@ struct tuning {
     struct system_slot *systems[SYSTEMS_MAX]; /* owned */
     unsigned system_count;
     struct scratch scratch; /* for the engine's thread */
-    uint64_t left_out;      /* records for which memory was short */
+    uint64_t left_out;      /* records that were left out because memory ran out */
     bool has_job;           /* a job exists */
     /* tuning_set_limits may change these at any time. */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */

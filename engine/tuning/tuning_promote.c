@@ -128,7 +128,7 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
     return false;
 }
 
-/* ---- what others get ---- */
+/* ---- the effect on other users ---- */
 
 /* The record that other users get: the host's, else the system's; empty if there is none. */
 static struct bytes value_for_others(struct tuning *t, const struct tuning_place *host)

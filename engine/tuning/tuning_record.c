@@ -54,7 +54,7 @@ static struct reader body_of(const struct tuning_place *place, struct bytes pack
     return r;
 }
 
-/* ---- what may be stored ---- */
+/* ---- checks of what may be stored ---- */
 
 static bool is_printable(const char *text, size_t max)
 {

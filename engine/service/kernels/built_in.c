@@ -102,7 +102,7 @@ static bool is_first_of_its_id(const struct engine_data *data, size_t at)
     return true;
 }
 
-/* ---- messages: what is missing ---- */
+/* ---- messages about missing data ---- */
 
 #define NAMES_MAX 160 /* characters */
 #define ENTRY_MAX 80
@@ -231,7 +231,7 @@ void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct ki
         say_uncovered(e, &a, kinds, err);
 }
 
-/* ---- each item's digest, once ---- */
+/* ---- the check of each item ---- */
 
 struct item_task {
     struct task task; /* first member */

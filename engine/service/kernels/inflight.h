@@ -31,7 +31,7 @@ struct inflight {
     uint64_t generation;         /* of the hot set, when the look-up began */
     struct list tickets;         /* of struct fetch_ticket, the newest first; borrowed */
     uid_t uid;                   /* the user who asked first */
-    struct kernel_lookup lookup; /* its object goes to: */
+    struct kernel_lookup lookup; /* its |object| belongs to the member below */
     /* Filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;

@@ -136,7 +136,8 @@ enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err)
     return compile_queue_submit(f->engine->queue, &f->order, err);
 }
 
-/* Another user now waits for the compile as well: it gets the better of the two queue slots. */
+/* Lets |ticket| wait for a compile that another user's request began. If the compile is queued, it
+ * moves to the queue of the ticket's user if it is served sooner there. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
 {
     struct engine *e = f->engine;

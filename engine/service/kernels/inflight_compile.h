@@ -10,6 +10,6 @@ KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_e
 /* Compiles each kernel once, by key or by name: joins the in-flight request that compiles it
  * already, or submits |f|. |f| may have been freed when this returns. */
 void inflight_compile_or_join(struct inflight *f);
-/* |ticket| now waits for |f|. If |f| waits for a compiler, it gets the better of the queue slots of
- * its users. */
+/* Lets |ticket| wait for |f|. If |f| is queued for a compiler, it moves to the queue of the
+ * ticket's user if fewer orders wait there before it. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

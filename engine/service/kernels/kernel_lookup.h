@@ -31,9 +31,9 @@ static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 }
 
 /* Returns the hot object that answers the look-up, or NULL. |find| is hot_set_find, or hot_set_peek
- * if nobody uses the kernel. *ret_key becomes the key under which the object is hot: that of the
- * look-up, or that of an object which a package has for this name and target. Inline because every
- * fetch runs it. */
+ * if nobody uses the kernel. *ret_key becomes the key under which the object is hot. It is the key
+ * of the look-up, or the one that stands for a package's object with this name and target
+ * (name_key.h). Inline because every fetch runs it. */
 typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
 static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
                                                const struct hot_lookup *l, struct digest *ret_key)

@@ -524,7 +524,8 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
             continue;
         p->is_asked = true;
         compile_queue_share(e->queue, &p->order,
-                            uid); /* the probe takes the better of the two queue slots */
+                            uid); /* the probe moves to this user's queue if it is served sooner
+                                     there */
         return KILN_OK;
     }
     if (own >= PROBES_MAX_UID)

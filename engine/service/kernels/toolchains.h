@@ -43,7 +43,7 @@ void toolchains_keep_asked(struct engine *e);
 
 /* Asks a compiler process which toolchains are installed, unless that is under way. */
 void toolchains_describe(struct engine *e);
-/* The same, with the next request that needs a toolchain. */
+/* Lets the next request that needs a toolchain ask again. */
 void toolchains_describe_soon(struct engine *e);
 /* Whether a compiler process has described the toolchains; |ret_failure|: why the last try failed,
  * or "". */

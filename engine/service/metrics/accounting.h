@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #define ACCOUNTING_USERS_MAX 4096
-#define ACCOUNTING_KINDS_MAX 512       /* including the first, that of the others */
+#define ACCOUNTING_KINDS_MAX 512       /* including kind 0, which counts the others */
 #define ACCOUNTING_PRIVATE "(private)" /* program of privately imported kernels */
 /* The most that one hit counts: compile times that a package states were not measured here. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u

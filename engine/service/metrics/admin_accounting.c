@@ -91,7 +91,7 @@ static enum kiln_code ask_store(struct admin *a, enum by by)
     return rc;
 }
 
-/* ---- contents and saved time together ---- */
+/* ---- joining contents and saved time ---- */
 
 static struct line *add_line(struct lines *lines, const char *name, uint32_t uid)
 {
@@ -199,7 +199,8 @@ static const struct accounting *copy_of(const struct admin *a)
     return *(struct accounting *const *)a->own;
 }
 
-/* The store's rows were cut as well, so what no line counts belongs to the others. */
+/* The number of the store's rows is limited, too. Therefore kernels and bytes that no line counts
+ * are added to the line of the others. */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;

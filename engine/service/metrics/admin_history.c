@@ -128,7 +128,7 @@ static enum kiln_code work_history(struct admin *a)
     return rc;
 }
 
-/* ---- the rest ---- */
+/* ---- the other parts ---- */
 
 static void finish_history(struct admin *a)
 {

@@ -291,7 +291,7 @@ static void write_tuning_entries(struct page *p)
     put_labelled(p, "user", t.user_records);
 }
 
-/* ---- all of them ---- */
+/* ---- all metrics ---- */
 
 /* Writers of samples that are computed instead of read from the table. */
 static void (*const writers[METRIC_NAMES])(struct page *) = {

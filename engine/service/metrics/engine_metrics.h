@@ -21,10 +21,10 @@
 
 #define METRICS_REQUESTS 64                     /* types of requests; 0: unknown */
 #define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last: others */
-/* A prime: batches of any usual size are timed at each of their places. */
+/* A prime, so that over many batches of the same size, every position in a batch is timed. */
 #define HOT_TIMED_EVERY 31
 
-enum { /* the last one is one more than the last code */
+enum { /* METRICS_CODES is one more than the highest code */
 #define KILN_CODE(name, number, retry, text) METRICS_CODE_##name = (number),
 #include "common/err_codes.def"
 #undef KILN_CODE

@@ -21,7 +21,8 @@ static const struct admin_member import_members[] = {
 /* State of an import that lasts from step to step. */
 struct import {
     struct cache_rows *rows;   /* owned */
-    uint64_t begun;            /* seconds since the epoch; all its kernels are as old */
+    uint64_t begun;            /* seconds since the epoch; used as the time of all imported
+                                  kernels */
     struct buffer keys;        /* of struct digest: imported in this step */
     uint64_t charged;          /* bytes, for the object that is being unpacked */
     uint64_t reported_ns;      /* when progress was last reported */
@@ -37,7 +38,7 @@ struct import_step { /* storing what was unpacked */
     uint64_t imported, evicted, replaced;
 };
 
-/* A struct cache_listener's. */
+/* A callback of struct cache_listener. */
 static void note_damage(void *context, uint64_t id, struct bytes row_name,
                         const struct kiln_err *why)
 {

@@ -12,7 +12,7 @@ void build_drop_item(struct build_item *item)
     buffer_done(&item->args);
 }
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
 static void remove_file(struct deferred *d)
 {

@@ -183,6 +183,7 @@ static void ask_for_next(struct build *b)
 void build_begin(struct build *b)
 {
     if (!tuning_databases(b->base.engine) || !b->ids.device[0])
-        b->chosen = b->problem_count; /* no record counts: an empty options is the heuristic's */
+        b->chosen = b->problem_count; /* records are not used: empty options let the heuristic
+                                         choose */
     ask_for_next(b);
 }

@@ -26,7 +26,7 @@ struct admin_kind {
     enum work_queue work_queue;
     size_t own_size; /* bytes of a->own; 0: none */
     bool scans;      /* scans the whole store, which may take seconds */
-    /* Its last step removes what |own| holds, so it runs also if the caller left. */
+    /* The last step removes what |own| holds, so that step runs even if the caller left. */
     bool removes;
     const struct admin_member *members;
     /* Called on the engine's thread right before it: takes what it needs from the engine; may be

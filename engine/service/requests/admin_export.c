@@ -20,10 +20,10 @@ static const struct admin_member export_members[] = {
     { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
 };
 
-/* As a version: kernels that were imported without one. */
+/* The version that stands for kernels imported without a version. */
 #define NO_VERSION "none"
 
-/* Listing ends after these many kernels to look at the clock. */
+/* After this many kernels, listing stops to read the clock. */
 #define LIST_PAGE 1000
 
 enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
@@ -134,7 +134,8 @@ static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err
     return KILN_OK;
 }
 
-/* A struct cache_writer_options'. Kernels beyond the limit are found by the next export. */
+/* A callback of struct cache_writer_options. Damaged kernels beyond the limit are left to the next
+ * export. */
 static void note_damaged(void *context, const struct digest *key)
 {
     struct export *x = context;

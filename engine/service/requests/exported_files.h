@@ -43,7 +43,7 @@ KILN_MUST_CHECK enum kiln_code exported_files_check(struct exported_files *expor
                                                     const char *directory,
                                                     const struct export_receiver *to, uint64_t size,
                                                     struct kiln_err *err);
-/* The same as object_of_file; the file is counted from now on. */
+/* Like object_of_file, and counts the file from now on. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path,
                                                    const struct export_receiver *to,

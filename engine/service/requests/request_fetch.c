@@ -210,7 +210,7 @@ static enum kiln_code canonical_options(struct bytes text, struct buffer *storag
     return rc;
 }
 
-/* KILN_BUSY: toolchains_wait. */
+/* KILN_BUSY: a probe is under way, so the request must call toolchains_wait. */
 static enum kiln_code find_toolchain(struct engine *e, uid_t uid,
                                      const struct message_fetch_source *m, struct item_request *w)
 {
@@ -237,7 +237,8 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
     return rc ? rc : find_toolchain(e, uid, m, w);
 }
 
-/* KILN_BUSY: toolchains_wait.  Other failures are the item's and stay in |ret_wanted|. */
+/* KILN_BUSY: a probe is under way, so the request must call toolchains_wait. Other failures concern
+ * only this item and stay in |ret_wanted|. */
 static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body,
                                   struct buffer *storage, struct item_request *ret_item)
 {
@@ -548,8 +549,9 @@ static void go_on(struct deferred *d)
     send_results(rq, &list);
 }
 
-/* Without a place for the rest, all items are begun at once: they are hot, or fail for the same
- * reason. That takes as long as hashing one frame, at most LIMIT_FRAME_BODY. */
+/* If the remaining items cannot be kept (no budget or memory), all of them are begun at once. They
+ * are hot, or fail for the same reason. That takes at most as long as hashing one frame of
+ * LIMIT_FRAME_BODY. */
 static void begin_batch(struct fetch_request *rq, struct bytes items)
 {
     struct result_list list;

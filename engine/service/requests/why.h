@@ -14,7 +14,8 @@
 
 struct wanted_program {
     struct digest key;
-    struct kernel_record record; /* its texts are static, why's, or: */
+    struct kernel_record record; /* its texts are static, or belong to struct why or to the members
+                                    below */
     char *options;               /* owned */
     struct buffer name, args;    /* how packages and imported caches know it */
     char *name_text, *args_text; /* owned: the same */
@@ -50,7 +51,7 @@ struct why {
     bool
         namesakes_reported; /* kernels imported under the name of |missing| are among the nearest */
     const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
-    struct kernel_record wanted;          /* its texts point into: */
+    struct kernel_record wanted;          /* its texts point into |texts| */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
 };
 

@@ -128,7 +128,8 @@ static void add_record(struct showing *s, struct json *records, const struct tun
     s->records++;
 }
 
-/* Whether a measured entry is left that a look-up uses; imported records always answer. */
+/* Whether a look-up uses at least one entry of |answer|. Imported records have no rows, and
+ * look-ups always use them. */
 static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
 {
     bool usable = answer->row_count == 0;
@@ -159,8 +160,8 @@ static void add_nearest(struct showing *s, struct json *records)
         add_record(s, records, &answer);
 }
 
-/* The records of each tier that has some. If none has, the nearest neighbour, if wanted. Last, the
- * entries that look-ups ignore. */
+/* Adds the records of each tier that has some. If no tier has any, adds the nearest neighbour if
+ * the question asks for it. Finally adds the records that look-ups ignore. */
 static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();

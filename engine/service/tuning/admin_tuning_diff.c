@@ -386,7 +386,8 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* The side holds copies of the file's keys and values, and where they are: about as much again. */
+/* A side holds copies of the file's keys and values, and an index of them, which takes about as
+ * much memory again. */
 static enum kiln_code charge_side(struct upload *u, struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;

@@ -208,7 +208,7 @@ static const struct tuning_change_kind change_kind = { .begin = begin_import,
                                                        .send_progress = send_import_progress,
                                                        .ended = import_ended };
 
-/* ---- arriving ---- */
+/* ---- receiving the file ---- */
 
 static const struct upload_kind merge_kind;
 

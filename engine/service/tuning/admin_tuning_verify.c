@@ -44,7 +44,7 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
     return rc;
 }
 
-/* ---- stale ---- */
+/* ---- stale records ---- */
 
 static bool is_known(const char *text) { return text && *text; }
 
@@ -142,7 +142,7 @@ static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
     return KILN_OK;
 }
 
-/* ---- damaged ---- */
+/* ---- damaged databases ---- */
 
 static void report_damaged(struct verify *v, const char *what, const char *why)
 {

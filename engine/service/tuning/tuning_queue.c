@@ -122,7 +122,7 @@ static void work_queue_done(struct task *task)
     start_next(e);
 }
 
-/* ---- all of them ---- */
+/* ---- all changes ---- */
 
 void tuning_queue_init(struct tuning_queue *queue)
 {

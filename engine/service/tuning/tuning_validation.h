@@ -73,7 +73,7 @@ bool tuning_may_publish(enum role role);
 KILN_MUST_CHECK enum kiln_code tuning_publisher_check(enum role role, enum tuning_tier tier,
                                                       struct kiln_err *err);
 
-/* ---- of JSON questions ---- */
+/* ---- JSON questions ---- */
 
 /* Reads the member "backend", which selects records; "" if the question has none. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_of_question(const struct json *question,

@@ -205,7 +205,7 @@ static enum kiln_code open_file(struct tuning_view *side, const char *path, stru
     return KILN_OK;
 }
 
-/* Whole lines. */
+/* Reads about STEP_BYTES, up to the end of a line. */
 static enum kiln_code read_some_lines(struct tuning_view *side, struct kiln_err *err)
 {
     const struct tuning_reader_events events = { .record = add_record,
@@ -224,8 +224,8 @@ static enum kiln_code read_some_lines(struct tuning_view *side, struct kiln_err 
     return rc;
 }
 
-/* Of records with the same key, the first of the file counts.  The reader sees only those of one
- * step. */
+/* If several records have the same key, the first one in the file counts. The reader detects only
+ * repetitions within one step. */
 static void drop_repeated(struct tuning_view *side)
 {
     size_t kept = 0;
