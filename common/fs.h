@@ -20,7 +20,7 @@ KILN_MUST_CHECK enum kiln_code fs_make_directories_mode(const char *path, mode_t
 /* Shortens |path| to its deepest part that exists; "/" or "." at the end.  A symbolic link exists,
  * whatever it points to.  Returns -1 with errno set if a part cannot be examined. */
 int fs_cut_to_existing(char *path);
-/* Entries that one call removes at most, so that a directory filled with malicious intent costs
+/* The maximum number of entries that one call removes, so that a maliciously filled directory costs
  * only some seconds. */
 #define FS_REMOVED_MAX (1u << 18)
 

@@ -121,7 +121,7 @@ static void name_fuse(dev_t device, char type[FS_TYPE_MAX])
         snprintf(type, FS_TYPE_MAX, "fuse");
 }
 
-/* ---- any ---- */
+/* ---- all filesystems ---- */
 
 int fs_look(const char *path, struct fs_place *ret_place)
 {

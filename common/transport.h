@@ -25,8 +25,9 @@ struct transport;
 struct transport_frame { /* as received: its contents are not trusted */
     struct frame_header header;
     struct bytes body; /* borrowed from the transport until the next receive */
-    int *descriptors;  /* array borrowed likewise. The holder of the frame owns each member: writing
-                          -1 takes it, transport_frame_done() closes the others */
+    int *descriptors;  /* the array is borrowed likewise, but the holder of the frame owns the
+                          descriptors in it: write -1 to take one; transport_frame_done() closes the
+                          others */
     size_t descriptor_count;
 };
 

@@ -12,8 +12,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Printing uses the first row whose factor divides the value, so factors fall down to 1.  The rows
- * after that are for reading only. */
+/* Printing uses the first row whose factor divides the value, so the factors decrease to 1. The
+ * rows after that one are only for reading. */
 static const struct unit size_units[] = {
     { "TiB", 1ull << 40 },
     { "TB", 1000000000000 },
@@ -38,7 +38,8 @@ static const struct unit time_units[] = {
 
 /* JSON numbers are doubles, which are exact up to this integer. */
 #define EXACT_MAX 9007199254740992u
-/* A factor (at most 2^40) times this, squared or not, stays below 2^64. */
+/* The largest |scale|. A unit's factor is at most 2^40, so its product with a fraction fits 64
+ * bits. */
 #define FRACTION_MAX 1000000
 
 struct decimal {

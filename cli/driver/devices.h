@@ -6,6 +6,6 @@
 
 #include <stdbool.h>
 
-/* Returns KILN_E_UNSUPPORTED when there is no device at all.  |ret_reported| is set when the JSON,
- * with the reasons and that failure as its "error", was printed nevertheless. */
+/* Returns KILN_E_UNSUPPORTED if no device can be used. With |json|, the document is printed even
+ * then: it has the reasons and this failure as its "error", and |ret_reported| is true. */
 CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

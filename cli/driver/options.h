@@ -29,7 +29,7 @@ struct driver_call {
 CLI_MUST_CHECK int driver_call_parse(int argc, const char *const *argv,
                                      struct driver_call *ret_call, struct kiln_error *err);
 void driver_call_done(struct driver_call *call);
-/* The options of kiln-driver only, without those that all programs share.  The table has no
- * values.  Static storage. */
+/* The options that only kiln-driver has, for --help. The table is static and points to no
+ * values. */
 struct option_table driver_option_table(void);
 void driver_print_help(FILE *out);

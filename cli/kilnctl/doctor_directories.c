@@ -18,7 +18,7 @@
 #define FREE_INODES_FAIL 100u
 #define FREE_INODES_WARN 10000u
 
-/* ---- where they are ---- */
+/* ---- finding the directories ---- */
 
 static const char *const known_settings[] = {
 #define SETTING(key, ...) #key,

@@ -35,7 +35,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* ---- for which MIOpen ---- */
+/* ---- the version of MIOpen ---- */
 
 /* The first two numbers of "2.17.0.a82233c22", as 2017; 0 if it does not begin with two numbers. */
 static unsigned release_of(const char *version)
@@ -75,7 +75,7 @@ static int check_options(const struct overlay_options *o, struct kiln_error *err
     return rc;
 }
 
-/* ---- for which devices ---- */
+/* ---- the devices ---- */
 
 struct devices {
     char ids[DEVICES_MAX][ID_MAX];

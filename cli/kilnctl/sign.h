@@ -19,7 +19,7 @@ struct sign_file { /* what is signed; borrowed */
     const char *name; /* its later file name */
     uint64_t version; /* the signer's own number; 0: none */
 };
-/* Creates the signed manifest of a file, which states also the content of a packed file. */
+/* Creates the signed manifest of a file. For a packed file, it also states the content. */
 CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *file,
                                  char **ret_text, struct kiln_error *err);
 /* Checks that |key_file| can sign, so that a bad key is found before hours of compiling. */
