@@ -221,7 +221,7 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Only for kernels whose log is not empty: the log of a probe is never shown. */
+/* Adds this line only for kernels whose log is not empty. The log of a probe is never shown. */
 static void refer_to_log(const struct compile_job *job, int log_fd, struct kiln_err *err)
 {
     size_t used = strlen(err->text);

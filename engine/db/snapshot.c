@@ -369,7 +369,7 @@ enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
     return rc ? rc : check_merged(path, err);
 }
 
-/* Their content is merged: SQLite must not apply them again. */
+/* Removes the log and the journal, whose content is merged: SQLite must not apply them again. */
 static void remove_companions(const char *path)
 {
     static const char *const suffixes[] = { "-wal", "-shm", "-journal" };

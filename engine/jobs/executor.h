@@ -54,7 +54,7 @@ struct transfer_task {
     struct transfer_job job;
     uid_t uid; /* of the user who made the request */
     struct transfer_result result;
-    /* On the loop, any number of times before done. */
+    /* Called on the loop, any number of times before done. */
     void (*progress)(struct transfer_task *task, const struct transfer_progress *progress);
     void (*done)(struct transfer_task *task);
     struct list_link link; /* for the executor's list */

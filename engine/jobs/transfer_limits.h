@@ -9,7 +9,8 @@
  * transfer at a time: one kiln-transfer process (daemon/workers/transfer.c).
  */
 #define UPLOADS_MAX 16u
-/* Of UPLOADS_MAX, reserved for administrators: users' imports must not block packages. */
+/* The part of UPLOADS_MAX that is reserved for administrators, so that users' imports cannot block
+ * packages. */
 #define UPLOADS_FOR_ADMINS 4u
 /* Uploads of one user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u

@@ -161,7 +161,7 @@ enum kiln_code package_record_settle(const char *directory, const char *name, st
     return whole_file_sync_directory(directory, err);
 }
 
-/* On failure, the record is found again under its temporary name. */
+/* Tries to rename the record. If that fails, the next read finds it under its temporary name. */
 static void try_to_settle(const char *directory, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

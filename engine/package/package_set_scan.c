@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* In each directory. A directory with more files is not meant for packages. */
+/* The maximum number of files in one directory. A directory with more is not meant for packages. */
 #define FILES_MAX 4096
 
 struct file { /* named like a package */

@@ -26,7 +26,7 @@ static bool is_of(const struct audience *audience, const struct caller *c)
     return knows == audience->knows;
 }
 
-/* To all subscribers, or to those of |audience|. */
+/* Sends |event| to all subscribers (|audience| NULL), or to those of |audience|. */
 static void send_event(struct engine *e, const struct json *event, const struct audience *audience)
 {
     KILN_AUTO(mem) char *text = json_print(event, false);

@@ -73,7 +73,7 @@ struct engine {
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
 /* True: the task was still waiting; neither of its callbacks is called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
-/* As engine_run, but only done is called, at the end of this loop iteration. */
+/* Like engine_run, but calls only done, at the end of this loop iteration. */
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
 

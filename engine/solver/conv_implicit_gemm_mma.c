@@ -20,8 +20,8 @@
 
 #include <string.h>
 
-/* Of one multiprocessor of sm_80 and sm_90; the others of 8.x have less shared memory and fewer
- * warps. */
+/* Limits of one multiprocessor of sm_80 and sm_90; the other GPUs with compute capability 8.x have
+ * less shared memory and fewer warps. */
 #define REGISTERS 65536u
 #define THREADS_MAX 2048u
 #define SHARED_RESERVED 1024u /* bytes that CUDA reserves in each work group */

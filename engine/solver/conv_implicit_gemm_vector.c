@@ -70,7 +70,7 @@ static const struct perf_axis spaces[2][2][AXES] = {
     { SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0)), SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0, 1)) },
 };
 
-/* On matrix cores. */
+/* The space for products on matrix cores. */
 #define TF32_SPACE(prepare)                                                                     \
     {                                                                                           \
         [TILE_M] = { "tile_m", PERF_VALUES(32, 64, 128, 256) },                                 \
@@ -446,7 +446,8 @@ static const struct tiling async_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
 };
 
-/* On matrix cores, unmeasured: ranked by how often an item reads shared memory. */
+/* Tilings for matrix cores. The figures were not measured; they rank the tilings by how often an
+ * item reads shared memory. */
 static const struct tiling tf32_tilings[] = {
     { { 128, 128, 16, 8, 16, 3 }, 2, 150.0F, 150.0F },
     { { 128, 128, 16, 8, 8, 3 }, 2, 140.0F, 140.0F },
@@ -460,7 +461,8 @@ static const struct tiling tf32_tilings[] = {
     { { 32, 64, 8, 4, 8, 2 }, 8, 50.0F, 50.0F },
 };
 
-/* On other targets, unmeasured: ranked by how often an item reads shared memory. */
+/* Tilings for other targets. The figures were not measured; they rank the tilings by how often an
+ * item reads shared memory. */
 static const struct tiling other_tilings[] = {
     { { 128, 128, 8, 8, 8, 2 }, 2, 40.0F, 40.0F }, { { 64, 128, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },
     { { 128, 64, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },  { { 64, 64, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },
@@ -653,7 +655,7 @@ static struct solution_program *add_program(struct solution *solution)
     return program;
 }
 
-/* Only for programs that use them: a kernel's key covers its headers. */
+/* Adds the headers only to programs that use them, because a kernel's key covers its headers. */
 static void add_matrix_cores(struct solution_program *program)
 {
     program->header_texts[program->header_count++] =

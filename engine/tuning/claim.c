@@ -3,14 +3,16 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* Both are several times what the fastest GPUs reach (2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
+/* Limits of memory and arithmetic: both are at least twice what the fastest GPUs reach (2026: 8
+ * TB/s, and 2.5 PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
 /* One solver is timed for a few seconds. A launch, and therefore a sample, takes more than a
  * microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-#define TAPS_MAX 64u /* of one axis that are looked at; a part gives a lower bound, too */
+#define TAPS_MAX 64u /* taps of one axis that are counted; counting only some still gives a lower
+                        bound */
 
 struct axis { /* one spatial dimension */
     int64_t in, filter, pad, stride, dilation, out;

@@ -133,7 +133,7 @@ static double size_ratio(uint64_t a, uint64_t b)
     return a > b ? (double)a / (double)b : (double)b / (double)a;
 }
 
-/* Of two links, the nearer one; of equally near ones, and if the other is NULL, |a|. */
+/* Returns the nearer of two links, |a| if both are equally near. One of them may be NULL. */
 static const struct kin_link *nearer(const struct kin_walk *walk, const struct kin_link *a,
                                      const struct kin_link *b)
 {

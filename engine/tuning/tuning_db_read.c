@@ -36,7 +36,7 @@ struct visit { /* a call for each record */
     void *context;
 };
 
-/* Only records before a promotion may have no content: there was none. */
+/* Only records before a promotion may lack content; that means that there was no record. */
 static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
                         size_t *ret_count)
 {

@@ -142,7 +142,8 @@ static struct bytes value_for_others(struct tuning *t, const struct tuning_place
     return slot && tuning_index_find(slot->index, host->key, &value) ? value : (struct bytes){ 0 };
 }
 
-/* What decides a plan in |value|: for find the fastest entry, for perf that of the solver. */
+/* Finds the entry of |value| that decides a plan: for find the fastest, for perf that of
+ * |solver|. */
 static bool find_deciding(enum tuning_kind kind, struct bytes value, struct bytes solver,
                           struct tuning_entry *ret_entry)
 {

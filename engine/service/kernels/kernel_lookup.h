@@ -17,7 +17,7 @@
 #include "engine/store/kernel_name.h"
 #include "engine/store/kernel_store.h"
 
-/* What is looked for in the hot set, and for whom. Borrowed. */
+/* A look-up in the hot set: the kernel, and the user who asks. Members are borrowed. */
 struct hot_lookup {
     const struct digest *key;
     const struct kernel_name *name; /* NULL: the kernel is only known by its key */
@@ -49,7 +49,7 @@ static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_find
     return object && kernel_is_visible(object, l->uid) ? object : NULL;
 }
 
-/* What a look-up met on its way. It is large, and most look-ups need none of it. */
+/* Damage and trouble that a look-up met. The struct is large, and most look-ups need none. */
 struct lookup_report {
     struct package_found by_key, by_name; /* the packages' results */
     struct kiln_err trouble;              /* code KILN_OK if there was none */

@@ -15,7 +15,7 @@ struct store_write { /* one write that no request waits for; embed it as the fir
     struct task task;
     struct engine *engine;
     enum kiln_code (*write)(struct store_write *write, struct kiln_err *err); /* may block */
-    /* On the engine's thread; frees the write. NULL: only frees it. */
+    /* Called on the engine's thread afterwards; frees the write. NULL: the write is only freed. */
     void (*written)(struct store_write *write);
     enum kiln_code rc;
     struct kiln_err err;

@@ -16,7 +16,7 @@ struct toolchain_probes;
 
 KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_probes,
                                                  struct kiln_err *err);
-/* Only when toolchains_settled. */
+/* Call it only when toolchains_settled() is true. */
 void toolchains_destroy(struct toolchain_probes *probes);
 
 struct toolchain_question { /* which toolchain builds for |target|; borrowed */

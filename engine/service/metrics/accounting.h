@@ -52,7 +52,7 @@ struct accounting {
     bool rewrites_users; /* a user's row was replaced: its stored row must be deleted */
     bool rewrites_kinds; /* likewise */
     bool has_changed;
-    /* Of accounting_tasks.c. */
+    /* The members below belong to accounting_tasks.c. */
     bool is_busy; /* a task reads or writes the rows */
     bool is_loaded;
     uint64_t written_at_ns;

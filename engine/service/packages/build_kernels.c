@@ -169,7 +169,7 @@ static void choose_some(struct deferred *d)
     ask_for_next(b);
 }
 
-/* In steps, so that other requests run in between. */
+/* Chooses the solvers in steps, so that other requests run in between. */
 static const struct deferred_step choose_step = { .done = choose_some };
 static const struct deferred_step solve_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = solve_problems,

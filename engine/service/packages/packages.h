@@ -27,5 +27,5 @@ void packages_tick(struct engine *e);
 
 /* Directory for files on their way in or out; "": there is none. */
 const char *packages_staging(const struct engine *e);
-/* Where the kernel describes the GPUs. */
+/* The directory in which the operating system's kernel describes the GPUs. */
 const char *packages_kfd_directory(const struct engine *e);

@@ -11,7 +11,8 @@ struct package_service {
     char *directory;     /* owned, as the next three; "": there is none */
     char *staging;       /* directory in |directory| in which uploads arrive; "": there is none */
     char *trusted_keys;  /* directory of public keys */
-    char *kfd_directory; /* where the kernel describes the GPUs */
+    char *kfd_directory; /* the directory in which the operating system's kernel describes the
+                            GPUs */
     uint64_t package_limit;
     uint64_t import_limit; /* bytes of a cache that a user brings */
     uint64_t rescan_at_ns;

@@ -20,21 +20,22 @@ struct upload_kind {
     enum transfer_tier tier;            /* under which its transfers are counted */
     bool salvage;                       /* as transfer_job.salvage */
     uint64_t size_limit; /* limit of the file's bytes; 0: the limit of packages or caches */
-    bool unchecked;      /* as transfer_job.unchecked; the second file is no manifest */
-    /* Instead of prepare and take, on the engine's thread: the file is at transfer.result.path;
-     * calls upload_next or, in the end, upload_end.  May be NULL. */
+    bool unchecked;      /* as transfer_job.unchecked; the second file is not a manifest */
+    /* Called on the engine's thread instead of prepare and take: the file is at
+     * transfer.result.path. It calls upload_next or, at the end, upload_end. May be NULL. */
     void (*pass)(struct upload *u);
-    /* On WORK_QUEUE_READ, before each take: the part of the work that does not write. May be
-     * NULL. */
+    /* Called on WORK_QUEUE_READ before each take: does the part of the work that does not write.
+     * May be NULL. */
     enum kiln_code (*prepare)(struct upload *u, struct kiln_err *err);
     bool in_turn; /* prepare runs for one upload at a time, in fair order */
-    /* On WORK_QUEUE_WRITE, again and again until *ret_more stays false: takes the checked file. */
+    /* Called on WORK_QUEUE_WRITE, repeatedly until *ret_more stays false: takes the checked
+     * file. */
     enum kiln_code (*take)(struct upload *u, bool *ret_more, struct kiln_err *err);
-    /* On the engine's thread after each take that ended well or badly; a failure ends the upload.
+    /* Called on the engine's thread after each take, even a failed one. A failure ends the upload.
      * May be NULL. */
     enum kiln_code (*taken)(struct upload *u, struct kiln_err *err);
-    /* On the engine's thread at the end, also of an upload that failed after its transfer; may be
-     * NULL. */
+    /* Called on the engine's thread at the end, even if the upload failed after its transfer. May
+     * be NULL. */
     void (*finish)(struct upload *u);
     /* Frees |state| at the end, on WORK_QUEUE_READ. May be NULL if there is no state. */
     void (*state_destroy)(void *state);

@@ -116,7 +116,7 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* In reading order: which daemon answers, its health, its contents. */
+/* Adds the members in reading order: which daemon answers, its health, its contents. */
 static void finish_status(struct admin *a)
 {
     struct engine *e = a->base.engine;

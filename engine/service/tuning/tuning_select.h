@@ -26,5 +26,5 @@ struct tuning_selected {
 KILN_MUST_CHECK enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
                                              struct tuning_selected *ret_selected,
                                              struct kiln_err *err);
-/* Only records of this user. */
+/* Limits the selection to records of this user. */
 void tuning_select_uid(struct tuning_selected *selected, uint32_t uid);

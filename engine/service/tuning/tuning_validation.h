@@ -36,8 +36,8 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const 
 struct tuning_database { /* the database of a request's records; zeroed: none */
     char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
-/* Both of the above. |known| holds the ids that were checked last for this kind. Most look-ups
- * repeat them, and then nothing is checked again. */
+/* Does both of the above checks. |known| holds the ids that were checked last for this kind. Most
+ * look-ups repeat them, and then nothing is checked again. */
 KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
                                                     struct bytes backend,
                                                     struct tuning_database *known,
