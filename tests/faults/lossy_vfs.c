@@ -131,7 +131,7 @@ static int on_truncate(sqlite3_file *f, sqlite3_int64 size)
     log_entry((struct moment){ CUT, ((struct lossy_file *)f)->file, size, 0, NULL });
     return REAL(f)->xTruncate(real_of(f), size);
 }
-/* Only logs; a real sync would only take time. */
+/* Only logs the sync. A real sync would take time and change nothing. */
 static int on_sync(sqlite3_file *f, int flags)
 {
     (void)flags;

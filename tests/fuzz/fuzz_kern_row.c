@@ -44,7 +44,7 @@ static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct ki
     return rc;
 }
 
-/* In two pieces. |ret_stored| belongs to |packer|. */
+/* Packs |raw| in two pieces. |ret_stored| belongs to |packer|. */
 static bool pack(struct bzip2_packer *packer, struct bytes raw, struct bytes *ret_stored)
 {
     struct kiln_err err = KILN_ERR_INIT;

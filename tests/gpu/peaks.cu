@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an NVIDIA GPU can do at most, as gpu_peaks measures it: the floors under every convolution.
+ * Kernels with which gpu_peaks measures the maximum rates of an NVIDIA GPU. No convolution can be
+ * faster than these rates allow.
  *
- * Operands look random, since a GPU clocks lower the more bits change.  Results are written where
- * the compiler cannot know that nobody reads them.
+ * Operands look random, because a GPU lowers its clock when many bits change. Each kernel writes
+ * its result under a condition that is never true. The compiler does not know that, so it cannot
+ * drop the computation.
  */
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -17,7 +19,7 @@ static __device__ u32 mixed(u32 x)
     return x ^ x >> 16;
 }
 
-/* Two halves of random sign and fraction, from 1 to 2. */
+/* Two half-precision numbers with random signs and fractions, with magnitudes from 1 to 2. */
 static __device__ u32 halves(u32 seed) { return (mixed(seed) & 0x83ff83ffu) | 0x3c003c00u; }
 
 extern "C" __global__ void peak_copy(uint4 *to, const uint4 *from, u64 count)
@@ -27,7 +29,7 @@ extern "C" __global__ void peak_copy(uint4 *to, const uint4 *from, u64 count)
         to[i] = from[i];
 }
 
-/* 2 * CHAINS * rounds floating-point operations a thread. */
+/* Does 2 * CHAINS * rounds floating-point operations per thread. */
 #define CHAINS 16
 
 extern "C" __global__ void peak_fma(float *out, u32 rounds)
@@ -46,7 +48,7 @@ extern "C" __global__ void peak_fma(float *out, u32 rounds)
         out[threadIdx.x] = sum;
 }
 
-/* TILES * 16 * 8 * 16 multiply-adds a round and warp. */
+/* Does TILES * 16 * 8 * 16 multiply-adds per round and warp. */
 #define TILES 8
 
 extern "C" __global__ void peak_mma(float *out, u32 rounds)
@@ -75,8 +77,8 @@ extern "C" __global__ void peak_mma(float *out, u32 rounds)
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-/* Hopper's own: a warp group multiplies 64x16 by 16x256 out of shared memory.  Rows of 64 halves
- * with the 128-byte swizzle, 8 rows 1024 bytes apart. */
+/* Hopper's wgmma: a warp group multiplies 64x16 by 16x256 from shared memory. Rows have 64
+ * half-precision numbers in the 128-byte swizzle, and blocks of 8 rows are 1024 bytes apart. */
 #define ROWS_A 64
 #define ROWS_B 256
 #define ROW_BYTES 128
@@ -137,7 +139,7 @@ static __device__ void multiply(float *d, u64 a, u64 b)
                  : "l"(a), "l"(b));
 }
 
-/* 4 * 64 * 256 * 16 multiply-adds a round and warp group. */
+/* Does 4 * 64 * 256 * 16 multiply-adds per round and warp group. */
 extern "C" __global__ void __launch_bounds__(256, 1) peak_wgmma(float *out, u32 rounds)
 {
     extern __shared__ __align__(1024) unsigned char shared[];

@@ -123,7 +123,7 @@ TEST_F(plain, bulk_copies_compile_for_hopper)
     assert_says(f->result.output, "of 9 problems: ");
 }
 
-/* Also: kiln reads every list of scripts/networks/. */
+/* Also tests that kiln can read every list of scripts/networks/. */
 TEST_F(plain, untuned_choices_are_listed_without_a_gpu)
 {
     static const char *const networks[] = { "dcgan",   "deeplabv3", "mobilenetv3-l",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What gpu_trials judges kernels with: random operands, the convolution from its definition in
- * double precision, and the comparison.  Shares no code with kernels/.
+ * Kernels with which gpu_trials checks results: they fill random operands, compute the convolution
+ * from its definition in double precision, and compare. They share no code with kernels/.
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -48,7 +48,7 @@ static __device__ void store(u32 type, void *data, u64 i, double value)
     ((u16 *)data)[i] = bits;
 }
 
-/* To nearest, ties to even, as the type holds it: in double all of this is exact. */
+/* Rounds |v| to the type: to nearest, ties to even. All steps are exact in double precision. */
 static __device__ double round_to(u32 type, double v)
 {
     if (type == 0)
@@ -73,7 +73,8 @@ static __device__ u64 mix(u64 z)
     return z ^ z >> 31;
 }
 
-/* |bits| > 0: odd multiples of 2^-bits below 1 in magnitude; 0: any of 30 bits. */
+/* Fills |data| with random values below 1 in magnitude: odd multiples of 2^-bits, or with |bits| 0
+ * any multiples of 2^-29. */
 extern "C" __global__ void fill(void *data, u64 count, u32 type, u32 bits, u64 seed)
 {
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count;
@@ -86,7 +87,7 @@ extern "C" __global__ void fill(void *data, u64 count, u32 type, u32 bits, u64 s
     }
 }
 
-/* Of operands, before and after: nobody may write to them. */
+/* Sums up the operands before and after a trial, to detect a kernel that writes to them. */
 extern "C" __global__ void checksum(const u16 *data, u64 count, u64 *sum)
 {
     u64 own = 0;
@@ -114,7 +115,7 @@ static __device__ u64 at(const struct tensor *t, u32 outer, u32 channel, u32 d, 
            w * t->stride[4];
 }
 
-/* The input that |out| meets at |tap|; false: padding. */
+/* The input that |tap| multiplies for |out|; false: it is in the padding. */
 static __device__ bool input(const struct shape *s, int axis, u32 out, u32 tap, u32 *in)
 {
     long long i = (long long)out * s->stride[axis] + (long long)tap * s->dilation[axis] -
@@ -123,7 +124,7 @@ static __device__ bool input(const struct shape *s, int axis, u32 out, u32 tap, 
     return i >= 0 && i < s->x.extent[2 + axis];
 }
 
-/* The output that meets |in| at |tap|; false: none. */
+/* The output to which |in| contributes through |tap|; false: there is none. */
 static __device__ bool output(const struct shape *s, int axis, u32 in, u32 tap, u32 *out)
 {
     long long i = (long long)in + s->pad[axis] - (long long)tap * s->dilation[axis];
@@ -164,7 +165,7 @@ static __device__ struct sum backward_data(const struct shape *s, const u32 p[5]
     return sum;
 }
 
-/* A part of the sum: every |of|-th output from |part| on. */
+/* Computes a part of the sum: every |of|-th output from |part| on. */
 static __device__ struct sum backward_weights(const struct shape *s, const u32 p[5], const void *x,
                                               const void *y, u32 part, u32 of)
 {
@@ -191,7 +192,7 @@ static __device__ struct tensor output_of(const struct shape *s)
     return s->direction == 0 ? s->y : s->direction == 1 ? s->x : s->w;
 }
 
-/* The place of the |i|-th element in memory. */
+/* The coordinates of the |i|-th element in memory. */
 static __device__ void locate(const struct tensor *t, u64 i, u32 p[5])
 {
     bool last = t->stride[1] == 1 && t->extent[1] > 1;
@@ -211,7 +212,8 @@ static __device__ void locate(const struct tensor *t, u64 i, u32 p[5])
     p[0] = (u32)rest;
 }
 
-/* A thread for each output; a block of 128 for each weight, whose sums are long. */
+/* One thread computes an output. For weights, whose sums are long, a block of 128 threads computes
+ * one. */
 extern "C" __global__ void __launch_bounds__(128)
     reference(struct shape s, const void *x, const void *w, const void *y, u64 count, double *want,
               double *magnitude)

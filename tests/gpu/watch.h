@@ -24,7 +24,7 @@ double watch_now(void); /* seconds */
 /* Returns the exit status of the program: 0 if every trial that ran was right, 1 if not, 2 if none
  * could run. */
 int watch_trials(struct trials *trials, const struct watch_options *options);
-/* Only tests that all programs compile; needs no GPU. */
+/* Only checks that all programs compile; needs no GPU. */
 int watch_compilers(struct trials *trials, const struct watch_options *options);
 /* The target of this machine's GPU, with its multiprocessors.  A child process queries it, so that
  * this one need not open CUDA. */

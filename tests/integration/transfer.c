@@ -348,7 +348,7 @@ TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-/* Of the only transfer process, in seconds. */
+/* The limit of the only transfer process, in seconds. */
 static unsigned cpu_limit(void)
 {
     char path[64], line[256];

@@ -21,7 +21,7 @@
 
 #define STACK_BYTES (512u << 10)
 
-/* In percent. */
+/* The shares of the kinds of clients, in percent. */
 static const unsigned shares[CLIENT_KINDS] = {
     [BEHAVING] = 70, [KILLED] = 10, [SLOW] = 5, [STALLED] = 5, [HOSTILE] = 10
 };

@@ -61,7 +61,8 @@ static unsigned long long unwritten_kernels(const struct fixture *f)
            stats_number(stats, "puts_lost");
 }
 
-/* Only the watcher is connected, with one request. Nothing is queued, running, or unwritten. */
+/* True if only the watcher is connected, with one request, and nothing is queued, running, or
+ * unwritten. */
 static bool is_idle(void *context)
 {
     static const char *const empty[] = { "kiln_inflight_compiles", "kiln_queued_compiles",

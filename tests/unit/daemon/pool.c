@@ -657,7 +657,7 @@ TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_
     assert_true(fd >= 0);
     close(fd);
     snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->directory);
-    /* Its daemon was killed before it marked the directory. */
+    /* A directory of a daemon that was killed before it marked it. */
     assert_int_equal(mkdir(unmarked, 0700), 0);
     snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->directory);
     assert_int_equal(mkdir(theirs, 0700), 0);

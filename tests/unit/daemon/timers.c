@@ -79,7 +79,7 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
     LOOP_UNTIL(f->loop, probe->fired >= times);
 }
 
-/* By the clock of the timers. */
+/* Waits until |ms| have passed on the clock that timers use. */
 static void let_pass_ms(unsigned ms)
 {
     uint64_t end = clock_monotonic_ns() + ms * UINT64_C(1000000);
@@ -88,7 +88,7 @@ static void let_pass_ms(unsigned ms)
 
 TEST_F(timers, timers_fire_in_the_order_of_their_times)
 {
-    /* Far enough apart even if the process is preempted between two starts. */
+    /* The times are far enough apart even if the process is preempted between two starts. */
     loop_timer_start(&f->a.timer, 300, 0);
     loop_timer_start(&f->b.timer, 1, 0);
     loop_timer_start(&f->c.timer, 150, 0);

@@ -105,7 +105,7 @@ static void end_other(struct task *task)
     others_ended++;
 }
 
-/* As many copies as there are readers. */
+/* Runs as many copies as there are reader threads, so that all of them are busy. */
 TEST_F(transfers, tasks_of_other_users_run_between_the_steps_of_copies)
 {
     struct transfer copies[READERS];

@@ -46,7 +46,7 @@ TEST(gpu, a_device_reports_its_properties)
     kiln_device_close(d);
 }
 
-/* And only if the driver encodes tensor maps, which such code needs. */
+/* The target ends in "a" only if the driver can encode tensor maps, which code for sm_90a needs. */
 TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
 {
     SKIP_IF(!gpu.is_cuda, "only CUDA has this");

@@ -259,7 +259,7 @@ TEST(pipe, an_init_process_whose_supervisor_ended_during_set_up_ends)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOST);
 }
 
-/* It is not init, which ignores signals without a handler. */
+/* The worker must not be the namespace's init, which ignores signals without a handler. */
 static void exit_by_identity(void) { _exit(getpid() > 1 && getppid() == 0 ? EXIT_STATUS : 1); }
 
 TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)

@@ -12,7 +12,7 @@
 #define ITEMS 200u
 #define LIMIT (100u << 10)
 
-/* So little that no slice ends. */
+/* An advance of the clock that is too small to end a slice. */
 #define STANDING_NS 1u
 
 static int setup(void **state)

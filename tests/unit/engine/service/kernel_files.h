@@ -46,7 +46,7 @@ void write_object(const struct test_caller *c, size_t index, size_t number, cons
  * it after engine_fixture_rescan. */
 void put_package(struct engine_fixture *f, const char *file_name, const struct kernel_row *rows,
                  size_t count);
-/* Its path there; valid until the next call. */
+/* Returns the path of |file_name| in the package directory; valid until the next call. */
 const char *package_path(const struct engine_fixture *f, const char *file_name);
 
 /* The number of descriptors that this process has open. */

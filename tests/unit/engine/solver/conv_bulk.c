@@ -433,7 +433,7 @@ static void expect_groups_on(struct fixture *f, uint32_t processors)
     expect_persistent_groups(f, processors ? processors : PROCESSORS);
 }
 
-/* Their number follows the device's multiprocessors; the program does not. */
+/* The number of work groups depends on the device's multiprocessors, but the program does not. */
 TEST_F(solver, lasting_groups_fill_the_device)
 {
     static const uint32_t devices[] = { 0, 1, 78, 114, 132, 1000 };

@@ -123,7 +123,7 @@ static int read_other_files(const struct fixture *f)
                                                              : 0;
 }
 
-/* Not even by root, who owns them. */
+/* Not even root, who owns these files, may read them. */
 static int read_private_keys(const struct fixture *f)
 {
     (void)f;
