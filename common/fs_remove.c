@@ -31,7 +31,7 @@ struct removal {
 
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth);
 
-/* Only the first failure is reported: the directories above that entry stay because of it. */
+/* Reports only the first failure. It also explains why the directories above that entry stay. */
 static void note_failure(struct removal *r, const char *name, int number)
 {
     if (!r->rc)

@@ -40,8 +40,8 @@ void log_set_level(enum log_level most);
  * format stays.  AUTO falls back to text if journald cannot be reached, and logs that. */
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
-/* From now on every record goes only to |sink|, on the thread that logs it.  For processes whose
- * standard error belongs to somebody else. */
+/* From now on every record goes only to |sink|, on the thread that logs it. For programs that may
+ * not write to standard error, because the engine is linked into them. */
 void log_set_sink(void (*sink)(enum log_level level, const char *message));
 
 /* |fields| may be NULL. */

@@ -43,7 +43,7 @@ static enum kiln_code refuse_other_users(const char *path, const struct stat *se
     return KILN_OK;
 }
 
-/* Of a symbolic link the owner counts, who can make it point anywhere. */
+/* Checks a symbolic link itself, not its target: the link's owner can make it point anywhere. */
 static enum kiln_code check_owner(const char *path, struct kiln_err *err)
 {
     struct stat seen;

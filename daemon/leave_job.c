@@ -10,7 +10,7 @@
  * excludes. */
 #define PROCESSORS_MAX 16384
 
-/* Not RLIMIT_STACK, which determines the size of each thread's stack, and not RLIMIT_CORE.
+/* Does not raise RLIMIT_STACK, which determines the size of each thread's stack, nor RLIMIT_CORE.
  * server/descriptors.c raises RLIMIT_NOFILE. */
 static void raise_limits(void)
 {

@@ -6,13 +6,13 @@
 #define TICK_MS 1000
 /* While stopping: how often to check whether running work has ended. */
 #define DRAIN_TICK_MS 10
-/* Against a server that sends just enough to keep a transfer alive.  A stalled transfer ends much
- * sooner. */
+/* Protects against a server that sends just enough to keep a transfer alive. A stalled transfer
+ * ends much sooner. */
 #define TRANSFER_MAX_MS (24u * 3600 * 1000)
 /* Longer than any step that reports no progress: libcurl's stall limit (a minute), a pause between
- * two tries (another), hashing or syncing 8 GiB on a slow disk. */
+ * two attempts (a minute), or hashing or syncing 8 GiB on a slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
-/* From a transfer's last report to its exit. */
+/* The maximum time from a transfer's last report to its exit. */
 #define TRANSFER_EXIT_MS 5000
 
 const struct transfers_options TRANSFERS_STANDARD = {

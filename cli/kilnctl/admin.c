@@ -10,7 +10,7 @@
 
 static inline void reply_auto(char **text) { kiln_free(*text); }
 
-/* Only its address is used. */
+/* The target of admin_no_arguments, of which only the address is used. */
 static const char nothing;
 const struct json *const admin_no_arguments = (const struct json *)&nothing;
 

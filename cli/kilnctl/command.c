@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* In the order of --help.  The commands of a group stand together. */
+/* The order is that of --help, in which the commands of a group stand together. */
 static const struct command *const commands[] = {
     &command_status,
     &command_stats,

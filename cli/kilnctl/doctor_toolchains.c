@@ -182,7 +182,7 @@ static void try_toolchains(const struct invocation *invocation, const struct jso
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     unsigned ends = 0;
-    /* With this variable, kilnd compiles the kernel even if it is stored. */
+    /* This variable makes kilnd compile the kernel even if it is stored. */
     setenv("KILN_DISABLE_CACHE", "1", 1);
     if (session_open(invocation->common, "kilnctl", "off", &client, &err)) {
         findings_add(f, CHECK, VERDICT_UNSEEN, "%s", err.text);

@@ -24,7 +24,8 @@
 #define MS 1000000ull
 #define PROBE_MS 60000u /* a job that is not the compile of a kernel */
 #define START_MS 30000u
-/* From the end of the socket, or a kill, to the report how the process ended. */
+/* The maximum time from the end of the socket, or from a kill, to kiln-launch's report about the
+ * end of the process. */
 #define END_MS 5000u
 /* The exit status of a program that does not know its flags. */
 #define EXIT_USAGE 2

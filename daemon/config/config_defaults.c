@@ -22,7 +22,7 @@
 #endif
 
 #define CACHE_MAX (20ull << 30)
-/* Of a private kilnd: how long it lives without clients, and how long a stop may take. */
+/* For a private kilnd: how long it runs without clients, and how long a stop may take. */
 #define PRIVATE_IDLE_EXIT_MS 60000
 #define PRIVATE_DRAIN_MS 5000
 #define CACHE_SHARE 10          /* the default is 1/CACHE_SHARE of the filesystem */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the numeric types. */
+/* The form of a value of each numeric type, for messages. */
 static const char *const forms[] = {
     [SETTING_SIZE] = UNITS_SIZE_FORM,
     [SETTING_DURATION] = UNITS_TIME_FORM,

@@ -218,7 +218,7 @@ static enum kiln_code become_user(const struct arguments_given *given, struct ki
     return rc;
 }
 
-/* In the supervising processes, which only wait. */
+/* Drops the privileges of the supervising processes, which only wait. */
 static bool stay_behind(void *context)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -62,7 +62,7 @@ static struct {
     struct transfer_result result; /* its file name is in the result */
 } workplace;
 
-/* Only calls that are safe in a signal handler. */
+/* Makes only calls that are safe in a signal handler. */
 static void on_terminate(int signal)
 {
     if (workplace.directory[0] && chdir(workplace.directory) == 0) {

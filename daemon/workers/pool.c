@@ -172,7 +172,7 @@ static void on_review(struct loop_timer *timer)
     keep_up(p);
 }
 
-/* In the next loop iteration: jobs that arrive in this one start first. */
+/* Waits for the next loop iteration, so that jobs that arrive in this one start first. */
 static void warm_up_soon(struct pool *p)
 {
     if (next_to_warm_up(p))
@@ -192,7 +192,7 @@ static void start_warmups(struct pool *p)
     }
 }
 
-/* In the next loop iteration, because no job may end within a call. */
+/* Ends |task| in the next loop iteration, because no job may end within a call. */
 static void end_soon(struct pool *p, struct compile_task *task, const struct kiln_err *err)
 {
     task->result = COMPILE_RESULT_INIT;

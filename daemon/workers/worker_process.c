@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* From a kill to the report of the end: the service manager may be busy or stopping. */
+/* The maximum time from a kill to the report about the end, as the service manager may be busy or
+ * stopping. */
 #define LOST_MS 5000
 
 static void on_child_exit(struct loop_process *child, int status, int signal)

@@ -13,7 +13,8 @@
 #include "daemon/loop/watch.h"
 #include "daemon/workers/process_stderr.h"
 
-/* In place of an exit status: the service manager did not start it, or ended its unit. */
+/* Takes the place of an exit status if the service manager did not start the process, or ended its
+ * unit. */
 #define WORKER_PROCESS_LOST (-1)
 
 struct worker_process {

@@ -14,7 +14,7 @@
 
 struct journal;
 
-/* What identifies a file; its first line contains all of it. */
+/* The identity of a journal file, whose first line contains all of it. */
 struct journal_subject {
     const char *version; /* libkiln's version: kernels change with it */
     const char *database_id, *driver, *toolchain, *solver;

@@ -21,7 +21,7 @@ enum operands {
     OPERANDS_GENERAL,
 };
 
-/* Only for floats: KILN_INT8 has no such data.  All magnitudes are below 1. */
+/* Fills |data| with values below 1 in magnitude. KILN_INT8 is not supported. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed);
 

@@ -9,7 +9,7 @@
 
 #define REASON_MAX 130 /* bytes of one runtime's reason, of the three in a message */
 
-/* In the order that "auto" tries them. */
+/* The order is the one in which "auto" tries the runtimes. */
 static const struct device_runtime *const runtimes[] = {
     &device_runtime_hip,
     &device_runtime_cuda,

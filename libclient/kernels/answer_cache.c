@@ -165,7 +165,7 @@ void *answer_cache_get(struct answer_cache *cache, const struct answer_identity 
     return value;
 }
 
-/* With |epoch|, only if nothing was forgotten since. */
+/* Adds an answer. With |epoch|, adds it only if nothing was forgotten since. */
 static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
                           const struct answer_identity *identity, const struct answer *answer)
 {
