@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/output.h"
 
+#include "common/array.h"
 #include "common/json.h"
 #include "common/units.h"
 #include "common/utf8.h"
@@ -116,19 +117,6 @@ void table_destroy(struct table *table)
     free(table);
 }
 
-static bool grow_cells(struct table *table)
-{
-    if (table->count < table->capacity)
-        return true;
-    size_t capacity = table->capacity ? 2 * table->capacity : 64;
-    struct cell *cells = reallocarray(table->cells, capacity, sizeof(*cells));
-    if (!cells)
-        return false;
-    table->cells = cells;
-    table->capacity = capacity;
-    return true;
-}
-
 static CLI_PRINTF(3, 0) void add_cell(struct table *table, enum colour colour, const char *fmt,
                                       va_list args)
 {
@@ -139,7 +127,7 @@ static CLI_PRINTF(3, 0) void add_cell(struct table *table, enum colour colour, c
         table->failed = true;
         return;
     }
-    if (!grow_cells(table)) {
+    if (!ARRAY_RESERVE(table->cells, table->count, table->capacity, 64)) {
         free(text);
         table->failed = true;
         return;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/overlay_lines.h"
 
+#include "common/array.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,14 +18,8 @@ void overlay_lines_done(struct overlay_lines *lines)
 
 int overlay_lines_add(struct overlay_lines *lines, uint64_t digest, struct kiln_error *err)
 {
-    if (lines->count == lines->capacity) {
-        size_t capacity = lines->capacity ? lines->capacity * 2 : 256;
-        uint64_t *grown = realloc(lines->digests, capacity * sizeof(*grown));
-        if (!grown)
-            return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the lines of an overlay");
-        lines->digests = grown;
-        lines->capacity = capacity;
-    }
+    if (!ARRAY_RESERVE(lines->digests, lines->count, lines->capacity, 256))
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the lines of an overlay");
     lines->digests[lines->count++] = digest;
     return KILN_E_OK;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/arguments.h"
 
+#include "common/array.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,25 +15,13 @@ void arguments_done(struct arguments *a)
     *a = (struct arguments){ 0 };
 }
 
-static bool make_room(struct arguments *a)
-{
-    if (a->count + 2 <= a->capacity)
-        return true;
-    size_t capacity = a->capacity ? a->capacity * 2 : 16;
-    char **items = realloc(a->items, capacity * sizeof(*items));
-    if (!items)
-        return false;
-    a->items = items;
-    a->capacity = capacity;
-    return true;
-}
-
 void arguments_add(struct arguments *a, const char *fmt, ...)
 {
     char *item = NULL;
     va_list args;
     va_start(args, fmt);
-    if (a->failed || !make_room(a) || vasprintf(&item, fmt, args) < 0)
+    if (a->failed || !ARRAY_RESERVE(a->items, a->count + 1, a->capacity, 16) ||
+        vasprintf(&item, fmt, args) < 0)
         a->failed = true;
     va_end(args);
     if (a->failed)

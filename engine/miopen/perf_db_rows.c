@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/perf_db_rows.h"
+
+#include "common/array.h"
 #include "engine/db/query.h"
 
 #include <errno.h>
@@ -35,19 +37,6 @@ struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct pe
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row)
 {
     return bytes_of(rows->texts.data + row->offset + row->solver_size + 1, row->params_size);
-}
-
-static bool reserve_row(struct perf_db_rows *rows)
-{
-    if (rows->count < rows->capacity)
-        return true;
-    size_t capacity = rows->capacity ? 2 * rows->capacity : 1024;
-    struct perf_db_row *more = reallocarray(rows->rows, capacity, sizeof(*more));
-    if (!more)
-        return false;
-    rows->rows = more;
-    rows->capacity = capacity;
-    return true;
 }
 
 /* Appends "solver:params"; on failure, nothing. */
@@ -88,7 +77,7 @@ static enum kiln_code add_row(struct perf_db_rows *rows, const struct query *q, 
     *latest = row.id;
     struct bytes solver = query_bytes(q, SOLVER), params = query_bytes(q, PARAMS);
     enum kiln_code rc = put_texts(&rows->texts, solver, params, err);
-    if (!rc && !reserve_row(rows))
+    if (!rc && !ARRAY_RESERVE(rows->rows, rows->count, rows->capacity, 1024))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
     if (rc)
         return rc;

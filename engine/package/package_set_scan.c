@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_set_parts.h"
 
+#include "common/array.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -61,14 +63,8 @@ static bool add_file(struct scan *s, size_t directory, int directory_fd, const c
     if (!is_candidate(name) || !file_identity_at(directory_fd, name, &file.identity))
         return true;
     snprintf(file.name, sizeof(file.name), "%s", name);
-    if (s->count == s->capacity) {
-        size_t capacity = s->capacity ? 2 * s->capacity : 16;
-        struct file *files = realloc(s->files, capacity * sizeof(*files));
-        if (!files)
-            return false;
-        s->files = files;
-        s->capacity = capacity;
-    }
+    if (!ARRAY_RESERVE(s->files, s->count, s->capacity, 16))
+        return false;
     s->files[s->count++] = file;
     return true;
 }

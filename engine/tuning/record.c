@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/record.h"
 
+#include "common/array.h"
+
 #include <string.h>
 
 static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 1; }
@@ -74,15 +76,7 @@ void record_destroy(struct record *record) { free(record); }
 enum kiln_code record_list_add(struct record_list *list, struct record *record,
                                struct kiln_err *err)
 {
-    if (record && list->count == list->max) {
-        size_t max = list->max ? 2 * list->max : 64;
-        struct record **more = realloc(list->records, max * sizeof(struct record *));
-        if (more) {
-            list->records = more;
-            list->max = max;
-        }
-    }
-    if (!record || list->count == list->max) {
+    if (!record || !ARRAY_RESERVE(list->records, list->count, list->max, 64)) {
         record_destroy(record);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a tuning record: out of memory");
     }

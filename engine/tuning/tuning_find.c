@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_parts.h"
+
+#include "common/array.h"
 #include "engine/tuning/tuning_record.h"
 
 #include <string.h>
@@ -152,14 +154,8 @@ static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct b
  * rows. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
-    if (s->joined_count == s->joined_max) {
-        size_t max = s->joined_max ? 2 * s->joined_max : TUNING_ENTRIES_MAX;
-        struct tuning_row *more = realloc(s->joined_rows, max * sizeof(*more));
-        if (!more)
-            return false;
-        s->joined_rows = more;
-        s->joined_max = max;
-    }
+    if (!ARRAY_RESERVE(s->joined_rows, s->joined_count, s->joined_max, TUNING_ENTRIES_MAX))
+        return false;
     s->joined_rows[s->joined_count++] = *row;
     return true;
 }

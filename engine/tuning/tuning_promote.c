@@ -9,6 +9,8 @@
  */
 #include "engine/tuning/tuning_job.h"
 
+#include "common/array.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -69,14 +71,8 @@ static int compare_claims(const void *left, const void *right)
 
 static bool add_claim(struct promoting *p, struct claim claim)
 {
-    if (p->count == p->max) {
-        size_t max = p->max ? 2 * p->max : 1024;
-        struct claim *more = realloc(p->claims, max * sizeof(*more));
-        if (!more)
-            return false;
-        p->claims = more;
-        p->max = max;
-    }
+    if (!ARRAY_RESERVE(p->claims, p->count, p->max, 1024))
+        return false;
     p->claims[p->count++] = claim;
     return true;
 }
@@ -197,14 +193,8 @@ static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
         if (p->users[i].uid == uid)
             return &p->users[i];
     }
-    if (p->user_count == p->user_max) {
-        size_t max = p->user_max ? 2 * p->user_max : 16;
-        struct tuning_promoter *more = realloc(p->users, max * sizeof(*more));
-        if (!more)
-            return NULL;
-        p->users = more;
-        p->user_max = max;
-    }
+    if (!ARRAY_RESERVE(p->users, p->user_count, p->user_max, 16))
+        return NULL;
     p->users[p->user_count] = (struct tuning_promoter){ .uid = uid };
     return &p->users[p->user_count++];
 }

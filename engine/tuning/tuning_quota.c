@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_db_parts.h"
 
+#include "common/array.h"
+
 _Static_assert(sizeof(struct tuning_row) <= TUNING_ENTRY_COST, "an entry in memory costs more");
 
 uint64_t tuning_record_cost(size_t key_and_content, size_t entries)
@@ -26,14 +28,8 @@ struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid
 
 static struct tuning_usage *usage_add(struct tuning_db *db)
 {
-    if (db->usage_count == db->usage_max) {
-        size_t max = db->usage_max ? 2 * db->usage_max : 16;
-        struct tuning_usage *more = realloc(db->usages, max * sizeof(*more));
-        if (!more)
-            return NULL;
-        db->usages = more;
-        db->usage_max = max;
-    }
+    if (!ARRAY_RESERVE(db->usages, db->usage_count, db->usage_max, 16))
+        return NULL;
     return &db->usages[db->usage_count];
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/result.h"
 
+#include "common/array.h"
 #include "libclient/failure.h"
 #include "libclient/sized.h"
 
@@ -37,14 +38,8 @@ enum kiln_code conv_list_add(struct conv_list *list, const struct kiln_conv_entr
     size_t size = 0;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         size += (texts[i] ? strlen(texts[i]) : 0) + 1;
-    if (list->count == list->capacity) {
-        unsigned capacity = 2 * list->capacity + 16;
-        struct kiln_conv_entry *grown = reallocarray(list->entries, capacity, sizeof(*grown));
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u results", capacity);
-        list->entries = grown;
-        list->capacity = capacity;
-    }
+    if (!ARRAY_RESERVE(list->entries, list->count, list->capacity, 16))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory after %u results", list->count);
     char *at = malloc(size);
     if (!at)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a result");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/search.h"
 
+#include "common/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,14 +93,8 @@ size_t search_find(const struct search *search, const char *config)
 
 static enum kiln_code add_trial(struct search *s, const char *text, struct kiln_err *err)
 {
-    if (s->count == s->capacity) {
-        size_t capacity = 2 * s->capacity + 64;
-        struct search_trial *trials = reallocarray(s->trials, capacity, sizeof(*trials));
-        if (!trials)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", capacity);
-        s->trials = trials;
-        s->capacity = capacity;
-    }
+    if (!ARRAY_RESERVE(s->trials, s->count, s->capacity, 64))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory after %zu perf configs", s->count);
     size_t size = strlen(text) + 1;
     struct search_config *config = malloc(sizeof(*config) + size);
     if (!config)

@@ -5,6 +5,7 @@
 #include "libclient/conv/tune_share.h"
 #include "libclient/conv/tuner.h"
 
+#include "common/array.h"
 #include "common/clock.h"
 
 #include <stdio.h>
@@ -142,14 +143,8 @@ enum kiln_code tuner_queue(struct tuner *t, const char *config, struct kiln_err 
     enum kiln_code rc = search_add(&t->search, config, &index, err);
     if (rc)
         return rc;
-    if (t->queued == t->capacity) {
-        size_t capacity = 2 * t->capacity + 64;
-        size_t *grown = reallocarray(t->queue, capacity, sizeof(*grown));
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", capacity);
-        t->queue = grown;
-        t->capacity = capacity;
-    }
+    if (!ARRAY_RESERVE(t->queue, t->queued, t->capacity, 64))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory after %zu perf configs", t->queued);
     t->queue[t->queued++] = index;
     return KILN_OK;
 }

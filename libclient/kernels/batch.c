@@ -5,6 +5,8 @@
  * item as soon as it is ready.
  */
 #include "libclient/kernels/fetch.h"
+
+#include "common/array.h"
 #include "libclient/sized.h"
 
 #include <string.h>
@@ -250,14 +252,8 @@ static enum kiln_code submit_chunk(struct batch *b, struct chunk *c, struct kiln
 
 static bool append_item(struct chunk *c, size_t index, uint8_t kind, struct bytes request)
 {
-    if (c->count == c->capacity) {
-        uint32_t capacity = c->capacity ? c->capacity * 2 : 64;
-        size_t *indexes = realloc(c->indexes, capacity * sizeof(*indexes));
-        if (!indexes)
-            return false;
-        c->indexes = indexes;
-        c->capacity = capacity;
-    }
+    if (!ARRAY_RESERVE(c->indexes, c->count, c->capacity, 64))
+        return false;
     struct message_batch_item item = { .kind = kind, .request = request };
     message_batch_item_write(&c->items, &item);
     c->indexes[c->count++] = index;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests perf configs to try: a range of a solver's candidates, in several messages. */
+#include "common/array.h"
 #include "common/tuning_text.h"
 #include "libclient/plans/solutions.h"
 
@@ -31,26 +32,13 @@ static enum kiln_code fail_damaged(struct failure *f)
         "kilnd");
 }
 
-static bool grow_list(struct config_list *list)
-{
-    if (list->count < list->capacity)
-        return true;
-    uint32_t capacity = list->capacity ? 2 * list->capacity : 256;
-    struct config *more = reallocarray(list->configs, capacity, sizeof(*more));
-    if (!more)
-        return false;
-    list->configs = more;
-    list->capacity = capacity;
-    return true;
-}
-
 static enum kiln_code add_config(struct config_list *list, const struct message_candidate *m,
                                  struct failure *failure)
 {
     size_t at = list->texts.size;
     buffer_put(&list->texts, m->config.data, m->config.size);
     buffer_put(&list->texts, "", 1);
-    if (list->texts.failed || !grow_list(list))
+    if (list->texts.failed || !ARRAY_RESERVE(list->configs, list->count, list->capacity, 256))
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for a list of perf configs");
     list->configs[list->count++] = (struct config){ .candidate = m->index, .at = at };
     return KILN_OK;

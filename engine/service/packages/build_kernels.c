@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/packages/build.h"
 
+#include "common/array.h"
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
@@ -26,25 +27,12 @@ static enum kiln_code name_item(struct build *b, struct build_item *item, struct
     return rc ? rc : package_kernel_args(&source, &b->target, &item->args, err);
 }
 
-/* Items may move: nothing points to them yet. */
-static enum kiln_code grow_items(struct build *b, struct kiln_err *err)
-{
-    if (b->item_count < b->capacity)
-        return KILN_OK;
-    size_t capacity = b->capacity + b->capacity / 2 + LIMIT_PLAN_KERNELS;
-    struct build_item *more = reallocarray(b->items, capacity, sizeof(*more));
-    if (!more)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep %zu kernels", capacity);
-    b->items = more;
-    b->capacity = capacity;
-    return KILN_OK;
-}
-
 static enum kiln_code add_program(struct build *b, const struct problem *problem,
                                   const struct solution_program *program, struct kiln_err *err)
 {
-    if (grow_items(b, err))
-        return err->code;
+    /* Items may move: nothing points to them yet. */
+    if (!ARRAY_RESERVE(b->items, b->item_count, b->capacity, LIMIT_PLAN_KERNELS))
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep %zu kernels", b->item_count + 1);
     struct build_item *item = &b->items[b->item_count++];
     *item = (struct build_item){ .build = b, .problem = *problem };
     buffer_init(&item->name, LIMIT_OPTIONS_TEXT);

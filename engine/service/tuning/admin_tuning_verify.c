@@ -2,6 +2,8 @@
 /* The request tuning_verify: what should be measured again, and what is damaged. */
 #include "engine/service/tuning/tuning_query.h"
 
+#include "common/array.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ struct verify { /* query->state */
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MAX];
     struct tuning_query *query;
     struct entry *entries; /* owned during work */
-    size_t count, most;
+    size_t count, capacity;
     bool is_out_of_memory;
     uint64_t checked, unchecked; /* records */
     uint64_t stale;              /* entries */
@@ -48,17 +50,6 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 
 static bool is_known(const char *text) { return text && *text; }
 
-static bool grow_entries(struct verify *v)
-{
-    size_t most = v->most ? 2 * v->most : 1024;
-    struct entry *more = realloc(v->entries, most * sizeof(*more));
-    if (!more)
-        return false;
-    v->entries = more;
-    v->most = most;
-    return true;
-}
-
 /* Imported records do not say where they were measured, so they cannot be recognized as stale. */
 static bool gather_record(void *context, const struct tuning_held *held)
 {
@@ -70,7 +61,7 @@ static bool gather_record(void *context, const struct tuning_held *held)
         const struct tuning_origin *o = &held->rows[i].measured.origin;
         if (!is_known(o->driver) && !is_known(o->toolchain))
             continue;
-        v->is_out_of_memory = v->count == v->most && !grow_entries(v);
+        v->is_out_of_memory = !ARRAY_RESERVE(v->entries, v->count, v->capacity, 1024);
         if (v->is_out_of_memory)
             return false;
         v->entries[v->count++] = (struct entry){ &held->place, &held->rows[i] };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_view.h"
 
+#include "common/array.h"
 #include "common/fs.h"
 
 #include <errno.h>
@@ -33,14 +34,9 @@ static bool add_one(struct tuning_view *side, struct tuning_view_record record)
     side->is_too_long |= side->count == TUNING_VIEW_RECORDS_MAX;
     if (side->is_too_long || tuning_progress_is_stopped(side->progress))
         return false;
-    if (side->count == side->most) {
-        size_t most = side->most ? 2 * side->most : 4096;
-        struct tuning_view_record *more = realloc(side->records, most * sizeof(*more));
-        side->is_out_of_memory |= !more;
-        if (!more)
-            return false;
-        side->records = more;
-        side->most = most;
+    if (!ARRAY_RESERVE(side->records, side->count, side->capacity, 4096)) {
+        side->is_out_of_memory = true;
+        return false;
     }
     side->records[side->count++] = record;
     return true;

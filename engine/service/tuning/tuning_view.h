@@ -20,7 +20,7 @@ struct tuning_view_record {
 
 struct tuning_view {
     struct tuning_view_record *records; /* owned */
-    size_t count, most;
+    size_t count, capacity;
     struct buffer texts; /* owned; the copied texts */
     enum tuning_kind kind;
     const struct tuning_progress *progress; /* borrowed; tells when to give up */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Arrays that grow.
+ *
+ * Role       the one way to append to an array of unknown length: it doubles
+ * Ownership  the array is the caller's, who frees it
+ * Threading  plain values; the owner of the array synchronises access
+ *
+ *     struct word *words = NULL;
+ *     size_t count = 0, capacity = 0;
+ *     if (!ARRAY_RESERVE(words, count, capacity, 16))
+ *         return false;
+ *     words[count++] = word;
+ */
+#include <stdlib.h>
+
+/* Makes space for element |count| of |array|, which has space for |capacity| elements.  An empty
+ * array gets space for |first|.  False: no memory, and nothing has changed. */
+#define ARRAY_RESERVE(array, count, capacity, first)                                 \
+    __extension__({                                                                  \
+        if ((count) >= (capacity)) {                                                 \
+            __typeof__(capacity) more_ = (capacity) ? 2 * (capacity) : (first);      \
+            __typeof__(array) grown_ = reallocarray(array, more_, sizeof(*(array))); \
+            if (grown_) {                                                            \
+                (array) = grown_;                                                    \
+                (capacity) = more_;                                                  \
+            }                                                                        \
+        }                                                                            \
+        (count) < (capacity);                                                        \
+    })
