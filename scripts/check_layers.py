@@ -19,7 +19,7 @@ SERVICE_MAY = {f"engine/{part}" for part in
 ENGINE_PARTS = SERVICE_MAY | {"engine/service", "engine/db", "engine/miopen", "engine/engine.h"}
 
 CLI_MAY = {f"common/{name}.h"
-           for name in ("array", "bytes", "fd_message", "fs", "hash_table", "json", "paths",
+           for name in ("array", "bytes", "clock", "fd_message", "fs", "hash_table", "json", "paths",
                         "units", "utf8")} | {
     "engine/digest/sha256.h", "engine/miopen/bzip2.h", "engine/miopen/database_id.h",
     "engine/miopen/tuning_file.h", "engine/package/manifest.h"}

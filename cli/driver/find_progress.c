@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/find_progress.h"
 
-#include "cli/now.h"
+#include "common/clock.h"
 #include "common/units.h"
 
 #include <stdbool.h>
@@ -50,7 +50,7 @@ static void draw_bar(struct find_progress *p, const char *head,
                      const struct kiln_conv_progress *reported)
 {
     char counts[160], bar[BAR_WIDTH + 1], line[384];
-    uint64_t now = now_ns();
+    uint64_t now = clock_monotonic_ns();
     unsigned full = (unsigned)(completed_part(reported) * BAR_WIDTH);
     if (p->drawn_ns && now - p->drawn_ns < REDRAW_NS)
         return;

@@ -25,8 +25,8 @@
 #include "cli/driver/pocl_directory.h"
 #include "cli/driver/report.h"
 #include "cli/lines.h"
-#include "cli/now.h"
 #include "cli/result.h"
+#include "common/clock.h"
 
 #include <errno.h>
 #include <string.h>
@@ -159,7 +159,7 @@ static int finish_report(struct driver *d, struct driver_call *call, int rc, str
 
 static int run_problems(struct driver *d, struct driver_call *call, struct kiln_error *err)
 {
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     struct ahead *ahead = NULL;
     int rc = pick_seed(&call->options.seed, &d->seed, err);
     if (rc)
@@ -167,7 +167,7 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
     if (call->options.ahead)
         ahead = ahead_start(&d->bench, &call->options.common, &d->file);
     rc = call->command == DRIVER_RUN ? run_file(d, err) : run_job(d, 0, &d->job, err);
-    d->report.totals.seconds = (double)(now_ns() - start) / 1e9;
+    d->report.totals.seconds = (double)(clock_monotonic_ns() - start) / 1e9;
     if (!rc || d->report.totals.problems > 0)
         rc = finish_report(d, call, rc, err);
     ahead_stop(ahead);

@@ -5,7 +5,7 @@
 #include "cli/driver/reference.h"
 #include "cli/driver/storage.h"
 #include "cli/driver/tensors.h"
-#include "cli/now.h"
+#include "common/clock.h"
 #include "common/json.h" /* KILN_AUTO */
 
 #include <stdio.h>
@@ -20,7 +20,10 @@ struct attempt {
     struct tensors *tensors;
 };
 
-static double seconds_since(uint64_t start_ns) { return (double)(now_ns() - start_ns) / 1e9; }
+static double seconds_since(uint64_t start_ns)
+{
+    return (double)(clock_monotonic_ns() - start_ns) / 1e9;
+}
 
 static void note_objects(struct measurement *m, const struct kiln_plan *plan)
 {
@@ -76,7 +79,7 @@ static int choose_solver(struct attempt *a, struct kiln_error *err)
                               .solver = a->flags->solver,
                               .tunes = tunes,
                               .progress = bench->progress };
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     int rc = find_run(&call, &a->m->found, err);
     a->m->time.find = seconds_since(start);
     return rc;
@@ -95,7 +98,7 @@ static int take_plan(struct attempt *a, struct kiln_error *err)
 static int get_plan(struct attempt *a, struct kiln_error *err)
 {
     struct measurement *m = a->m;
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     int rc = take_plan(a, err);
     double spent = seconds_since(start);
     m->time.fetch = spent;
@@ -114,7 +117,7 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
 
 static int load_plan(struct attempt *a, struct kiln_error *err)
 {
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     int rc = kiln_run_create(a->bench->device, a->plan, &a->run, err);
     a->m->time.load = seconds_since(start);
     return rc ? cli_while(err, "loading %s", a->m->solver) : KILN_E_OK;
@@ -128,7 +131,7 @@ static int check_memory(struct attempt *a, struct kiln_error *err)
 
 static int make_tensors(struct attempt *a, struct kiln_error *err)
 {
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     struct tensors_options options = {
         .seed = a->m->seed,
         .workspace = a->m->workspace,
@@ -159,7 +162,7 @@ static int launch_kernel(const struct attempt *a, struct kiln_error *err)
 static int launch_and_wait(const struct attempt *a, unsigned count, double *ret_seconds,
                            struct kiln_error *err)
 {
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     int rc = KILN_E_OK;
     for (unsigned i = 0; !rc && i < count; i++)
         rc = launch_kernel(a, err);
@@ -232,7 +235,7 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
 static int launch_as_requested(struct attempt *a, struct kiln_error *err)
 {
     int rc = launch_and_wait(a, 1, &a->m->time.first, err);
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     if (!rc && a->flags->time)
         rc = time_steady(a, err);
     if (!rc && a->flags->wall) {
@@ -291,7 +294,7 @@ static int check_result(struct attempt *a, struct kiln_error *err)
 {
     if (!a->flags->verify)
         return KILN_E_OK;
-    uint64_t start = now_ns();
+    uint64_t start = clock_monotonic_ns();
     int rc = verify_result(a, err);
     a->m->time.check += seconds_since(start);
     return rc;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/call_progress.h"
 
-#include "cli/now.h"
 #include "cli/output.h"
+#include "common/clock.h"
 #include "common/json.h"
 
 #include <string.h>
 
 void call_progress_init(struct call_progress *progress, const char *what)
 {
-    *progress = (struct call_progress){ .what = what, .started_ns = now_ns() };
+    *progress = (struct call_progress){ .what = what, .started_ns = clock_monotonic_ns() };
 }
 
 static bool counts_bytes(const char *stage)
@@ -49,7 +49,7 @@ static void begin_stage(struct call_progress *p, const char *stage, uint64_t att
         print_note(p, note);
     snprintf(p->label, sizeof(p->label), "%.90s: %s", p->what, p->stage);
     output_clean(p->label, false);
-    progress_init(&p->bar, stderr, p->label, 0, now_ns());
+    progress_init(&p->bar, stderr, p->label, 0, clock_monotonic_ns());
     p->bar.started_ns = p->started_ns;
     p->bar.bytes = counts_bytes(p->stage);
 }
@@ -70,7 +70,7 @@ int call_progress_on(void *context, const char *json)
         begin_stage(p, stage, attempt, json_get_text(reported, "note", ""));
     p->bar.total = json_get_u64(reported, "total", 0);
     p->bar.no_total = p->bar.total == 0;
-    progress_update(&p->bar, json_get_u64(reported, "done", 0), 0, now_ns());
+    progress_update(&p->bar, json_get_u64(reported, "done", 0), 0, clock_monotonic_ns());
     return 0;
 }
 
@@ -83,6 +83,6 @@ void call_progress_end(struct call_progress *progress)
 void call_progress_finish(struct call_progress *progress)
 {
     if (*progress->stage)
-        progress_finish(&progress->bar, now_ns());
+        progress_finish(&progress->bar, clock_monotonic_ns());
     call_progress_end(progress);
 }

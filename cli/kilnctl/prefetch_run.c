@@ -4,7 +4,7 @@
 #include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/prefetch_check.h"
 #include "cli/lines.h"
-#include "cli/now.h"
+#include "common/clock.h"
 
 #include <string.h>
 
@@ -73,7 +73,8 @@ static void note_answer(struct prefetch *p, size_t index, const struct kiln_plan
             snprintf(text, sizeof(text), "%s", unused.text);
         note_failure(p, p->problems.lines[index], text, why);
     }
-    progress_update(&p->progress, p->report.done + p->report.failed, p->report.failed, now_ns());
+    progress_update(&p->progress, p->report.done + p->report.failed, p->report.failed,
+                    clock_monotonic_ns());
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -185,14 +186,14 @@ static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
 
 static int request_problems(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_error *err)
 {
-    uint64_t started = now_ns();
+    uint64_t started = clock_monotonic_ns();
     progress_init(&p->progress, stderr, p->label, p->problems.count + p->report.failed, started);
     int rc = doubtful || p->options.solver ? try_first(p, doubtful, err) : KILN_E_OK;
     if (rc)
         return rc;
     rc = jobs ? run_threads(p, jobs, err) : run_batches(p, err);
     progress_clear(&p->progress);
-    p->report.seconds = (double)(now_ns() - started) / 1e9;
+    p->report.seconds = (double)(clock_monotonic_ns() - started) / 1e9;
     p->begun = !rc || p->report.done + p->report.failed > 0;
     return p->begun ? judge_prefetch(p, rc, err) : rc;
 }

@@ -3,8 +3,8 @@
 #include "cli/kilnctl/top_page.h"
 #include "cli/kilnctl/top_sample.h"
 #include "cli/kilnctl/top_screen.h"
-#include "cli/now.h"
 #include "cli/output.h"
+#include "common/clock.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void refresh_sample(struct top *t)
     int timeout_ms = t->failed ? ASK_AGAIN_MS : ASK_MS;
     t->err = (struct kiln_error){ 0 };
     t->failed = top_sample_take(t->invocation, timeout_ms, &now, &t->err) != KILN_E_OK;
-    t->due_ns = now_ns() + (uint64_t)EVERY_MS * 1000000u;
+    t->due_ns = clock_monotonic_ns() + (uint64_t)EVERY_MS * 1000000u;
     if (t->failed)
         return;
     t->rates = top_rates_of(&t->sample, &now);
@@ -118,7 +118,7 @@ static void show_page(const struct top *t)
 
 static unsigned left_ms(const struct top *t)
 {
-    uint64_t now = now_ns();
+    uint64_t now = clock_monotonic_ns();
     return t->due_ns > now ? (unsigned)((t->due_ns - now) / 1000000u) + 1 : 0;
 }
 

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/top_sample.h"
 
 #include "cli/kilnctl/admin.h"
-#include "cli/now.h"
+#include "common/clock.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ int top_sample_take(const struct invocation *invocation, int timeout_ms,
         rc = admin_ask_within(invocation, "status", timeout_ms, &sample.status, err);
     if (rc)
         return rc;
-    sample.at_s = (double)now_ns() / 1e9;
+    sample.at_s = (double)clock_monotonic_ns() / 1e9;
     *ret_sample = sample;
     sample = (struct top_sample){ 0 };
     return KILN_E_OK;
