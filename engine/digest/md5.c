@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/digest/md5.h"
 
+#include "common/hex.h"
+
 #include <nettle/md5.h>
 
 #undef md5_init /* nettle defines it as a macro */
@@ -22,14 +24,9 @@ void md5_put(struct md5 *m, struct bytes part)
 
 void md5_end(struct md5 *m, char hex[MD5_HEX_SIZE])
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t digest[MD5_DIGEST_SIZE];
     nettle_md5_digest(inner(m), sizeof(digest), digest);
-    for (size_t i = 0; i < sizeof(digest); i++) {
-        hex[2 * i] = digits[digest[i] >> 4];
-        hex[2 * i + 1] = digits[digest[i] & 15];
-    }
-    hex[2 * sizeof(digest)] = '\0';
+    hex_write(digest, sizeof(digest), hex);
 }
 
 void md5_hex_of(struct bytes content, char hex[MD5_HEX_SIZE])

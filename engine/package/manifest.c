@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/manifest.h"
 
+#include "common/hex.h"
 #include "common/json.h"
 #include "engine/package/manifest_keys.h"
 

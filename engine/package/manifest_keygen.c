@@ -2,6 +2,7 @@
 #include "engine/package/manifest_keys.h"
 
 #include "common/fs.h"
+#include "common/hex.h"
 #include "common/json.h"
 #include "engine/package/whole_file.h"
 

@@ -2,6 +2,7 @@
 #include "engine/package/manifest_keys.h"
 
 #include "common/fs.h"
+#include "common/hex.h"
 #include "common/json.h"
 #include "engine/digest/sha256.h"
 
@@ -13,36 +14,6 @@
 
 /* Administrators fill the directory by hand. Each check reads each key's file. */
 #define TRUSTED_KEYS_MAX 256
-
-void hex_write(const uint8_t *bytes, size_t size, char *hex)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < size; i++) {
-        *hex++ = digits[bytes[i] >> 4];
-        *hex++ = digits[bytes[i] & 15];
-    }
-    *hex = '\0';
-}
-
-static int digit_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool hex_read(const char *hex, uint8_t *bytes, size_t size)
-{
-    if (strlen(hex) != 2 * size)
-        return false;
-    for (size_t i = 0; i < size; i++) {
-        int high = digit_value(hex[2 * i]), low = digit_value(hex[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
 
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE])
 {

@@ -41,8 +41,3 @@ void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE]);
 bool key_name_is_fine(const char *name);
 /* Whether a directory entry is named like a *.pub file; a filter for scandir(3). */
 int key_file_is_public(const struct dirent *entry);
-
-/* Lower-case digits, terminated: |hex| has 2 x size + 1 bytes. */
-void hex_write(const uint8_t *bytes, size_t size, char *hex);
-/* False unless |hex| is exactly 2 x size hexadecimal digits. */
-bool hex_read(const char *hex, uint8_t *bytes, size_t size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Manifests, keys and signatures.  An input may have its text signed by a trusted key, so that the
  * code after the signature check is reached. */
+#include "common/hex.h"
 #include "tests/fuzz/fuzz.h"
 
 #include "common/fs.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests about packages: install, list, show, remove, coverage. */
+#include "common/hex.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
 #include "engine/topology/kfd.h"
@@ -76,20 +77,13 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_upl
     return KILN_OK;
 }
 
-static int digit_of(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found = c ? strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c) : NULL;
-    return found ? (int)(found - digits) : -1;
-}
-
 /* Copies the last part of the path of |url|, with its %XX decoded, as kiln-transfer does. */
 static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
 {
     size_t size = 0;
     for (const char *end = url + strcspn(url, "?#"); url < end; url++) {
-        bool is_coded = *url == '%' && digit_of(url[1]) >= 0 && digit_of(url[2]) >= 0;
-        char c = is_coded ? (char)(digit_of(url[1]) << 4 | digit_of(url[2])) : *url;
+        bool is_coded = *url == '%' && hex_digit(url[1]) >= 0 && hex_digit(url[2]) >= 0;
+        char c = is_coded ? (char)(hex_digit(url[1]) << 4 | hex_digit(url[2])) : *url;
         url += is_coded ? 2 : 0;
         if (c == '/')
             size = 0;

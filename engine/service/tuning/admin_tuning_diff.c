@@ -93,18 +93,12 @@ struct difference {           /* between two records of one key, or two entries 
     struct bytes a, b;        /* the values; empty: none */
 };
 
-static void set_text(struct json *to, const char *name, struct bytes text)
-{
-    KILN_AUTO(mem) char *copy = bytes_to_text(text);
-    json_set_text(to, name, copy ? copy : "");
-}
-
 static void report_difference(struct diff *d, const struct difference *x)
 {
     struct json *j = json_object();
-    set_text(j, "key", x->key);
+    json_set_bytes(j, "key", x->key);
     if (x->solver.size > 0)
-        set_text(j, "solver", x->solver);
+        json_set_bytes(j, "solver", x->solver);
     json_set_text(j, "what", x->what);
     if (x->a.size > 0)
         tuning_progress_set_value(j, "a", x->a);
