@@ -25,11 +25,13 @@
  * program watches the job's own process as well.
  */
 #include "common/cleanup.h"
+#include "common/units.h"
 #include "daemon/workers/launch.h"
 #include "daemon/workers/watched.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -60,8 +62,9 @@ static int usage(FILE *to, int status)
 
 static bool is_given_connection(void)
 {
-    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-    return pid && count && strtol(pid, NULL, 10) == (long)getpid() && strcmp(count, "1") == 0;
+    uint64_t pid = 0, count = 0;
+    return units_parse_number(getenv("LISTEN_PID"), INT_MAX, &pid) && pid == (uint64_t)getpid() &&
+           units_parse_number(getenv("LISTEN_FDS"), 1, &count) && count == 1;
 }
 
 static bool make_blocking(int fd)
