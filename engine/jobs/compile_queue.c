@@ -67,6 +67,7 @@ struct start { /* which waiting orders may start now */
     struct yield_question question;
     bool in_need;     /* only those of users who hold no compiler */
     uint64_t wait_ns; /* and have waited at least this long */
+    bool is_blocked;  /* instead: those that gave way, and lack a place among their like */
 };
 
 static bool may_start(void *context, const struct fair_item *item)
@@ -77,7 +78,7 @@ static bool may_start(void *context, const struct fair_item *item)
     if (start->in_need && (q->now_ns - order->queued_ns < start->wait_ns ||
                            yield_count_of(q->running, order->uid) > 0))
         return false;
-    return yield_may_start(q, order);
+    return yield_may_start(q, order) != start->is_blocked;
 }
 
 /* The order of a user in need comes first in its priority: another compile may have been stopped
@@ -133,9 +134,10 @@ static bool one_is_stopping(const struct compile_queue *q)
 
 /* The order that would get the next free compiler, if its user is in need.  A prefetch order is in
  * no need while interactive orders wait, which go before it. */
-static const struct compile_order *find_in_need(const struct compile_queue *q, uint64_t wait_ns)
+static const struct compile_order *find_in_need(const struct compile_queue *q, struct start need)
 {
-    struct start need = { .question = yield_now(q), .in_need = true, .wait_ns = wait_ns };
+    need.question = yield_now(q);
+    need.in_need = true;
     for (int i = 0; i < PRIORITIES; i++) {
         struct fair_item *item = fair_queue_peek_if(&q->waiting[i], may_start, &need);
         if (item)
@@ -146,33 +148,38 @@ static const struct compile_order *find_in_need(const struct compile_queue *q, u
     return NULL;
 }
 
-static const struct compile_order *find_abandoned(const struct compile_queue *q)
+static bool is_full(const struct compile_queue *q)
 {
-    LIST_EACH (&q->running, const struct compile_order, running, order)
-        if (order->is_abandoned)
-            return order;
-    return NULL;
+    return q->running_count >= count_compilers(q);
+}
+
+/* An order that lacks a place among its like needs one even if a compiler is free. */
+static const struct compile_order *find_hungry(const struct compile_queue *q)
+{
+    const struct start need = { .wait_ns = YIELD_WAIT_NS };
+    const struct start blocked = { .wait_ns = YIELD_WAIT_NS, .is_blocked = true };
+    const struct compile_order *order = is_full(q) ? find_in_need(q, need) : NULL;
+    return order ? order : find_in_need(q, blocked);
 }
 
 /* Frees one compiler at a time: the next one is not chosen before the last one is free. An order
  * that nobody waits for gives way to every order, also of the same user. */
 static void free_a_compiler(struct compile_queue *q)
 {
-    if (q->running_count < count_compilers(q) || compile_queue_waiting(q) == 0 ||
-        one_is_stopping(q))
+    if (compile_queue_waiting(q) == 0 || one_is_stopping(q))
+        return;
+    const struct compile_order *order = find_hungry(q);
+    if (!order && !is_full(q))
         return;
     struct yield_question question = yield_now(q);
-    const struct compile_order *order = find_in_need(q, YIELD_WAIT_NS);
-    struct compile_order *chosen = NULL;
-    if (order || find_abandoned(q))
-        chosen = yield_choose(&question, order ? order->uid : (uid_t)-1);
+    struct compile_order *chosen = yield_choose(&question, order);
     if (chosen)
         stop_order(q, chosen);
 }
 
 static void note_delays(struct compile_queue *q)
 {
-    if (!find_in_need(q, 0))
+    if (!find_in_need(q, (struct start){ .wait_ns = 0 }))
         return;
     LIST_EACH (&q->running, struct compile_order, running, order)
         order->has_delayed_others = true;

@@ -59,32 +59,45 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
                          unsigned held, uid_t uid)
 {
-    if (order->is_abandoned)
-        return 0;
-    if (q->compilers < 2)
-        return order->has_yielded ? YIELD_SHARE_AGAIN_NS : YIELD_SHARE_NS;
-    if (order->has_yielded)
-        return UINT64_MAX;
     uint64_t ran_ns = q->now_ns - order->started_ns;
     bool leads = used_by(q->use, order->uid, q->now_ns) + ran_ns >=
                  used_by(q->use, uid, q->now_ns) + YIELD_LEAD_NS;
-    return held > 1 || leads ? YIELD_WAIT_NS : UINT64_MAX;
+    if (q->compilers > 1 && held < 2 && !leads)
+        return UINT64_MAX;
+    if (order->has_yielded)
+        return YIELD_SHARE_AGAIN_NS;
+    return q->compilers > 1 ? YIELD_WAIT_NS : YIELD_SHARE_NS;
 }
 
-struct compile_order *yield_choose(const struct yield_question *q, uid_t uid)
+/* Of the orders that gave way before, or of the others. */
+static struct compile_order *choose_among(const struct yield_question *q, bool has_yielded,
+                                          uid_t uid)
 {
     struct compile_order *chosen = NULL;
     unsigned most = 0;
     LIST_EACH (q->running, struct compile_order, running, order) {
         unsigned held = yield_count_of(q->running, order->uid);
         uint64_t ran_ns = q->now_ns - order->started_ns;
-        if (order->is_abandoned)
-            return order;
-        if (order->uid == uid || ran_ns < share_of(q, order, held, uid) || held < most)
+        if (order->uid == uid || order->has_yielded != has_yielded ||
+            ran_ns < share_of(q, order, held, uid) || held < most)
             continue;
         if (!chosen || held > most || order->started_ns < chosen->started_ns)
             chosen = order;
         most = held;
     }
     return chosen;
+}
+
+struct compile_order *yield_choose(const struct yield_question *q,
+                                   const struct compile_order *waiting)
+{
+    LIST_EACH (q->running, struct compile_order, running, order)
+        if (order->is_abandoned)
+            return order;
+    if (!waiting)
+        return NULL;
+    bool needs_a_place = !yield_may_start(q, waiting); /* among those that gave way */
+    struct compile_order *chosen =
+        needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);
+    return chosen ? chosen : choose_among(q, /* has_yielded= */ true, waiting->uid);
 }

@@ -16,15 +16,18 @@
  *     one of several                      if the user has had YIELD_LEAD_NS more compiler time
  *                                         lately (struct yield_use) than the user who waits
  *     the only one                        after YIELD_SHARE_NS
- *     the only one, and it gave way before  after YIELD_SHARE_AGAIN_NS
  *
  * The lead keeps users who compile endless sources from stopping the compiles of a user who
  * seldom compiles, and from holding up that user again and again.
  *
  * Of these, a compile of the user who holds the most compilers gives way, and of that user's the
- * one that has run the longest.  It starts again later, from its beginning.  On hosts with several
- * compilers it does not give way a second time: instead, such compiles never occupy all compilers
- * (yield_may_start), so the remaining one always falls to a user who holds none.
+ * one that has run the longest.  It starts again later, from its beginning.  Compiles that gave way
+ * never occupy all of several compilers (yield_may_start), so the remaining one falls to a user who
+ * holds none.
+ *
+ * A compile that gave way does so again after YIELD_SHARE_AGAIN_NS, under the same conditions, but
+ * only if no other compile can; it then ends.  So compiles without an end keep no slow compile that
+ * gave way from starting again for longer than that, either.
  */
 #include "engine/jobs/compile_queue.h"
 
@@ -58,6 +61,7 @@ struct yield_question {
 unsigned yield_count_of(const struct list *running, uid_t uid);
 /* False: |order| gave way before, and would occupy the last compiler for others. */
 bool yield_may_start(const struct yield_question *question, const struct compile_order *order);
-/* The running order that gives its compiler to |uid|; NULL: none has to. An order that nobody waits
- * for gives way first, at any time. */
-struct compile_order *yield_choose(const struct yield_question *question, uid_t uid);
+/* The running order that gives way to |waiting|; NULL: none has to. An order that nobody waits for
+ * gives way first, at any time, also if |waiting| is NULL. */
+struct compile_order *yield_choose(const struct yield_question *question,
+                                   const struct compile_order *waiting);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/compile_queue.h"
+#include "common/clock.h"
 #include "engine/jobs/compile_yield.h"
 #include "tests/support/fake_executor.h"
 #include "tests/support/test.h"
@@ -361,12 +362,13 @@ static bool gives_way(const struct yield_use *use, uint64_t now_ns)
 {
     struct list running;
     struct compile_order order = { .uid = 1, .started_ns = now_ns - MOMENT_NS };
+    const struct compile_order waiting = { .uid = 3 };
     const struct yield_question question = {
         .running = &running, .use = use, .compilers = 2, .now_ns = now_ns
     };
     list_init(&running);
     list_append(&running, &order.running);
-    return yield_choose(&question, 3) != NULL;
+    return yield_choose(&question, &waiting) != NULL;
 }
 
 TEST_F(queue, compiler_time_of_a_user_is_forgotten_slowly)
@@ -522,14 +524,87 @@ TEST_F(queue, an_order_that_gave_way_does_not_block_its_users_later_orders)
     assert_int_equal(f->finished_count, 6);
 }
 
-TEST_F(queue, no_compile_is_stopped_for_an_order_that_may_not_start)
+TEST_F(queue, an_order_that_gave_way_waits_for_its_like_only_for_a_while)
 {
     fill_compilers(f, 2, 1);
     f->orders[0].order.has_yielded = true;
     f->orders[1].order.uid = 3;
     must(submit(f, 'Z', 2, PRIORITY_INTERACTIVE), f->err);
     f->orders[2].order.has_yielded = true;
+    let_time_pass(f, 59 * MOMENT_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0); /* stopping b would be of no use */
+    let_time_pass(f, 2 * MOMENT_NS);
+    let_give_way(f, 'a');
+    assert_int_equal(f->orders[0].end, COMPILE_UNAVAILABLE);
+    assert_string_equal(look(f).running, "Zb");
+    compile_all(f);
+}
+
+TEST_F(queue, a_compile_that_gave_way_is_stopped_again_only_if_no_other_can_be)
+{
+    fill_compilers(f, 3, 1);
+    f->orders[0].order.has_yielded = true;
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
     let_time_pass(f, HOUR_NS);
-    assert_int_equal(f->executor.compiles_stopped, 0);
+    assert_int_not_equal(stopped(f)->name, 'a');
+    f->orders[1].order.has_yielded = f->orders[2].order.has_yielded = true;
+    fake_executor_end_stopped(&f->executor);
+    compile_all(f);
+}
+
+struct caller { /* a user who now and then sends a source that takes a while */
+    struct named_order *order;
+    unsigned sent, takes, longest; /* seconds */
+    bool waits;
+};
+
+static void send_source(struct fixture *f, struct caller *c, unsigned second)
+{
+    c->waits = true;
+    c->sent = second;
+    must(compile_queue_submit(f->queue, &c->order->order, &f->err), f->err);
+}
+
+static void note_second(struct fixture *f, struct caller *c, unsigned second)
+{
+    const struct compile_order *order = &c->order->order;
+    uint64_t ran_ns = order->started_ns ? clock_monotonic_ns() - order->started_ns : 0;
+    if (!c->waits)
+        return;
+    c->longest = second - c->sent > c->longest ? second - c->sent : c->longest;
+    if (order->slot.user || order->is_stopping || ran_ns < c->takes * MOMENT_NS)
+        return;
+    finish(f, c->order->name);
+    c->waits = false;
+}
+
+/* User 1 sends three sources that never end, to two compilers.  User 3 sends a short one every 20
+ * s, and user 2, later, one that takes 40 s. */
+TEST_F(queue, endless_compiles_keep_no_compiler_from_other_users)
+{
+    fill_compilers(f, 2, 1);
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Q', 3, PRIORITY_INTERACTIVE), f->err);
+    struct caller quick = { .order = &f->orders[3], .takes = 1, .waits = true };
+    struct caller slow = { .order = &f->orders[4], .takes = 40 };
+    for (unsigned second = 1; second <= 300; second++) {
+        let_time_pass(f, MOMENT_NS);
+        if (f->executor.stopped)
+            fake_executor_end_stopped(&f->executor);
+        note_second(f, &quick, second);
+        note_second(f, &slow, second);
+        if (second % 20 == 0 && !quick.waits)
+            send_source(f, &quick, second);
+        if (second == 100) {
+            must(submit(f, 'S', 2, PRIORITY_INTERACTIVE), f->err);
+            slow.waits = true;
+            slow.sent = second;
+        }
+    }
+    assert_false(slow.waits);
+    assert_in_range(slow.longest, 40, 125);
+    assert_in_range(quick.longest, 1, 6);
+    assert_int_equal(slow.order->end, COMPILE_DONE);
+    compile_queue_drain(f->queue);
     compile_all(f);
 }
