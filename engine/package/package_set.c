@@ -63,18 +63,33 @@ void view_return(struct package_set *set, struct view *view)
     free(view);
 }
 
-static int by_place(const void *left, const void *right)
+enum rank { RANK_SIGNED, RANK_UNSIGNED, RANK_BUILT_IN };
+
+static enum rank rank_of(const struct member *member)
+{
+    return member->is_built_in        ? RANK_BUILT_IN
+           : member->signature_counts ? RANK_SIGNED
+                                      : RANK_UNSIGNED;
+}
+
+/* The order in which look-ups search: nobody vouches for an unsigned file, and an old edition may
+ * have faults that a newer one has not, whatever their names. */
+static int by_trust(const void *left, const void *right)
 {
     const struct member *a = *(struct member *const *)left, *b = *(struct member *const *)right;
-    if (a->directory != b->directory)
-        return a->directory < b->directory ? -1 : 1;
-    return strcmp(package_info(a->package)->name, package_info(b->package)->name);
+    const struct package_info *x = package_info(a->package), *y = package_info(b->package);
+    int order = (int)rank_of(a) - (int)rank_of(b);
+    if (!order && rank_of(a) == RANK_SIGNED)
+        order = manifest_edition_compare(&y->edition, &x->edition);
+    if (!order)
+        order = (a->directory > b->directory) - (a->directory < b->directory);
+    return order ? order : strcmp(x->name, y->name);
 }
 
 void view_replace(struct package_set *set, struct view *view)
 {
     if (view->count)
-        qsort(view->members, view->count, sizeof(view->members[0]), by_place);
+        qsort(view->members, view->count, sizeof(view->members[0]), by_trust);
     pthread_mutex_lock(&set->mutex);
     for (size_t i = 0; i < view->count; i++)
         view->members[i]->refs++;

@@ -11,8 +11,9 @@
  *            rescan, adopt, remove: one thread at a time (the write queue)
  *
  * The first directory is kiln's own: installed packages FILE and their records FILE.json. Others (a
- * distribution's) are only read. Packages of one id are searched in the order of their directories,
- * then of their names; those built into the program come last.
+ * distribution's) are only read. Packages of one id are searched in this order: those that a
+ * trusted key signed, the newest edition first; the others, in the order of their directories, then
+ * of their names; those built into the program.
  */
 #include "engine/package/manifest.h"
 #include "engine/package/package.h"

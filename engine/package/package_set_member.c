@@ -126,7 +126,8 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
                                .package = member->package,
                                .identity = { .size = engine_item_view(item).size },
                                .directory = set->directory_count,
-                               .signature_counts = true };
+                               .signature_counts = true,
+                               .is_built_in = true };
     database_id_write(&package_info(member->package)->database_id, member->id);
     *ret_member = KILN_TAKE(member);
     return KILN_OK;

@@ -17,14 +17,14 @@ struct member {
     struct package *package; /* owned */
     struct file_identity identity;
     size_t directory; /* index in the set; directory_count: built into the program */
-    bool signature_counts;
+    bool signature_counts, is_built_in;
     char id[DATABASE_ID_MAX];
 };
 
 struct view {
     unsigned refs; /* guarded by the set's mutex */
     size_t count;
-    struct member *members[]; /* references counted; by directory, then by name */
+    struct member *members[]; /* references counted; in search order */
 };
 
 struct refusal { /* a file that was refused as a package */

@@ -473,6 +473,44 @@ TEST_F(package_install, an_older_signed_package_is_not_installed_under_another_n
     must(install_edition_as(f, names[1], old, true), f->err);
 }
 
+TEST_F(package_install, the_newest_signed_package_answers_whatever_the_names)
+{
+    const struct manifest_edition old = { 1, 1000 }, new = { 2, 2000 };
+    must(install(f, "gfx90a68.0.kdb", 0, 5, ""), f->err);
+    must(install_edition_as(f, "gfx90a68.z.kdb", new, false), f->err);
+    must(install_edition_as(f, "gfx90a68.a.kdb", old, true), f->err);
+    must(install_edition_as(f, "gfx90a68.b.kpkg", (struct manifest_edition){ 3, 500 }, false),
+         f->err);
+
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a68.b.kpkg");
+    assert_true(has_key(f, 1));
+    must(open_set(f), f->err);
+    rescan(f);
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a68.b.kpkg");
+
+    struct package_info info;
+    must(remove_package(f, "gfx90a68.b.kpkg", &info), f->err);
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a68.z.kdb");
+    must(remove_package(f, "gfx90a68.z.kdb", &info), f->err);
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a68.a.kdb");
+    must(remove_package(f, "gfx90a68.a.kdb", &info), f->err);
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a68.0.kdb");
+}
+
+/* MIOpen's rule comes first: a package for the very device answers before one for its arch. */
+TEST_F(package_install, an_unsigned_package_for_the_device_comes_before_a_signed_one_for_the_arch)
+{
+    must(install(f, "gfx90a.kpkg", 0, 5, "alice"), f->err);
+    must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a68.kpkg");
+}
+
 TEST_F(package_install, an_upload_without_the_requested_sha256_is_refused)
 {
     char digits[DIGEST_HEX_SIZE];
