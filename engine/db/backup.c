@@ -2,7 +2,6 @@
 #include "engine/db/backup.h"
 
 #include "engine/db/connection.h"
-#include "engine/db/new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,8 +76,6 @@ enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err)
     rc = write_copy(db, to, err);
     sqlite3_close(to->handle);
     to->handle = NULL;
-    if (!rc)
-        rc = db_sync_file(path, err);
     if (rc)
         unlink(path);
     return rc;

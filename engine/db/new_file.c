@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Nobody reads the file before it is complete, and an incomplete file is removed. So it needs no
- * journal on disk, and only one sync, at the end. */
+ * journal on disk. */
 static const char tune[] = "pragma page_size = 4096; pragma encoding = 'UTF-8';"
                            "pragma journal_mode = memory; pragma synchronous = off;"
                            "pragma auto_vacuum = none; begin immediate";
@@ -69,20 +69,11 @@ enum kiln_code db_sync_file(const char *path, struct kiln_err *err)
 
 enum kiln_code db_new_file_finish(struct db *db, struct kiln_err *err)
 {
-    KILN_AUTO(mem) char *path = strdup(db->path);
-    enum kiln_code rc = KILN_OK;
-    if (!path)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot finish '%s': out of memory", db->path);
-    if (!rc)
-        rc = db_exec(db, "commit", "write to", err);
-    if (rc) {
-        db_new_file_abandon(db);
-        return rc;
-    }
-    db_destroy(db);
-    rc = db_sync_file(path, err);
+    enum kiln_code rc = db_exec(db, "commit", "write to", err);
     if (rc)
-        unlink(path);
+        db_new_file_abandon(db);
+    else
+        db_destroy(db);
     return rc;
 }
 

@@ -135,6 +135,6 @@ KILN_DEFINE_AUTO(kern_packing)
 KILN_MUST_CHECK enum kiln_code kern_db_writer_put(struct kern_db_writer *writer,
                                                   struct kern_packing *packing,
                                                   struct kiln_err *err);
-/* Commits and syncs; call it once. Removes the file on failure. */
+/* Commits, without a sync; call it once. Removes the file on failure. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
                                                      struct kiln_err *err);

@@ -35,6 +35,6 @@ KILN_DEFINE_AUTO(package_writer)
 KILN_MUST_CHECK enum kiln_code package_writer_add(struct package_writer *writer,
                                                   const struct package_entry *entry,
                                                   struct kiln_err *err);
-/* Commits and syncs. Afterwards the writer can only be destroyed. */
+/* Commits, without a sync. Afterwards the writer can only be destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_finish(struct package_writer *writer,
                                                      struct kiln_err *err);

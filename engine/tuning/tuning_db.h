@@ -168,7 +168,7 @@ KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *chang
 
 /* ---- maintenance ---- */
 
-/* Writes a consistent, synced copy to |path|, which must not exist.  The store stays usable
+/* Writes a consistent copy to |path|, which must not exist.  The store stays usable
  * meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,
                                                 struct kiln_err *err);
