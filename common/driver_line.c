@@ -14,13 +14,11 @@ struct values {
     long long pad_d, pad_h, pad_w, stride_d, stride_h, stride_w;
     long long dil_d, dil_h, dil_w, trans_d, trans_h, trans_w, allow_tf32;
     long long iterations, verify, time, wall, search;
-    long long bias, tensor_vect, vector_length;
-    char in_cast[16], wei_cast[16], out_cast[16];
     char mode[16], pad_mode[16], solver[DRIVER_SOLVER_MAX];
     char in_layout[16], fil_layout[16], out_layout[16];
 };
 
-enum value { NUMBER, WORD, IGNORED };
+enum value { NUMBER, WORD, IGNORED, UNSUPPORTED };
 
 static const struct flag {
     char letter; /* 0: there is only the long name */
@@ -29,7 +27,7 @@ static const struct flag {
     size_t slot; /* offset in struct values */
     size_t size; /* of a WORD's array */
     long long default_number, min, max;
-    const char *default_word;
+    const char *default_word; /* of an UNSUPPORTED flag: the only value that is accepted */
     const char *help;
 } flags[] = {
 #define DRIVER_NUMBER(letter_, name_, field, default_, min_, max_, help_) \
@@ -55,10 +53,19 @@ static const struct flag {
     },
 #define DRIVER_IGNORED(letter_, name_) \
     { .letter = letter_, .name = name_, .value = IGNORED, .help = "ignored" },
+#define DRIVER_UNSUPPORTED(letter_, name_, accepted, what)             \
+    {                                                                  \
+        .letter = letter_,                                             \
+        .name = name_,                                                 \
+        .value = UNSUPPORTED,                                          \
+        .default_word = accepted,                                      \
+        .help = what ": not supported; only " accepted " is accepted", \
+    },
 #include "common/driver_flags.def"
 #undef DRIVER_NUMBER
 #undef DRIVER_WORD
 #undef DRIVER_IGNORED
+#undef DRIVER_UNSUPPORTED
 };
 #define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
 
@@ -98,6 +105,18 @@ static const struct flag *find_flag(const char *word, const char **ret_value)
     return NULL;
 }
 
+/* The error names the flag as MIOpenDriver's users know it: "-b 1: bias is not supported". */
+static enum kiln_code refuse_unsupported(const struct flag *f, const char *value,
+                                         struct kiln_err *err)
+{
+    const char letter[] = { f->letter, '\0' };
+    if (strcmp(value, f->default_word) == 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_UNSUPPORTED, "%s%s %.40s: %.*s is not supported",
+                     f->letter ? "-" : "--", f->letter ? letter : f->name, value,
+                     (int)strcspn(f->help, ":"), f->help);
+}
+
 static enum kiln_code set_flag(struct values *g, const struct flag *f, const char *value,
                                struct kiln_err *err)
 {
@@ -106,6 +125,8 @@ static enum kiln_code set_flag(struct values *g, const struct flag *f, const cha
                          f->name, f->size - 1);
     if (f->value == WORD)
         snprintf(word_slot(g, f), f->size, "%s", value);
+    if (f->value == UNSUPPORTED)
+        return refuse_unsupported(f, value, err);
     if (f->value != NUMBER)
         return KILN_OK;
     uint64_t number = 0;
@@ -226,16 +247,6 @@ static void exchange_x_and_y(const struct values *g, struct problem *p)
     *p = t;
 }
 
-static enum kiln_code refuse_casts(const struct values *g, struct kiln_err *err)
-{
-    if (strcmp(g->in_cast, "-1") == 0 && strcmp(g->wei_cast, "-1") == 0 &&
-        strcmp(g->out_cast, "-1") == 0)
-        return KILN_OK;
-    return kiln_fail(err, KILN_UNSUPPORTED,
-                     "kiln does not support in_cast_type, wei_cast_type and out_cast_type: remove "
-                     "them");
-}
-
 static enum kiln_code read_mode(const struct values *g, struct driver_line *line,
                                 struct kiln_err *err)
 {
@@ -282,9 +293,7 @@ static enum kiln_code build_line(const struct values *g, enum data_type type,
     };
     if (strcmp(g->solver, "-1") != 0 && strcmp(g->solver, "0") != 0)
         snprintf(line.solver, sizeof(line.solver), "%s", g->solver);
-    enum kiln_code rc = refuse_casts(g, err);
-    if (!rc)
-        rc = read_layouts(g, &line.problem, err);
+    enum kiln_code rc = read_layouts(g, &line.problem, err);
     if (!rc)
         rc = apply_pad_mode(g, &line.problem, err);
     if (!rc)
@@ -330,8 +339,7 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
         return rc ? rc : build_line(&g, type, ret_line, err);
     }
     return kiln_fail(err, KILN_INVALID,
-                     "'%.60s%s' has no conv, convfp16, convbfp16 or convint8: kiln supports no "
-                     "other operations",
+                     "'%.60s%s' has no conv, convfp16 or convbfp16: kiln handles convolutions only",
                      count ? words[0] : "", count > 1 ? " ..." : "");
 }
 

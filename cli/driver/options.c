@@ -72,7 +72,8 @@ static int find_command(struct driver_call *call, const struct option_list *befo
         call->command = DRIVER_DEVICES;
     else
         return cli_fail(err, KILN_E_INVALID,
-                        "'%s' is not one of conv, convfp16, convbfp16, convint8, run, devices",
+                        "'%s' is not one of conv, convfp16, convbfp16, run, devices: kiln handles "
+                        "convolutions only",
                         word);
     return KILN_E_OK;
 }
@@ -134,7 +135,7 @@ static void print_flags(FILE *out)
 {
     struct option flag = { .kind = OPTION_TEXT };
     struct option_table table = { &flag, 1, NULL };
-    fputs("Flags of conv, convfp16, convbfp16 and convint8, as in MIOpenDriver; each takes a "
+    fputs("Flags of conv, convfp16 and convbfp16, as in MIOpenDriver; each takes a "
           "value:\n",
           out);
     for (unsigned i = 0; (flag.help = kiln_driver_flag(i, &flag.letter, &flag.name)); i++)
@@ -146,7 +147,7 @@ void driver_print_help(FILE *out)
     struct option_table own = driver_option_table();
     struct option_table common = { session_option_table, SESSION_OPTION_COUNT, NULL };
     fputs(
-        "Usage: kiln-driver conv|convfp16|convbfp16|convint8 [FLAG VALUE]... [OPTION]...\n"
+        "Usage: kiln-driver conv|convfp16|convbfp16 [FLAG VALUE]... [OPTION]...\n"
         "       kiln-driver run FILE [OPTION]...\n"
         "       kiln-driver devices [--json]\n\n"
         "Runs convolutions on a device of this host with kernels from kilnd, times them and\n"

@@ -81,7 +81,7 @@ def files(tables, targets):
     own = tables["kiln-driver"]["options"]
     flags = [{"name": f["name"], "letter": f["letter"], "kind": "text", "value": "VALUE",
               "help": f["help"], "of": "none"} for f in tables["kiln-driver"]["flags"]]
-    convs = ("conv", "convfp16", "convbfp16", "convint8")
+    convs = ("conv", "convfp16", "convbfp16")
     driver = ([("", "", own)] + [(c, "", flags + own) for c in convs]
               + [("run", "file", own), ("devices", "", own)])
     kilnd = [("", "", values.kilnd_options(tables, programs.KILND_FLAGS))]

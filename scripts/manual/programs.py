@@ -127,7 +127,7 @@ class Programs:
         page = roff.Page("kiln-driver", 1, self.parts["kiln-driver", 1].summary)
         page.add("SYNOPSIS", ".PP\n" + "\n.br\n".join(
             (f"{roff.bold('kiln-driver')} {roff.bold('conv')}|{roff.bold('convfp16')}|"
-             f"{roff.bold('convbfp16')}|{roff.bold('convint8')} [{roff.italic('FLAG VALUE')}]... "
+             f"{roff.bold('convbfp16')} [{roff.italic('FLAG VALUE')}]... "
              f"[{roff.italic('OPTION')}]...",
              f"{roff.bold('kiln-driver run')} {roff.italic('FILE')} [{roff.italic('OPTION')}]...",
              f"{roff.bold('kiln-driver devices')} [{roff.bold('--json')}]")))

@@ -102,7 +102,7 @@ def _driver(tables):
     flags = [{"name": f["name"], "letter": f["letter"], "kind": "text", "value": "VALUE",
               "help": f["help"], "of": "none"} for f in tables["kiln-driver"]["flags"]]
     known = {o["letter"] for o in tables["options"] if o["letter"]}
-    convs = {"conv": "float", "convfp16": "half", "convbfp16": "bfloat16", "convint8": "int8"}
+    convs = {"conv": "float", "convfp16": "half", "convbfp16": "bfloat16"}
     listed = [(c, f"run one convolution, {kind} data") for c, kind in convs.items()]
     listed += [("run", "run a file of MIOpenDriver command lines"),
                ("devices", "list what can run kernels here")]

@@ -107,7 +107,7 @@ def check_driver(manual):
     own = {long for _, long in IN_HELP.findall(options)}
     both = own | {long for _, long in IN_HELP.findall(flags)}
     yield from differences("kiln-driver", both, "kiln-driver.1", manual.page_options("kiln-driver.1"))
-    for command in ("conv", "convfp16", "convbfp16", "convint8", "run", "devices"):
+    for command in ("conv", "convfp16", "convbfp16", "run", "devices"):
         said = both if command.startswith("conv") else own
         what = f"kiln-driver {command}"
         yield from differences(what, said, "bash's completion", manual.bash_options("kiln-driver", command))

@@ -137,7 +137,7 @@ class WithoutKilndTest(unittest.TestCase):
         self.assertIn("root", self.offered("kilnd --socket-group ro"))
 
     def test_offers_the_operations_of_the_driver(self):
-        self.assert_offers("kiln-driver ", "conv", "convbfp16", "convfp16", "convint8", "devices", "run")
+        self.assert_offers("kiln-driver ", "conv", "convbfp16", "convfp16", "devices", "run")
         self.assertIn("--batchsize", self.offered("kiln-driver conv --b"))
         self.assertNotIn("--batchsize", self.offered("kiln-driver run --b"))
 

@@ -205,9 +205,9 @@ TEST(plain, an_unknown_part_of_a_driver_line_is_named)
         { "conv -n 1 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 --in_layout NCHWc4", "layout 'NCHWc4'" },
         { "conv -m strange", "mode 'strange'" },
         { "conv -n 1 -c 3 -H 2 -W 2 -k 4 -y 5 -x 5", "output" },
-        { "conv -n 1 -b 1", "bias" },
-        { "conv -n 1 -Z 1", "tensor_vect" },
-        { "conv -n 1 --in_cast_type 1", "in_cast_type" },
+        { "conv -n 1 -b 1", "-b 1: bias" },
+        { "conv -n 1 --tensor_vect=1", "-Z 1: vectorised" },
+        { "conv -n 1 --in_cast_type 1", "--in_cast_type 1: casts" },
         { "conv stray", "'stray'" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -217,6 +217,16 @@ TEST(plain, an_unknown_part_of_a_driver_line_is_named)
         assert_true(rc == KILN_INVALID || rc == KILN_UNSUPPORTED);
         assert_says(err.text, bad[i].says);
     }
+}
+
+TEST(plain, flags_of_unsupported_features_are_accepted_where_they_ask_for_nothing)
+{
+    struct driver_line line;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(parse_line("conv -n 1 -b 0 -Z 0 -L 1 --in_cast_type -1 --wei_cast_type=-1 "
+                                "--out_cast_type -1",
+                                &line, &err),
+                     KILN_OK);
 }
 
 TEST(plain, a_driver_line_of_too_many_words_is_refused_not_cut)
