@@ -228,7 +228,9 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         bounds,
         "--outside",
         w->options->outside,
-        /* these two come last, and are left out if the user stays the same: */ user->other ? "--user" : NULL,
+        /* these two come last, and are left out if the user stays the same: */ user->other
+            ? "--user"
+            : NULL,
         who,
         NULL,
     };

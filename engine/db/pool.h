@@ -31,9 +31,9 @@ struct db_pool {
     void *idle[DB_POOL_MAX]; /* owned */
     unsigned idle_count;
     unsigned opened; /* idle connections and those in use */
-    unsigned max; /* lowered after a failure to open a connection, until one is returned; 0:
-                     closed */
-    bool held;    /* acquirers block */
+    unsigned max;    /* lowered after a failure to open a connection, until one is returned; 0:
+                        closed */
+    bool held;       /* acquirers block */
 };
 
 void db_pool_init(struct db_pool *pool, const struct db_pool_options *options);

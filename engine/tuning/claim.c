@@ -11,8 +11,9 @@
  * microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-#define TAPS_MAX 64u /* taps of one axis that are counted; counting only some still gives a lower
-                        bound */
+#define TAPS_MAX                                                                     \
+    64u /* taps of one axis that are counted; counting only some still gives a lower \
+           bound */
 
 struct axis { /* one spatial dimension */
     int64_t in, filter, pad, stride, dilation, out;

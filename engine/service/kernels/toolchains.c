@@ -523,9 +523,8 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
         if (strcmp(p->tc.name, tc->name) != 0 || strcmp(p->target.text, target->text) != 0)
             continue;
         p->is_asked = true;
-        compile_queue_share(e->queue, &p->order,
-                            uid); /* the probe moves to this user's queue if it is served sooner
-                                     there */
+        compile_queue_share(e->queue, &p->order, uid); /* the probe moves to this user's queue if it
+                                                          is served sooner there */
         return KILN_OK;
     }
     if (own >= PROBES_MAX_UID)
