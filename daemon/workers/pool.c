@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/pool.h"
 
-#include "common/clock.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "daemon/workers/choose.h"
+#include "daemon/workers/sandbox_reports.h"
+#include "daemon/workers/warming.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -16,11 +17,6 @@
 /* Pauses between failed starts; each is twice as long as the one before. */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_MAX_MS 30000
-/* Loading a compiler takes less than a second on an idle host.  A warm-up that takes longer than
- * this hangs, or the host is overloaded. */
-#define GRACE_MS 2000
-/* The number of concurrent sources is forgotten after one to two such windows. */
-#define WINDOW_MS 600000
 /* After so many failures in a row, and with no worker left, waiting jobs fail. */
 #define FAILURES_REPORTED 3
 
@@ -37,8 +33,7 @@ struct pool {
     struct list waiting;      /* of struct compile_task: at most one for each compile slot, as the
                                * compile queue hands over no more */
     struct list ending;       /* likewise: their done callbacks are due, and no worker has them */
-    struct warmup_need need;
-    uint64_t grace_ns;
+    struct warming warming;
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
@@ -47,10 +42,7 @@ struct pool {
     struct loop_timer grace;   /* when jobs have waited long enough for a warm-up */
     struct loop_timer review;  /* one window later: ends warm processes that are not needed */
     char outside[NAMESPACE_TEXT_MAX]; /* kilnd's namespaces */
-    bool has_report;                  /* a worker has reported: */
-    struct sandbox_report sandbox;    /* the last report, also of a worker that was killed for it */
-    bool refused;                     /* the last report led to a kill */
-    uint32_t reported;                /* layers that are known to be missing */
+    struct sandbox_reports sandbox;
     bool stopping;
     bool closing;
     void (*closed)(void *context);
@@ -82,94 +74,25 @@ static void log_not_given(enum kiln_code rc, struct kiln_err *err)
         log_event(LOG_EVENT_job_not_given, NULL, "%s", err->text);
 }
 
-static bool is_warming_up(const struct worker *w) { return w->task == &w->warmup.task; }
-
-static bool is_source(const struct compile_job *job)
+/* A job has started on a worker. */
+static void note_started(struct pool *p, const struct compile_job *job)
 {
-    return job->kind == COMPILE_KERNEL && job->origin == COMPILE_OF_CLIENT;
-}
-
-/* If the compiler does not know the target, each process that warms up for it would crash. */
-static void note_need(struct pool *p, const struct compile_job *given)
-{
-    unsigned under_way = 0;
-    if (!is_source(given) || !given->target_works)
-        return;
-    LIST_EACH (&p->workers, const struct worker, link, w)
-        under_way += w->task && is_source(&w->task->job);
-    warmup_note(&p->need, given, under_way, clock_monotonic_ns());
-    if (!loop_timer_is_running(&p->review))
-        loop_timer_start(&p->review, p->need.window_ns / 1000000, 0);
-}
-
-/* The libraries that they have loaded were upgraded since: a job would need a fresh process. */
-static void retire_stale(struct pool *p, const struct compile_job *given)
-{
-    LIST_EACH (&p->workers, struct worker, link, w) {
-        if (worker_is_idle(w) &&
-            worker_loaded(w, given->toolchain, &given->toolchain_id) == LOADED_STALE)
-            worker_retire(w);
-    }
-}
-
-static bool has_needed_toolchain(const struct pool *p, const struct worker *w)
-{
-    const struct warmup_need *need = &p->need;
-    return worker_loaded(w, bytes_of_text(need->toolchain), &need->toolchain_id) == LOADED_IT;
-}
-
-/* The next worker to load what clients' sources need: it has loaded nothing yet and may run more
- * jobs than the warm-up.  NULL if there is none, if enough are warm, or while the first one warms
- * up: if a warm-up kills its process, it should kill only one. */
-static struct worker *next_to_warm_up(struct pool *p)
-{
-    unsigned prepared = 0, preparing = 0;
-    struct worker *found = NULL;
-    if (p->stopping || !p->need.toolchain[0])
-        return NULL;
-    LIST_EACH (&p->workers, struct worker, link, w) {
-        bool counts = !w->is_spent && has_needed_toolchain(p, w);
-        prepared += counts;
-        preparing += counts && is_warming_up(w);
-        if (worker_is_idle(w) && !w->toolchain[0] && w->jobs + 1 < p->options.limits.jobs)
-            found = w;
-    }
-    if (preparing > 0 && preparing == prepared)
-        return NULL;
-    return prepared < warmup_wanted(&p->need, clock_monotonic_ns()) ? found : NULL;
-}
-
-/* A worker that only warmed up: replacing it costs no more than a start. */
-static bool has_only_warmed_up(const struct worker *w)
-{
-    return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
-}
-
-/* Workers for another compiler come first. */
-static struct worker *next_to_retire(const struct pool *p, unsigned wanted)
-{
-    unsigned prepared = 0;
-    struct worker *found = NULL;
-    LIST_EACH (&p->workers, struct worker, link, w) {
-        if (!has_only_warmed_up(w))
-            continue;
-        prepared++;
-        if (!found || !has_needed_toolchain(p, w))
-            found = w;
-    }
-    return prepared > wanted ? found : NULL;
+    if (warming_note(&p->warming, job) && !loop_timer_is_running(&p->review))
+        loop_timer_start(&p->review, warming_window_ms(&p->warming), 0);
 }
 
 /* Warm processes hold memory, so their number follows the recent number of concurrent sources. */
 static void on_review(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
-    unsigned wanted = warmup_wanted(&p->need, clock_monotonic_ns());
-    for (struct worker *w; (w = next_to_retire(p, wanted));)
-        worker_retire(w);
-    if (wanted > 1 && !p->stopping)
-        loop_timer_start(&p->review, p->need.window_ns / 1000000, 0);
+    if (warming_retire_surplus(&p->warming) && !p->stopping)
+        loop_timer_start(&p->review, warming_window_ms(&p->warming), 0);
     keep_up(p);
+}
+
+static struct worker *next_to_warm_up(struct pool *p)
+{
+    return p->stopping ? NULL : warming_next(&p->warming);
 }
 
 /* Waits for the next loop iteration, so that jobs that arrive in this one start first. */
@@ -183,12 +106,9 @@ static void start_warmups(struct pool *p)
 {
     for (struct worker *w; (w = next_to_warm_up(p));) {
         struct kiln_err err = KILN_ERR_INIT;
-        warmup_make(&p->need, &w->warmup);
-        enum kiln_code rc = worker_run_job(w, &w->warmup.task, &err);
+        enum kiln_code rc = warming_start(&p->warming, w, &err);
         if (rc)
             log_not_given(rc, &err);
-        if (rc && rc != KILN_UNAVAILABLE)
-            warmup_put_off(&p->need);
     }
 }
 
@@ -219,48 +139,10 @@ static bool give_job(struct pool *p, struct compile_task *task)
             end_soon(p, task, &err);
             return true;
         }
-        note_need(p, &task->job);
-        retire_stale(p, &task->job);
+        note_started(p, &task->job);
         return true;
     }
     return false;
-}
-
-/* How long a job may still wait for the warm-up of |w|; 0: |w| is not warming up, or has been for
- * too long. */
-static uint64_t grace_left_ns(const struct pool *p, const struct worker *w, uint64_t now_ns)
-{
-    uint64_t age_ns = now_ns - w->started_ns;
-    bool prepares = is_warming_up(w) && w->state == WORKER_BUSY;
-    return prepares && age_ns < p->grace_ns ? p->grace_ns - age_ns : 0;
-}
-
-/* A worker that is warming up for this job is ready sooner than a fresh one.  Other jobs wait for
- * |claimed| of these workers. */
-static bool is_better_off_waiting(const struct pool *p, const struct compile_job *job,
-                                  unsigned claimed, uint64_t now_ns)
-{
-    unsigned preparing = 0;
-    LIST_EACH (&p->workers, const struct worker, link, w) {
-        if (worker_loaded(w, job->toolchain, &job->toolchain_id) != LOADED_IT)
-            continue;
-        if (worker_is_idle(w))
-            return false;
-        preparing += grace_left_ns(p, w, now_ns) > 0;
-    }
-    return claimed < preparing;
-}
-
-/* The earliest time at which a warm-up that jobs wait for has taken too long. */
-static void start_grace_timer(struct pool *p, uint64_t now_ns)
-{
-    uint64_t least_ns = p->grace_ns;
-    LIST_EACH (&p->workers, const struct worker, link, w) {
-        uint64_t left_ns = grace_left_ns(p, w, now_ns);
-        if (left_ns > 0 && left_ns < least_ns)
-            least_ns = left_ns;
-    }
-    loop_timer_start(&p->grace, least_ns / 1000000 + 1, 0);
 }
 
 /* Jobs start in order, except those that wait for a warm-up.  This function runs again when a
@@ -268,15 +150,14 @@ static void start_grace_timer(struct pool *p, uint64_t now_ns)
 static void give_jobs(struct pool *p)
 {
     unsigned claimed = 0;
-    uint64_t now_ns = clock_monotonic_ns();
     LIST_EACH (&p->waiting, struct compile_task, link, task) {
-        bool waits = p->stopping || is_better_off_waiting(p, &task->job, claimed, now_ns);
+        bool waits = p->stopping || warming_is_worth_waiting(&p->warming, &task->job, claimed);
         claimed += waits;
         if (!waits)
             give_job(p, task);
     }
     if (claimed)
-        start_grace_timer(p, now_ns);
+        loop_timer_start(&p->grace, warming_grace_ms(&p->warming), 0);
     warm_up_soon(p);
     keep_up(p);
 }
@@ -367,25 +248,13 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
         p->counts.worker_crashes++;
 }
 
-/* COMPILE_UNAVAILABLE is a temporary lack of a resource, which loading the compiler did not
- * cause. */
-static void end_warmup(struct pool *p, struct worker *w)
-{
-    struct compile_result *result = &w->warmup.task.result;
-    if (result->end == COMPILE_UNAVAILABLE && has_needed_toolchain(p, w))
-        warmup_put_off(&p->need);
-    else if (result->end != COMPILE_DONE && result->end != COMPILE_UNAVAILABLE)
-        warmup_failed(&p->need, &w->warmup, clock_monotonic_ns());
-    compile_result_done(result);
-}
-
 static void on_finished(struct worker *w, struct compile_task *task)
 {
     struct pool *p = w->context;
     bool was_warmup = task == &w->warmup.task;
     count_end(p, w, task);
     if (was_warmup)
-        end_warmup(p, w);
+        warming_ended(&p->warming, w);
     give_jobs(p);
     if (!was_warmup)
         end_task(p, task);
@@ -451,28 +320,11 @@ static void on_restart(struct loop_timer *timer)
     keep_up(p);
 }
 
-/* Logs one line for all workers, and another one only if a further layer is missing. */
-static void log_missing_layers(struct pool *p)
-{
-    char missing[LAYERS_TEXT_MAX];
-    uint32_t lacks = LAYERS_ALL & ~p->sandbox.has;
-    if ((lacks & ~p->reported) == 0)
-        return;
-    p->reported |= lacks;
-    report_missing(&p->sandbox, missing);
-    log_event(LOG_EVENT_compiler_notice, NULL,
-              "compilers run without these layers of their sandbox: %s; to do: %s (%s)", missing,
-              report_advice(&p->sandbox), p->sandbox.why);
-}
-
 static void on_ready(struct worker *w, const struct sandbox_report *sandbox)
 {
     struct pool *p = w->context;
     p->failures = 0;
-    p->has_report = true;
-    p->refused = false;
-    p->sandbox = *sandbox;
-    log_missing_layers(p);
+    sandbox_reports_add(&p->sandbox, sandbox);
     give_jobs(p);
 }
 
@@ -482,10 +334,8 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     list_remove(&w->link);
     p->living--;
     p->leaving++;
-    if (w->blame == BLAME_UNCONFINED) {
-        p->has_report = p->refused = true;
-        p->sandbox = w->sandbox;
-    }
+    if (w->blame == BLAME_UNCONFINED)
+        sandbox_reports_refuse(&p->sandbox, &w->sandbox);
     if (p->stopping)
         return;
     if (w->jobs == 0)
@@ -559,8 +409,7 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     p->program = strdup(options->program);
     p->service = strdup(options->service ? options->service : "");
     p->temp.user = options->user;
-    p->grace_ns = (options->grace_ms ? options->grace_ms : GRACE_MS) * 1000000;
-    p->need.window_ns = (options->window_ms ? options->window_ms : WINDOW_MS) * 1000000;
+    warming_init(&p->warming, &p->workers, options);
     enum kiln_code rc = KILN_OK;
     if (!p->program || !p->service)
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
@@ -620,8 +469,8 @@ struct pool_counts pool_counts(const struct pool *p)
     struct pool_counts counts = p->counts;
     counts.total = p->wanted;
     LIST_EACH (&p->workers, const struct worker, link, w) {
-        counts.busy += w->state == WORKER_BUSY && !is_warming_up(w);
-        counts.starting += w->state == WORKER_STARTING || is_warming_up(w);
+        counts.busy += w->state == WORKER_BUSY && !worker_is_warming_up(w);
+        counts.starting += w->state == WORKER_STARTING || worker_is_warming_up(w);
         counts.idle += w->state == WORKER_IDLE;
     }
     return counts;
@@ -640,25 +489,12 @@ static struct worker_user user_of(const struct pool *p)
     return user;
 }
 
-/* Reports may differ: the host's layers change, and so may the unit. */
-static struct sandbox_report worst_sandbox(const struct pool *p)
-{
-    struct sandbox_report worst = { .has = LAYERS_ALL, .landlock = UINT32_MAX };
-    if (p->refused)
-        report_worsen(&worst, &p->sandbox);
-    LIST_EACH (&p->workers, const struct worker, link, w) {
-        if (w->state != WORKER_STARTING && w->state != WORKER_GONE)
-            report_worsen(&worst, &w->sandbox);
-    }
-    return worst.landlock == UINT32_MAX ? p->sandbox : worst;
-}
-
 struct pool_confinement pool_confinement(const struct pool *p)
 {
     return (struct pool_confinement){ .user = user_of(p),
-                                      .known = p->has_report,
+                                      .known = p->sandbox.is_known,
                                       .required = p->options.require_sandbox,
-                                      .sandbox = worst_sandbox(p) };
+                                      .sandbox = sandbox_reports_worst(&p->sandbox, &p->workers) };
 }
 
 unsigned pool_out(const struct pool *p) { return p->out; }
