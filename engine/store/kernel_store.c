@@ -34,10 +34,10 @@ struct db_options store_db_options(struct kernel_store *store, enum store_access
 
 void store_close_all(struct kernel_store *store)
 {
-    db_pool_close(&store->readers);
+    db_pool_close(&store->readers.pool);
     db_destroy(store->writer);
     store->writer = NULL;
-    store->pinned_known = false;
+    store->pinned.is_known = false;
 }
 
 enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
@@ -132,7 +132,6 @@ static struct kernel_store *create_store(const struct kernel_store_options *opti
     KILN_AUTO(kernel_store) struct kernel_store *store = calloc(1, sizeof(*store));
     if (!store)
         return NULL;
-    store->is_empty = true; /* until it is opened */
     pthread_mutex_init(&store->mutex, NULL);
     store_readers_init(store, options->readers);
     store->limit_bytes = options->limit_bytes;
@@ -184,7 +183,7 @@ void kernel_store_destroy(struct kernel_store *store)
     store_close_all(store);
     codec_destroy(store->codec);
     db_directory_close(&store->home);
-    db_pool_done(&store->readers);
+    db_pool_done(&store->readers.pool);
     pthread_mutex_destroy(&store->mutex);
     free(store->log_path);
     free(store->path);
@@ -266,18 +265,18 @@ enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store)
 void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text)
 {
     pthread_mutex_lock(&store->mutex);
-    store->notice_kind = kind;
-    snprintf(store->notice, sizeof(store->notice), "%s", text);
+    store->notice.kind = kind;
+    snprintf(store->notice.text, sizeof(store->notice.text), "%s", text);
     pthread_mutex_unlock(&store->mutex);
 }
 
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512])
 {
     pthread_mutex_lock(&store->mutex);
-    enum kernel_notice kind = store->notice_kind;
+    enum kernel_notice kind = store->notice.kind;
     if (kind)
-        memcpy(ret_notice, store->notice, sizeof(store->notice));
-    store->notice_kind = KERNEL_NOTICE_NONE;
+        memcpy(ret_notice, store->notice.text, sizeof(store->notice.text));
+    store->notice.kind = KERNEL_NOTICE_NONE;
     pthread_mutex_unlock(&store->mutex);
     return kind;
 }

@@ -22,7 +22,7 @@ bool store_file_is_in_place(const struct kernel_store *store)
     struct stat seen;
     if (stat(store->path, &seen) != 0)
         return errno != ENOENT && errno != ENOTDIR; /* if stat fails otherwise, keep the file */
-    return seen.st_dev == store->device && seen.st_ino == store->inode;
+    return seen.st_dev == store->file.device && seen.st_ino == store->file.inode;
 }
 
 bool store_file_size(const struct kernel_store *store, const char *name, uint64_t *ret_size)
@@ -42,7 +42,7 @@ enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
     int fd = openat(store->home.fd, STORE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
         return kiln_fail_errno(err, errno, "cannot create '%s'", store->path);
-    store->made_file = fd >= 0;
+    store->file.is_made = fd >= 0;
     enum kiln_code rc = store_file_check(store, err);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, KILN_UNAVAILABLE, "'%s' was removed while it was opened: try again",
@@ -58,7 +58,7 @@ enum kiln_code store_file_check(struct kernel_store *store, struct kiln_err *err
     enum kiln_code rc = db_directory_check_file(&store->home, STORE_FILE, &seen, err);
     if (rc)
         return rc;
-    store->device = seen.st_dev;
-    store->inode = seen.st_ino;
+    store->file.device = seen.st_dev;
+    store->file.inode = seen.st_ino;
     return KILN_OK;
 }

@@ -52,7 +52,7 @@ enum kernel_health_state store_health_of(const struct kernel_store *store, enum 
 
 bool store_health_drops(struct kernel_store *store)
 {
-    if (store->health.state == KERNEL_HEALTH_OK || clock_monotonic_ns() >= store->retry_at_ns)
+    if (store->health.state == KERNEL_HEALTH_OK || clock_monotonic_ns() >= store->retry.at_ns)
         return false;
     pthread_mutex_lock(&store->mutex);
     store->health.dropped++;
@@ -62,9 +62,9 @@ bool store_health_drops(struct kernel_store *store)
 
 static void wait_longer(struct kernel_store *store)
 {
-    uint64_t wait = store->retry_after_ns ? 2 * store->retry_after_ns : RETRY_FIRST_NS;
-    store->retry_after_ns = wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS;
-    store->retry_at_ns = clock_monotonic_ns() + store->retry_after_ns;
+    uint64_t wait = store->retry.after_ns ? 2 * store->retry.after_ns : RETRY_FIRST_NS;
+    store->retry.after_ns = wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS;
+    store->retry.at_ns = clock_monotonic_ns() + store->retry.after_ns;
 }
 
 /* Returns whether the state is new. */
@@ -88,7 +88,7 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
  * because the log has space. */
 static bool has_free_space(const struct kernel_store *store)
 {
-    uint64_t wanted = store->wanted_bytes > STORE_FREE_MIN ? store->wanted_bytes : STORE_FREE_MIN;
+    uint64_t wanted = store->retry.wanted > STORE_FREE_MIN ? store->retry.wanted : STORE_FREE_MIN;
     struct statvfs fs;
     return statvfs(store->directory, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
 }
@@ -111,8 +111,8 @@ static void note_success(struct kernel_store *store)
              (unsigned long long)(now > was.since ? now - was.since : 0),
              (unsigned long long)was.dropped);
     store_set_notice(store, KERNEL_NOTICE_RECOVERED, notice);
-    store->retry_after_ns = 0;
-    store->wanted_bytes = 0;
+    store->retry.after_ns = 0;
+    store->retry.wanted = 0;
 }
 
 enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind kind,

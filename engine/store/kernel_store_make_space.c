@@ -129,10 +129,10 @@ static enum kiln_code count_pinned_bytes(struct kernel_store *store, uint64_t *r
                                          struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    if (!store->pinned_known)
-        rc = store_number(store->writer, KERNEL_PINNED_BYTES, &store->pinned_bytes, err);
-    store->pinned_known = !rc;
-    *ret_bytes = store->pinned_bytes;
+    if (!store->pinned.is_known)
+        rc = store_number(store->writer, KERNEL_PINNED_BYTES, &store->pinned.bytes, err);
+    store->pinned.is_known = !rc;
+    *ret_bytes = store->pinned.bytes;
     return rc;
 }
 
@@ -142,11 +142,11 @@ static void refuse_put(const struct kernel_store *store, uint64_t need,
     char a[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
     units_size(store->limit_bytes, limit);
     result->never = true;
-    if (store->pinned_bytes)
+    if (store->pinned.bytes)
         snprintf(result->why, sizeof(result->why),
                  "pinned kernels, which are never evicted, use %s of the kernel cache's limit of "
                  "%s: unpin some, or raise cache_limit",
-                 units_size(store->pinned_bytes, a), limit);
+                 units_size(store->pinned.bytes, a), limit);
     else
         snprintf(result->why, sizeof(result->why),
                  "a kernel that needs %s on disk (compressed, with its rows) does not fit into the "

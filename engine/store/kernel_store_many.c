@@ -70,7 +70,7 @@ static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change 
 static enum kiln_code change_matches(struct kernel_store *store, struct bulk_change *change,
                                      struct kiln_err *err)
 {
-    store->pinned_known = false;
+    store->pinned.is_known = false;
     change->batch = store_batch(store);
     enum kiln_code rc = find_batch(store, change, err);
     while (!rc && change->last > change->after) {
@@ -120,7 +120,7 @@ static enum kiln_code remove_some(struct kernel_store *store, struct kernel_clea
                                   .filter = &c->filter,
                                   .last = c->after };
     enum kiln_code rc = KILN_OK;
-    store->pinned_known = false;
+    store->pinned.is_known = false;
     do {
         change.batch = next_batch(store, &change);
         rc = find_batch(store, &change, err);
@@ -237,7 +237,7 @@ struct pinning {
 
 static enum kiln_code pin_one(struct kernel_store *store, struct pinning *p, struct kiln_err *err)
 {
-    store->pinned_known = false;
+    store->pinned.is_known = false;
     enum kiln_code rc = store_before_batch(store, err);
     if (rc)
         return rc;

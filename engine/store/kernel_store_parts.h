@@ -71,6 +71,36 @@ struct store_checked { /* latest result of SQLite's check of the whole file */
     char damage[256];
 };
 
+struct store_readers {                /* kernel_store_readers.c */
+    struct db_pool pool;              /* of struct store_reader */
+    enum store_access opens_as;       /* how new readers are opened */
+    _Atomic enum store_access access; /* of those that are open */
+    atomic_bool is_empty;             /* there is nothing to read: every lookup misses */
+};
+
+struct store_file { /* kernel_store_directory.c: identifies the open file */
+    dev_t device;
+    ino_t inode;  /* 0: none was open */
+    bool is_made; /* it did not exist before opening */
+    bool is_gone; /* it was removed while open, and this is not reported yet */
+};
+
+struct store_pinned {
+    uint64_t bytes; /* of pinned kernels' objects */
+    bool is_known;
+};
+
+struct store_retry {   /* kernel_store_health.c: while writing is off */
+    uint64_t at_ns;    /* time of the next try */
+    uint64_t after_ns; /* length of the wait for it */
+    uint64_t wanted;   /* bytes that did not fit on the disk */
+};
+
+struct store_notice {
+    enum kernel_notice kind;
+    char text[512];
+};
+
 struct kernel_store {
     char *directory;                  /* owned */
     char *path;                       /* owned: of kernels.db */
@@ -82,35 +112,25 @@ struct kernel_store {
 
     /* Used only on the write queue: */
     struct db_directory home; /* locked while the store is open: one daemon for each directory */
-    dev_t device; /* identifies the open file, to detect a replacement; 0: none was open */
-    ino_t inode;
-    bool made_file;        /* the file did not exist before opening */
-    bool removed;          /* the file was removed while open, and this is not reported yet */
-    struct db *writer;     /* owned; NULL while it cannot be opened */
-    struct codec *codec;   /* owned; the writer's */
-    bool vacuum_due;       /* kernels were removed: vacuum their pages step by step */
-    bool shrinking;        /* it was reported that the file exceeds the limit */
-    uint64_t pinned_bytes; /* of pinned kernels' objects; valid if pinned_known */
-    bool pinned_known;
+    struct store_file file;
+    struct db *writer;   /* owned; NULL while it cannot be opened */
+    struct codec *codec; /* owned; the writer's */
+    bool vacuum_due;     /* kernels were removed: vacuum their pages step by step */
+    bool shrinking;      /* it was reported that the file exceeds the limit */
+    struct store_pinned pinned;
     uint64_t quota_evictions; /* kernels evicted by quotas */
     uint64_t kept;            /* kernels stored by put and import */
-    uint64_t retry_at_ns;     /* while writing is off: time of the next try */
-    uint64_t retry_after_ns;  /* length of that wait */
-    uint64_t wanted_bytes;    /* bytes that did not fit on the disk */
+    struct store_retry retry;
 
     atomic_bool file_damaged;  /* set by a reader: the next write rebuilds the file */
     _Atomic uint64_t misreads; /* damage that a second read from the disk did not confirm */
 
-    struct db_pool readers;           /* of struct store_reader */
-    enum store_access opens_as;       /* how new readers are opened */
-    _Atomic enum store_access access; /* of the readers */
-    atomic_bool is_empty;             /* there is nothing to read: every lookup misses */
+    struct store_readers readers;
 
     pthread_mutex_t mutex; /* guards what follows */
     struct kernel_health health;
     struct store_checked checked;
-    enum kernel_notice notice_kind; /* of |notice| */
-    char notice[512];
+    struct store_notice notice;
 };
 
 static inline struct bytes digest_view(const struct digest *d)
@@ -145,6 +165,8 @@ KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
 /* Closes the readers: from now on there is nothing to read. */
 void store_readers_close(struct kernel_store *store);
+/* While |hold| is set, look-ups wait instead of being refused. */
+void store_readers_hold(struct kernel_store *store, bool hold);
 /* KILN_OK with a NULL reader if there is nothing to read. KILN_UNAVAILABLE while the file is
  * being replaced. */
 KILN_MUST_CHECK enum kiln_code store_reader_take(struct kernel_store *store,

@@ -317,7 +317,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     store->kept++;
     store->quota_evictions += evicted;
     store->vacuum_due |= evicted > 0;
-    store->pinned_known &= !put->pinned;
+    store->pinned.is_known &= !put->pinned;
     return KILN_OK;
 }
 
@@ -374,7 +374,7 @@ static enum kiln_code put_with(struct kernel_store *store, struct put *put,
         return rc;
     rc = store_write(store, kind, put_work, put, err);
     if (rc == KILN_FULL)
-        store->wanted_bytes = put->need;
+        store->retry.wanted = put->need;
     object_view_done(&put->view);
     if (!rc && put->refused)
         return kiln_fail(err, put->refused, "%s", put->why);

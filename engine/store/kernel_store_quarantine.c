@@ -53,7 +53,7 @@ static enum kiln_code move_to_quarantine(struct kernel_store *store, const struc
         rc = store_run_with_key(store, KERNEL_REMOVE_SHARERS, key, err);
     else if (!rc)
         rc = store_run_with_key(store, KERNEL_REMOVE, key, err);
-    store->pinned_known = false;
+    store->pinned.is_known = false;
     if (!rc)
         rc = bound_quarantine(store, err);
     return rc ? rc : transaction_commit(&t, err);

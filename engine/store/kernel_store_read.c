@@ -123,7 +123,7 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, struct obje
 /* Without a writer, the file may only seem damaged, because its log is not applied. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
-    if (rc == KILN_CORRUPT && store->access == STORE_BESIDE_WRITER)
+    if (rc == KILN_CORRUPT && store->readers.access == STORE_BESIDE_WRITER)
         atomic_store(&store->file_damaged, true);
     return rc;
 }

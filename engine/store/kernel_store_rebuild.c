@@ -53,7 +53,7 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
 
 static void describe_removal(const struct kernel_store *store, char notice[512])
 {
-    if (store->made_file)
+    if (store->file.is_made)
         snprintf(notice, 512,
                  "the kernel cache '%.300s' was removed while kilnd ran: a new one was created",
                  store->path);
@@ -68,12 +68,12 @@ static enum kiln_code open_again(struct kernel_store *store, const char *damage,
 {
     enum kiln_code rc = db_directory_refresh(&store->home, /* writing= */ true, err);
     /* SQLite would apply the log of the removed file to the new file. */
-    if (!rc && store->removed)
+    if (!rc && store->file.is_gone)
         rc = remove_files(store, 1, err);
     if (rc)
         return rc;
     /* If the file was removed, the damage was in that file. */
-    return store_open_or_rebuild(store, store->removed ? NULL : damage, notice, err);
+    return store_open_or_rebuild(store, store->file.is_gone ? NULL : damage, notice, err);
 }
 
 /* All connections of a process share SQLite's index of the log. If the first connection could not
@@ -88,25 +88,25 @@ static bool readers_block_writer(const struct kernel_store *store)
 enum kiln_code store_reopen(struct kernel_store *store, const char *damage, struct kiln_err *err)
 {
     char notice[512] = "";
-    if (store->inode && !store_file_is_in_place(store))
-        store->removed = true; /* until it is reported */
+    if (store->file.inode && !store_file_is_in_place(store))
+        store->file.is_gone = true; /* until it is reported */
     /* If only writing failed before, readers go on until the file is open for writing. */
     bool keeps_readers =
-        !store->writer && !damage && !store->removed && !readers_block_writer(store);
+        !store->writer && !damage && !store->file.is_gone && !readers_block_writer(store);
     if (!keeps_readers) {
-        db_pool_hold(&store->readers, true);
+        store_readers_hold(store, true);
         store_close_all(store);
     }
     enum kiln_code rc = open_again(store, damage, notice, err);
     struct kiln_err ignored = KILN_ERR_INIT;
     if (rc && !keeps_readers && db_directory_refresh(&store->home, false, &ignored) == KILN_OK)
         (void)!store_open_reading(store, &ignored);
-    db_pool_hold(&store->readers, false);
+    store_readers_hold(store, false);
     if (rc)
         return rc;
-    if (store->removed && !*notice)
+    if (store->file.is_gone && !*notice)
         describe_removal(store, notice);
-    store->removed = false;
+    store->file.is_gone = false;
     atomic_store(&store->file_damaged, false);
     if (*notice)
         store_set_notice(store, KERNEL_NOTICE_REPLACED, notice);
@@ -115,11 +115,11 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
 
 enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err)
 {
-    db_pool_hold(&store->readers, true);
+    store_readers_hold(store, true);
     store_close_all(store);
     enum kiln_code rc = remove_files(store, 0, err);
     if (!rc)
         rc = store_open_all(store, err);
-    db_pool_hold(&store->readers, false);
+    store_readers_hold(store, false);
     return rc;
 }

@@ -80,7 +80,7 @@ static enum kiln_code remove_work(struct kernel_store *store, void *context, str
     enum kiln_code rc = store_run_with_key(store, KERNEL_REMOVE, removal->key, err);
     removal->gone = rc ? 0 : db_changes(store->writer);
     store->vacuum_due |= removal->gone > 0;
-    store->pinned_known &= removal->gone == 0;
+    store->pinned.is_known &= removal->gone == 0;
     return rc;
 }
 
