@@ -17,8 +17,8 @@ void build_drop_item(struct build_item *item)
 static void remove_file(struct deferred *d)
 {
     struct build *b = build_of(d);
-    package_writer_destroy(b->writer);
-    b->writer = NULL;
+    package_writer_destroy(b->package.writer);
+    b->package.writer = NULL;
 }
 
 static const struct deferred_step remove_file_step = { .work_queue = WORK_QUEUE_READ,
@@ -28,9 +28,9 @@ static const struct deferred_step remove_file_step = { .work_queue = WORK_QUEUE_
 static bool stop_build(struct deferred *d)
 {
     struct build *b = build_of(d);
-    for (size_t i = b->written; i < b->begun; i++)
+    for (size_t i = b->package.written; i < b->fetches.begun; i++)
         fetch_cancel(d->engine, &b->order[i]->ticket);
-    if (d->is_running || !b->writer)
+    if (d->is_running || !b->package.writer)
         return true;
     fair_queue_remove(&d->engine->requests->build_steps.waiting, &d->slot);
     d->queue = NULL;
@@ -47,14 +47,14 @@ static void release_build(struct deferred *d)
     free(b->order);
     buffer_done(&b->problems);
     free(b->choices);
-    package_writer_destroy(b->writer);
-    object_unref(b->file);
+    package_writer_destroy(b->package.writer);
+    object_unref(b->package.file);
     json_destroy(b->failures);
 }
 
 static void send_package(struct deferred *d, struct caller *caller)
 {
-    admin_send_files(d, caller, &build_of(d)->file, 1);
+    admin_send_files(d, caller, &build_of(d)->package.file, 1);
 }
 
 static const struct deferred_kind build_kind = { .size = sizeof(struct build),
@@ -68,8 +68,8 @@ struct build *build_create(struct engine *e, struct caller *caller, uint64_t req
     struct build *b = deferred_create(&build_kind, e, caller, request_id, err);
     if (!b)
         return NULL;
-    list_init(&b->again);
-    b->fetches_max = BUILD_WINDOW;
+    list_init(&b->fetches.again);
+    b->fetches.max = BUILD_WINDOW;
     b->base.answer = json_object();
     b->failures = json_array();
     return b;

@@ -36,6 +36,23 @@ struct build_item {
     bool ended;
 };
 
+struct build_fetches { /* build_gather.c */
+    size_t begun, ended, failed;
+    size_t ready; /* index in |order|: the fetches before it have ended */
+    size_t under_way, max;
+    struct list again; /* of struct build_item: to be fetched again, as the queue was full */
+    uint64_t reported_ns;
+};
+
+struct build_package {             /* build_package.c */
+    struct package_writer *writer; /* owned */
+    char path[PATH_MAX];
+    size_t written, step_end; /* all rows before |written| are written; |step_end|: where the
+                                 current step stops */
+    uint64_t rows;
+    struct object *file; /* owned reference */
+};
+
 struct build {
     struct deferred base;  /* first member */
     struct json *failures; /* owned until it is in the answer */
@@ -51,17 +68,8 @@ struct build {
     struct build_item **order; /* owned: each kernel once, as the package has them */
     size_t count;
     size_t charged_items; /* how many kernels are charged to the user's budget */
-    size_t begun, ended, failed;
-    size_t ready;             /* index in |order|: the fetches before it have ended */
-    size_t written, step_end; /* all rows before |written| are written; |step_end|: where the
-                                 current step stops */
-    size_t under_way, fetches_max;
-    struct list again; /* of struct build_item: to be fetched again, as the queue was full */
-    uint64_t reported_ns;
-    struct package_writer *writer; /* owned */
-    char path[PATH_MAX];
-    uint64_t rows;
-    struct object *file; /* owned reference: the package */
+    struct build_fetches fetches;
+    struct build_package package;
 };
 
 /* ---- build.c: beginning, steps and end ---- */

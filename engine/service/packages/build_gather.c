@@ -13,13 +13,13 @@
 static void report_progress(struct build *b)
 {
     uint64_t now = clock_monotonic_ns();
-    if (now - b->reported_ns < PROGRESS_EVERY_NS)
+    if (now - b->fetches.reported_ns < PROGRESS_EVERY_NS)
         return;
-    b->reported_ns = now;
+    b->fetches.reported_ns = now;
     KILN_AUTO(json) struct json *j = json_object();
     struct json *progress = json_object();
     json_set_text(progress, "stage", "compiling");
-    json_set_u64(progress, "done", b->ended);
+    json_set_u64(progress, "done", b->fetches.ended);
     json_set_u64(progress, "total", b->count);
     json_set(j, "progress", progress);
     admin_send(b->base.engine, b->base.caller, b->base.request_id, j, FRAME_MORE);
@@ -28,7 +28,7 @@ static void report_progress(struct build *b)
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why)
 {
     char line[512];
-    if (b->failed++ >= FAILURES_SHOWN)
+    if (b->fetches.failed++ >= FAILURES_SHOWN)
         return;
     problem_to_driver(problem, line, sizeof(line));
     struct json *j = json_object();
@@ -42,21 +42,21 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
  * will fit. */
 static bool ask_again(struct build *b, struct build_item *item, enum kiln_code code)
 {
-    if (code != KILN_BUSY || b->under_way == 0)
+    if (code != KILN_BUSY || b->fetches.under_way == 0)
         return false;
-    b->fetches_max = b->under_way;
-    list_prepend(&b->again, &item->again);
+    b->fetches.max = b->fetches.under_way;
+    list_prepend(&b->fetches.again, &item->again);
     return true;
 }
 
 static void take_result(struct build_item *item, const struct fetch_result *result)
 {
     struct build *b = item->build;
-    b->under_way--;
+    b->fetches.under_way--;
     if (ask_again(b, item, result->err.code))
         return;
-    b->fetches_max += b->fetches_max < BUILD_WINDOW;
-    b->ended++;
+    b->fetches.max += b->fetches.max < BUILD_WINDOW;
+    b->fetches.ended++;
     item->ended = true;
     if (result->err.code) {
         build_note_failure(b, &item->problem, &result->err);
@@ -77,7 +77,7 @@ static void begin_item(struct build *b, struct build_item *item)
 {
     PROGRAM_JOB_AUTO struct program_job p = { 0 };
     struct fetch_result result = { .err = KILN_ERR_INIT };
-    b->under_way++;
+    b->fetches.under_way++;
     item->ticket = (struct fetch_ticket){ .uid = b->base.uid,
                                           .priority = PRIORITY_PREFETCH,
                                           .ready = item_ready };
@@ -92,13 +92,13 @@ static void begin_item(struct build *b, struct build_item *item)
 
 static struct build_item *next_item(struct build *b)
 {
-    struct build_item *item = LIST_FIRST(&b->again, struct build_item, again);
-    if (b->under_way >= b->fetches_max)
+    struct build_item *item = LIST_FIRST(&b->fetches.again, struct build_item, again);
+    if (b->fetches.under_way >= b->fetches.max)
         return NULL;
     if (item)
         list_remove(&item->again);
-    else if (b->begun < b->count && b->begun - b->written < BUILD_WINDOW)
-        item = b->order[b->begun++];
+    else if (b->fetches.begun < b->count && b->fetches.begun - b->package.written < BUILD_WINDOW)
+        item = b->order[b->fetches.begun++];
     return item;
 }
 
@@ -130,10 +130,11 @@ void build_go_on(struct build *b)
         return;
     }
     bool more = begin_more(b);
-    while (b->ready < b->begun && b->order[b->ready]->ended)
-        b->ready++;
+    while (b->fetches.ready < b->fetches.begun && b->order[b->fetches.ready]->ended)
+        b->fetches.ready++;
     report_progress(b);
     /* A step without rows to write lets other requests and builds run in between. */
-    if (more || b->ready == b->count || b->ready - b->written >= BUILD_ROWS_A_STEP)
+    if (more || b->fetches.ready == b->count ||
+        b->fetches.ready - b->package.written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);
 }

@@ -49,65 +49,67 @@ static enum kiln_code check_space(struct build *b)
 {
     const struct export_receiver to = receiver_of(b);
     struct stat seen = { 0 };
-    if (b->writer && stat(b->path, &seen) != 0)
-        return kiln_fail_errno(&b->base.err, errno, "cannot get the size of '%s'", b->path);
+    if (b->package.writer && stat(b->package.path, &seen) != 0)
+        return kiln_fail_errno(&b->base.err, errno, "cannot get the size of '%s'", b->package.path);
     return exported_files_check(b->base.engine->exported, packages_staging(b->base.engine), &to,
                                 (uint64_t)seen.st_size, &b->base.err);
 }
 
 static enum kiln_code open_package(struct build *b)
 {
-    snprintf(b->path, sizeof(b->path), "%s/build-%llx-%p", packages_staging(b->base.engine),
-             (unsigned long long)clock_monotonic_ns(), (void *)b);
-    return package_writer_create(b->path, b->format, &b->writer, &b->base.err);
+    snprintf(b->package.path, sizeof(b->package.path), "%s/build-%llx-%p",
+             packages_staging(b->base.engine), (unsigned long long)clock_monotonic_ns(), (void *)b);
+    return package_writer_create(b->package.path, b->format, &b->package.writer, &b->base.err);
 }
 
 static enum kiln_code finish_package(struct build *b)
 {
-    if (b->rows == 0)
+    if (b->package.rows == 0)
         return kiln_fail(&b->base.err, KILN_UNSUPPORTED, "none of the problems could be built: %s",
                          json_get_text(json_first(b->failures), "text", "there was none"));
-    enum kiln_code rc = package_writer_finish(b->writer, &b->base.err);
+    enum kiln_code rc = package_writer_finish(b->package.writer, &b->base.err);
     if (rc)
         return rc;
-    package_writer_destroy(b->writer);
-    b->writer = NULL;
+    package_writer_destroy(b->package.writer);
+    b->package.writer = NULL;
     const struct export_receiver to = receiver_of(b);
-    rc = exported_files_open(b->base.engine->exported, b->path, &to, &b->file, &b->base.err);
-    unlink(b->path);
+    rc = exported_files_open(b->base.engine->exported, b->package.path, &to, &b->package.file,
+                             &b->base.err);
+    unlink(b->package.path);
     return rc;
 }
 
 static void plan_rows(struct deferred *d)
 {
     struct build *b = build_of(d);
-    size_t ready = b->ready - b->written;
-    b->step_end = b->written + (ready > BUILD_ROWS_A_STEP ? BUILD_ROWS_A_STEP : ready);
+    size_t ready = b->fetches.ready - b->package.written;
+    b->package.step_end =
+        b->package.written + (ready > BUILD_ROWS_A_STEP ? BUILD_ROWS_A_STEP : ready);
 }
 
 static void write_rows(struct deferred *d)
 {
     struct build *b = build_of(d);
     b->base.rc = check_space(b);
-    if (!b->base.rc && !b->writer)
+    if (!b->base.rc && !b->package.writer)
         b->base.rc = open_package(b);
-    for (size_t i = b->written; !b->base.rc && i < b->step_end; i++) {
+    for (size_t i = b->package.written; !b->base.rc && i < b->package.step_end; i++) {
         if (!b->order[i]->object)
             continue;
-        b->base.rc = add_item(b, b->order[i], b->writer, &b->base.err);
-        b->rows++;
+        b->base.rc = add_item(b, b->order[i], b->package.writer, &b->base.err);
+        b->package.rows++;
     }
-    if (!b->base.rc && b->step_end == b->count)
+    if (!b->base.rc && b->package.step_end == b->count)
         b->base.rc = finish_package(b);
 }
 
 static void note_totals(struct build *b)
 {
     struct json *answer = b->base.answer;
-    json_set_u64(answer, "kernels", b->rows);
-    json_set_u64(answer, "size", b->file->size);
+    json_set_u64(answer, "kernels", b->package.rows);
+    json_set_u64(answer, "size", b->package.file->size);
     json_set(answer, "failed", KILN_TAKE(b->failures));
-    json_set_u64(answer, "failures", b->failed);
+    json_set_u64(answer, "failures", b->fetches.failed);
 }
 
 static void end_rows(struct deferred *d)
@@ -115,9 +117,9 @@ static void end_rows(struct deferred *d)
     struct build *b = build_of(d);
     if (!build_step_ended(b))
         return;
-    for (; b->written < b->step_end; b->written++)
-        build_drop_item(b->order[b->written]);
-    if (!b->file) {
+    for (; b->package.written < b->package.step_end; b->package.written++)
+        build_drop_item(b->order[b->package.written]);
+    if (!b->package.file) {
         build_go_on(b);
         return;
     }
