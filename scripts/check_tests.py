@@ -12,8 +12,9 @@ of kiln: the test sends it and expects it back. Output of several lines may be c
 
 A test that waits for ever does not say what it waited for. In C, await_child, await_thread and the
 macros of tests/support/wait.h have a bound: WAIT_FOR(sem_trywait(&s) == 0) replaces sem_wait. A thread
-that serves a test calls await_work. In Python, the calls take a time-out. The measuring
-programs in tests/bench and tests/gpu, and the programs that a static build links, are free.
+that serves a test calls await_work. In Python, the calls take a time-out. A script counts the turns
+of a loop that waits, and scripts/kilnd.sh starts and ends a daemon. The measuring programs in
+tests/bench and tests/gpu, and the programs that a static build links, are free.
 
 A test that skips reports what this host lacks: SKIP and SKIP_IF of tests/support/test.h.
 """
@@ -35,6 +36,7 @@ SKIPPING = ("tests/gpu/", "tests/support/test", "tests/lint/test_lints.py")
 ENDLESS_C = re.compile(r"\b(?:waitpid\([^;]*, 0\)|wait\(NULL\)|pthread_join\(|loop_run\(|sem_wait\(|"
                        r"pthread_cond_wait\(|poll\([^;]*, -1\))")
 ENDLESS_PYTHON = re.compile(r"\.(?:join|wait|communicate)\(\)")
+ENDLESS_SHELL = re.compile(r"^\s*(?:until\b|while (?:true|:)(?:;|$)).*", re.M)
 PYTHON_ASSERTS = ("assertIn", "assertNotIn", "assertEqual")
 REASONLESS = re.compile(r"^[^#\n]*\bskip\(\);", re.M)
 PROGRAM = re.compile(r"\bsubprocess\.(?:run|call|check_call|check_output)\(")
@@ -101,7 +103,20 @@ def endless_waits(text, is_python):
             yield text.count("\n", 0, program.start()) + 1, program.group()
 
 
+def endless_loops(root):
+    """A complaint about every loop of a shell script that may wait without a bound."""
+    for path, rel in tree.files(root):
+        if not rel.startswith(("scripts/", "tests/", ".ci/")) or path.suffix == ".py" or \
+                not tree.is_script(path):
+            continue
+        text = path.read_text(encoding="utf-8")
+        for loop in ENDLESS_SHELL.finditer(text) if "sh\n" in text[:40] else ():
+            line = text.count("\n", 0, loop.start()) + 1
+            yield f"{rel}:{line}: '{loop.group().strip()}' waits without a bound: count its turns"
+
+
 def complaints(root):
+    yield from endless_loops(root)
     for path, rel in tree.with_suffix((".c", ".h", ".py"), root):
         if not rel.startswith("tests/"):
             continue

@@ -14,19 +14,16 @@ packed=
 build=
 debs=
 results=
-kilnd_pid=
+
+# shellcheck source=scripts/kilnd.sh
+. scripts/kilnd.sh
 
 gpu_fail() {
     echo "${0##*/}: $*" >&2
     exit 2
 }
 
-gpu_end_kilnd() {
-    [[ -n $kilnd_pid ]] || return 0
-    kill "$kilnd_pid" 2>/dev/null || true
-    wait "$kilnd_pid" 2>/dev/null || true
-    kilnd_pid=
-}
+gpu_end_kilnd() { stop_kilnd || true; }
 
 gpu_end() {
     gpu_end_kilnd
@@ -109,15 +106,9 @@ gpu_kilnd() {
     mkdir -p "$directory"
     chmod 755 "$directory"
     export KILN_SOCKET=$work/socket-$1 # whose path must be short
-    "$bin/kilnd" --socket "$KILN_SOCKET" --cache-dir "$directory/cache" --state-dir "$directory/state" \
-        --package-path "$directory/packages" >>"$directory/log" 2>&1 &
-    kilnd_pid=$!
-    for _ in $(seq 1200); do # a minute: the machine may be busy
-        ! "$bin/kilnctl" ping >/dev/null 2>&1 || return 0
-        sleep 0.05
-    done
-    cat "$directory/log" >&2
-    gpu_fail "kilnd did not answer within a minute"
+    start_kilnd "$bin" "$directory/log" "$KILN_SOCKET" --cache-dir "$directory/cache" \
+        --state-dir "$directory/state" --package-path "$directory/packages" ||
+        gpu_fail "kilnd cannot be used"
 }
 
 # gpu_lines TYPE BATCH: converts the lines on standard input to a type, as scripts/bench-gpu names them.

@@ -384,10 +384,10 @@ static void one_second(struct load *load, unsigned second, const struct metrics_
     each_series(compare_metrics, &c);
     *before = now;
 
-    pthread_barrier_wait(&load->pause);
+    IN_TIME(pthread_barrier_wait(&load->pause));
     metrics_page_read(load->scraper, &now);
     struct sums exact = add_up(load);
-    pthread_barrier_wait(&load->pause);
+    IN_TIME(pthread_barrier_wait(&load->pause));
     check_clients(load);
     assert_none_went_back(before, &now);
     c = (struct comparison){ first, &now, exact.answered, exact.answered };

@@ -238,6 +238,16 @@ class Waits(Tree):
         for call in ('" ".join(words)', "process.wait(60)", 'subprocess.run(["a", f(1)], timeout=6)'):
             self.assertEqual(self.endless(f"{call}\n", "tests/a.py"), [], call)
 
+    def test_an_endless_loop_of_a_script_is_found(self):
+        for loop in ("until ping; do", "    while true; do", "while :"):
+            text = f"#!/usr/bin/env bash\n{loop}\n"
+            self.assertEqual(len(self.endless(text, "scripts/a")), 1, loop)
+
+    def test_a_script_may_count_the_turns_of_a_loop(self):
+        for loop in ("for _ in {1..50}; do", "while read -r line; do", "# until it ends"):
+            text = f"#!/usr/bin/env bash\n{loop}\n"
+            self.assertEqual(self.endless(text, "tests/embedded/a"), [], loop)
+
     def test_a_skip_without_a_reason_is_found(self):
         self.assertEqual(len(self.endless("    if (!root)\n        skip();\n")), 1)
         self.assertEqual(self.endless('    SKIP_IF(!root, "needs root");\n'), [])

@@ -192,7 +192,7 @@ static bool kill_child(struct fixture *f, enum change what, unsigned version, ui
     struct pollfd p = { .fd = ends[0], .events = POLLIN };
     struct timespec wait = { .tv_sec = (time_t)(after_ns / 1000000000u),
                              .tv_nsec = (long)(after_ns % 1000000000u) };
-    ppoll(&p, 1, after_ns ? &wait : NULL, NULL);
+    IN_TIME(ppoll(&p, 1, after_ns ? &wait : NULL, NULL));
     if (ret_span_ns)
         *ret_span_ns = clock_monotonic_ns() - start;
     kill(child, SIGKILL);

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# A private kilnd for a script or a test. They source this file.
+#
+#   start_kilnd BIN LOG SOCKET ARGUMENT...   returns once kilnd answers; appends its messages to LOG
+#   stop_kilnd                               ends it; its status is kilnd's
+#
+# Both wait at most a minute, and then say what they waited for.
+
+kilnd_pid=
+
+start_kilnd() {
+    local bin=$1 log=$2 socket=$3
+    shift 3
+    "$bin/kilnd" --socket "$socket" "$@" >>"$log" 2>&1 &
+    kilnd_pid=$!
+    for _ in {1..1200}; do
+        ! "$bin/kilnctl" --socket "$socket" ping >/dev/null 2>&1 || return 0
+        kill -0 "$kilnd_pid" 2>/dev/null || break
+        sleep 0.05
+    done
+    echo "${0##*/}: kilnd ended, or did not answer within 60 s; its log:" >&2
+    cat "$log" >&2
+    return 1
+}
+
+stop_kilnd() {
+    [[ -n $kilnd_pid ]] || return 0
+    local pid=$kilnd_pid
+    kilnd_pid=
+    kill "$pid" 2>/dev/null || true
+    for _ in {1..600}; do
+        kill -0 "$pid" 2>/dev/null || {
+            wait "$pid"
+            return
+        }
+        sleep 0.1
+    done
+    kill -KILL "$pid" 2>/dev/null || true
+    echo "${0##*/}: waited 60 s for kilnd ($pid) to end, and killed it" >&2
+    return 1
+}
