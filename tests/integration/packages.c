@@ -537,9 +537,3 @@ TEST_F(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
     expect_listed(f, KDB, false);
     expect_nothing_served(f, &packages_built[0]);
 }
-
-int main(int argc, char **argv)
-{
-    setenv("no_proxy", "127.0.0.1,localhost", 1);
-    return test_main(argc, argv);
-}

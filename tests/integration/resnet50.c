@@ -352,9 +352,3 @@ TEST(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
         expect_all_plans(&j->host, &products[i]);
     }
 }
-
-int main(int argc, char **argv)
-{
-    setenv("no_proxy", "127.0.0.1,localhost", 1);
-    return test_main(argc, argv);
-}

@@ -756,9 +756,3 @@ TEST(transfer, kiln_transfer_started_by_hand_explains_itself)
 
     daemon_process_remove(&d);
 }
-
-int main(int argc, char **argv)
-{
-    setenv("no_proxy", "127.0.0.1,localhost", 1);
-    return test_main(argc, argv);
-}

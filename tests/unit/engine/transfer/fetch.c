@@ -353,10 +353,3 @@ TEST_F(fetch, fetch_progress_has_bytes_and_the_latest_failure)
     assert_int_equal(seen.attempt, 2);
     assert_says(seen.note, "status 503");
 }
-
-int main(int argc, char **argv)
-{
-    /* The host's proxy variables must not affect connections to loopback. */
-    setenv("no_proxy", "127.0.0.1", 1);
-    return test_main(argc, argv);
-}

@@ -261,10 +261,3 @@ TEST_F(fetch, a_stalled_fetch_is_ended)
 
     assert_says(f->err.text, "too slow");
 }
-
-int main(int argc, char **argv)
-{
-    /* The host's proxy variables must not affect connections to loopback. */
-    setenv("no_proxy", "127.0.0.1", 1);
-    return test_main(argc, argv);
-}

@@ -227,9 +227,3 @@ TEST_F(transfer, a_file_that_is_not_a_manifest_is_refused)
 
     expect_refused(f, KILN_CORRUPT, "manifest");
 }
-
-int main(int argc, char **argv)
-{
-    setenv("no_proxy", "127.0.0.1", 1);
-    return test_main(argc, argv);
-}

@@ -472,9 +472,3 @@ TEST_F(transfer, a_missing_staging_directory_is_reported)
 
     assert_says(f->result.err.text, "/nonexistent/staging");
 }
-
-int main(int argc, char **argv)
-{
-    setenv("no_proxy", "127.0.0.1", 1);
-    return test_main(argc, argv);
-}
