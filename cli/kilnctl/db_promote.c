@@ -77,9 +77,12 @@ static void fill_request(const struct promote_options *o, struct json *ask)
 static void print_undone(const struct json *reply)
 {
     char records[DB_NAME_MAX];
+    uint64_t left = json_get_u64(reply, "left", 0);
     db_say("%s of the host restored, %llu of them removed",
            db_count(json_get_u64(reply, "records", 0), "record", records),
            (unsigned long long)json_get_u64(reply, "removed", 0));
+    if (left > 0)
+        db_say("%s left: changed again since the promotion", db_count(left, "record", records));
 }
 
 static void print_counts(const struct json *reply)
@@ -102,7 +105,7 @@ static int print_json(struct db_progress *progress, bool undo, struct json *repl
                       struct kiln_error *err)
 {
     static const char *const names[] = { "conflicting", "changes", "users" };
-    for (size_t i = 0; !undo && i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < (undo ? 1 : sizeof(names) / sizeof(names[0])); i++)
         db_progress_move(progress, i, reply, names[i]);
     return output_json(reply, err);
 }

@@ -192,8 +192,8 @@ KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
-/* Restores the host's records that the last promotion changed. Later changes to these records are
- * lost. KILN_NOT_FOUND when the job's work finds none. */
+/* Restores the host's records that the last promotion changed. Records that were changed again stay
+ * as they are; each is reported as a conflict. KILN_NOT_FOUND when the job's work finds none. */
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);

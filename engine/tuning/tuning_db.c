@@ -15,11 +15,14 @@ extern const unsigned char schema_tuning_0002[];
 extern const unsigned long schema_tuning_0002_size;
 extern const unsigned char schema_tuning_0003[];
 extern const unsigned long schema_tuning_0003_size;
+extern const unsigned char schema_tuning_0004[];
+extern const unsigned long schema_tuning_0004_size;
 
 static const struct db_migration migrations[] = {
     { schema_tuning_0001, &schema_tuning_0001_size },
     { schema_tuning_0002, &schema_tuning_0002_size },
     { schema_tuning_0003, &schema_tuning_0003_size },
+    { schema_tuning_0004, &schema_tuning_0004_size },
 };
 
 static const struct db_schema schema = {

@@ -109,14 +109,19 @@ KILN_DEFINE_AUTO(tuning_change)
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
                                                          struct kiln_err *err);
+/* Notes what the promotion wrote there, once it is written. */
+KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *change,
+                                                          const struct tuning_place *place,
+                                                          struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_change_forget_before(struct tuning_change *change,
                                                            struct kiln_err *err);
-/* |count| 0: there was no record. */
+/* |count| 0: there was no record.  |is_unchanged|: the record is still as the promotion wrote it.
+ */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                                      bool (*each)(void *context,
                                                                   const struct tuning_place *place,
                                                                   const struct tuning_row *rows,
-                                                                  size_t count),
+                                                                  size_t count, bool is_unchanged),
                                                      void *context, struct kiln_err *err);
 
 /* ---- imported system databases ---- */

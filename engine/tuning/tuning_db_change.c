@@ -230,15 +230,27 @@ enum kiln_code tuning_change_record(struct tuning_change *change, const struct t
 
 /* ---- the host's records before the last promotion ---- */
 
-enum kiln_code tuning_change_keep_before(struct tuning_change *change,
-                                         const struct tuning_place *place, struct kiln_err *err)
+static enum kiln_code run_at_place(struct tuning_change *change, enum tuning_statement statement,
+                                   const struct tuning_place *place, struct kiln_err *err)
 {
     enum kiln_code rc = refuse_failed(change, err);
     if (rc)
         return rc;
-    QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_BEFORE_KEEP);
+    QUERY_AUTO struct query q = query_of(change->owner->db, statement);
     tuning_bind_place(&q, place);
     return note_result(change, query_run(&q, err), err);
+}
+
+enum kiln_code tuning_change_keep_before(struct tuning_change *change,
+                                         const struct tuning_place *place, struct kiln_err *err)
+{
+    return run_at_place(change, TUNING_BEFORE_KEEP, place, err);
+}
+
+enum kiln_code tuning_change_note_written(struct tuning_change *change,
+                                          const struct tuning_place *place, struct kiln_err *err)
+{
+    return run_at_place(change, TUNING_BEFORE_WRITTEN, place, err);
 }
 
 enum kiln_code tuning_change_forget_before(struct tuning_change *change, struct kiln_err *err)

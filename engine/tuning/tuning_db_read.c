@@ -30,9 +30,11 @@ bool tuning_read_place(const struct query *q, struct tuning_place *ret_place)
     return true;
 }
 
-struct visit { /* a call for each record */
+struct visit { /* a call for each record; both NULL: the rows are only to be checked */
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
-                 size_t count); /* NULL: the rows are only to be checked */
+                 size_t count);
+    bool (*before)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
+                   size_t count, bool is_unchanged);
     void *context;
 };
 
@@ -66,6 +68,8 @@ static enum kiln_code each_record(struct db *file, enum tuning_statement stateme
                            "then recovers the others");
         if (!rc && visit->each)
             go_on = visit->each(visit->context, &place, rows, count);
+        if (!rc && visit->before)
+            go_on = visit->before(visit->context, &place, rows, count, query_i64(&q, 7) != 0);
     }
     return rc;
 }
@@ -100,16 +104,17 @@ enum kiln_code tuning_db_each(struct tuning_db *db,
                                            const struct tuning_row *rows, size_t count),
                               void *context, struct kiln_err *err)
 {
-    const struct visit visit = { each, context };
+    const struct visit visit = { .each = each, .context = context };
     return each_record(db->db, TUNING_RECORD_EACH, db->rows, &visit, err);
 }
 
 enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                      bool (*each)(void *context, const struct tuning_place *place,
-                                                  const struct tuning_row *rows, size_t count),
+                                                  const struct tuning_row *rows, size_t count,
+                                                  bool is_unchanged),
                                      void *context, struct kiln_err *err)
 {
-    const struct visit visit = { each, context };
+    const struct visit visit = { .before = each, .context = context };
     return each_record(db->db, TUNING_BEFORE_EACH, db->rows, &visit, err);
 }
 

@@ -103,6 +103,16 @@ static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
+/* After the last one, so that undoing leaves what others change from now on. */
+static enum kiln_code note_written(const struct tuning_job *job, struct tuning_change *change,
+                                   struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; job->type == JOB_PROMOTE && !rc && i < job->changes.count; i++)
+        rc = tuning_change_note_written(change, &job->changes.records[i]->place, err);
+    return rc;
+}
+
 static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *err)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -115,6 +125,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *er
         rc = keep_before(job, change, err);
     if (!rc)
         rc = put_changes(job, change, err);
+    if (!rc)
+        rc = note_written(job, change, err);
     if (!rc && job->is_once && job->counts.records > 0)
         rc = tuning_change_add_put(change, job->given.records[0]->rows[0].measured.uid, &job->token,
                                    err);

@@ -4,8 +4,8 @@
  * users who have no record of their own.
  *
  * A measurement is a claim, so one user's word is not enough unless an administrator names that
- * user: an entry needs another user who measured the same (struct promotion.needs_two).  To find
- * that user, the entries of all users are sorted by record and solver.
+ * user: an entry needs another user who measured the same (struct promotion.needs_two), about as
+ * fast.  To find that user, the entries of all users are sorted by record and solver.
  */
 #include "engine/tuning/tuning_job.h"
 
@@ -22,7 +22,7 @@ struct claim { /* one entry of a user; borrows from the record */
     const struct tuning_held *held;
     const struct tuning_row *row;
     struct bytes solver;
-    double time_ms; /* of find; 0: unknown */
+    double time_ms; /* 0: unknown */
 };
 
 struct promoting {
@@ -46,12 +46,15 @@ static void promoting_done(struct promoting *p)
 static struct claim claim_of(const struct tuning_held *held, const struct tuning_row *row)
 {
     struct tuning_entry entry;
-    struct claim claim = { .held = held, .row = row, .solver = row->id };
+    bool is_measured = row->measured.samples > 0 && row->measured.median_ms > 0;
+    struct claim claim = { .held = held,
+                           .row = row,
+                           .solver = row->id,
+                           .time_ms = is_measured ? row->measured.median_ms : 0 };
     if (held->place.kind != TUNING_FIND || !tuning_row_entry(row, &entry))
         return claim;
-    bool is_measured = row->measured.samples > 0 && row->measured.median_ms > 0;
     claim.solver = entry.solver;
-    claim.time_ms = is_measured ? row->measured.median_ms : entry.time_ms;
+    claim.time_ms = is_measured ? claim.time_ms : entry.time_ms;
     return claim;
 }
 
@@ -87,13 +90,16 @@ static bool collect_claims(void *context, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-static bool say_the_same(const struct claim *a, const struct claim *b)
+/* Whether |witness| says the same as |claim|.  Parameters alone are no reason to believe a time,
+ * which decides between parameters; imported ones state no time. */
+static bool confirms(const struct claim *witness, const struct claim *claim)
 {
-    double low = a->time_ms < b->time_ms ? a->time_ms : b->time_ms;
-    double high = a->time_ms < b->time_ms ? b->time_ms : a->time_ms;
-    if (a->held->place.kind == TUNING_PERF)
-        return bytes_equal(a->row->values, b->row->values);
-    return low > 0 && high <= SAME_FACTOR * low;
+    double a = witness->time_ms, b = claim->time_ms;
+    double low = a < b ? a : b, high = a < b ? b : a;
+    bool is_perf = claim->held->place.kind == TUNING_PERF;
+    if (is_perf && !bytes_equal(witness->row->values, claim->row->values))
+        return false;
+    return (is_perf && b <= 0) || (low > 0 && high <= SAME_FACTOR * low);
 }
 
 /* The first of the sorted claims that is not before |claim|. */
@@ -118,7 +124,7 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
         return true;
     const struct claim *end = p->claims + p->count;
     for (const struct claim *c = first_like(p, claim); c < end && !compare_claims(c, claim); c++) {
-        if (c->held->place.uid != uid && say_the_same(c, claim))
+        if (c->held->place.uid != uid && confirms(c, claim))
             return true;
     }
     return false;
@@ -156,6 +162,19 @@ static bool find_deciding(enum tuning_kind kind, struct bytes value, struct byte
     return found;
 }
 
+/* Whether the merge would keep the host's parameters, because they were measured to be faster. */
+static bool host_prevails(const struct tuning *t, const struct tuning_place *host,
+                          const struct tuning_row *row)
+{
+    const struct tuning_held *held = tuning_table_find(t->table, host);
+    for (size_t i = 0; held && i < held->row_count; i++) {
+        struct tuning_row into = held->rows[i];
+        if (bytes_equal(into.id, row->id))
+            return measurement_merge(host->kind, &into, row).result != MERGE_TAKEN;
+    }
+    return false;
+}
+
 /* Whether the entry would decide plans of others. */
 static bool changes_plans(struct tuning *t, const struct tuning_place *host,
                           const struct claim *claim, struct tuning_plan_change *change)
@@ -166,7 +185,8 @@ static bool changes_plans(struct tuning *t, const struct tuning_place *host,
     if (!find_deciding(host->kind, value_for_others(t, host), claim->solver, &there))
         return true;
     change->from = is_perf ? there.params : there.solver;
-    return is_perf ? !bytes_equal(there.params, claim->row->values)
+    return is_perf ? !bytes_equal(there.params, claim->row->values) &&
+                         !host_prevails(t, host, claim->row)
                    : claim->time_ms < there.time_ms && !bytes_equal(there.solver, claim->solver);
 }
 
@@ -284,11 +304,23 @@ enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err)
 
 /* ---- undoing ---- */
 
+static void leave_changed(struct tuning_job *job, const struct tuning_place *place)
+{
+    job->counts.conflicts++;
+    if (job->events && job->events->conflict)
+        job->events->conflict(job->events->context, place,
+                              "left as it is, because it was changed after the promotion");
+}
+
 static bool restore_one(void *context, const struct tuning_place *place,
-                        const struct tuning_row *rows, size_t count)
+                        const struct tuning_row *rows, size_t count, bool is_unchanged)
 {
     struct promoting *p = context;
     struct tuning_job *job = p->job;
+    if (!is_unchanged) {
+        leave_changed(job, place);
+        return true;
+    }
     job->counts.records++;
     job->counts.removed += count == 0;
     job->counts.replaced += count > 0;
@@ -300,7 +332,7 @@ enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err)
 {
     struct promoting p = { .job = job, .err = err };
     enum kiln_code rc = tuning_db_each_before(job->tuning->db, restore_one, &p, err);
-    if (!rc && !p.rc && job->counts.records == 0)
+    if (!rc && !p.rc && job->counts.records + job->counts.conflicts == 0)
         rc = kiln_fail(err, KILN_NOT_FOUND,
                        "there is no promotion to undo: only the last one that changed the host's "
                        "records can be undone, and only once");

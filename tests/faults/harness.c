@@ -114,7 +114,7 @@ static const char tuning[] = "create table record (id integer primary key, key, 
                              "insert into record values (1, x'01', x'02');"
                              "insert into system_file values (1, cast('..a.kti..' as blob));"
                              "insert into tally values (1, 1, -2), (2, 1, -2);"
-                             "pragma user_version = 3;";
+                             "pragma user_version = 4;";
 
 static const struct broken stores[] = {
     { "sound-kernels", "", expect_sound_kernels },

@@ -91,6 +91,7 @@ static void finish_promote(struct tuning_query *query)
     answer_counts(query);
     if (c->undoes) {
         json_set_u64(query->base.answer, "removed", counts->removed);
+        json_set_u64(query->base.answer, "left", counts->conflicts);
         return;
     }
     json_set_u64(query->base.answer, "added", counts->added);

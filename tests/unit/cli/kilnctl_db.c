@@ -202,11 +202,12 @@ TEST_F(kilnctl_db, a_promotion_lists_users_but_not_every_plan)
 
 TEST_F(kilnctl_db, a_promotion_is_undone)
 {
-    fake.answers[0].reply = "{\"records\":3,\"removed\":2}";
+    fake.answers[0].reply = "{\"records\":3,\"removed\":2,\"left\":1}";
     assert_int_equal(RUN(&f->run, "db", "promote", "--undo"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "tuning_promote {\"undo\":true}");
     assert_says(f->run.printed, "3 records");
     assert_says(f->run.printed, "2 of them removed");
+    assert_says(f->run.printed, "1 record left");
 }
 
 TEST_F(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)

@@ -435,13 +435,13 @@ TEST_F(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
 {
     must(put(f, 1, 1), f->err);
     close_db(f);
-    run_sql(f, "pragma user_version = 4");
+    run_sql(f, "pragma user_version = 5");
 
     assert_int_equal(reopen(f), KILN_UNSUPPORTED);
 
     assert_says(f->err.text, "newer version");
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
-    run_sql(f, "pragma user_version = 3");
+    run_sql(f, "pragma user_version = 4");
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 1);
 }

@@ -97,6 +97,53 @@ TEST_F(facade, parameters_of_perf_need_a_second_user_with_the_same)
     assert_string_equal(f->plan_change, "1002:  -> 1,2");
 }
 
+/* An entry for PERF_KEY, with samples. */
+static void measure_perf(struct fixture *f, uint32_t uid, const char *params, double ms)
+{
+    struct measured m = usual;
+    m.uid = uid;
+    m.kind = TUNING_PERF;
+    m.tier = uid == THE_HOST ? TUNING_TIER_HOST : TUNING_TIER_USER;
+    m.key = PERF_KEY;
+    m.values = params;
+    m.median_ms = ms;
+    m.spread_ms = ms / 100;
+    must(put(f, &m), f->err);
+}
+
+TEST_F(facade, the_same_parameters_do_not_confirm_another_time)
+{
+    f->promotion = (struct tuning_promotion){ .needs_two = true, .caller = THE_HOST };
+    measure_perf(f, THE_HOST, "9,9", 1);
+    measure_perf(f, ALICE, "1,2", 0.01); /* a lie, which would replace the host's parameters */
+    measure_perf(f, BOB, "1,2", 20);
+    must(promote(f, &all_records), f->err);
+    assert_int_equal(f->counts.held, 2);
+    assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:9,9");
+
+    must(put_perf(f, BOB, "ConvA", "1,2"), f->err); /* without a time */
+    must(promote(f, &all_records), f->err);
+    assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:9,9");
+
+    measure_perf(f, 1002, "1,2", 0.0105);
+    must(promote(f, &all_records), f->err);
+    assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:1,2");
+}
+
+TEST_F(facade, slower_parameters_are_no_change_of_plans)
+{
+    f->promotion.needs_two = false;
+    measure_perf(f, THE_HOST, "9,9", 1);
+    measure_perf(f, ALICE, "1,2", 2);
+    must(promote(f, &all_records), f->err);
+    assert_string_equal(f->plan_change, "");
+    assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:9,9");
+
+    measure_perf(f, BOB, "3,3", 0.5);
+    must(promote(f, &all_records), f->err);
+    assert_string_equal(f->plan_change, "1001: 9,9 -> 3,3");
+}
+
 TEST_F(facade, a_dry_run_of_a_promotion_changes_nothing)
 {
     f->promotion.is_dry_run = true;
@@ -130,6 +177,31 @@ TEST_F(facade, the_last_promotion_can_be_undone_once)
     must(reopen(f), f->err);
     assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(f, 7, OTHER), "");
+    assert_int_equal(undo_promotion(f), KILN_NOT_FOUND);
+}
+
+TEST_F(facade, undoing_a_promotion_leaves_records_that_were_changed_since)
+{
+    const struct tuning_selection of_host = { .tier = TUNING_TIER_HOST,
+                                              .key = bytes_of_text(OTHER) };
+    must(put_find(f, THE_HOST, KEY, "ConvH", "1,0,h"), f->err);
+    must(put_find(f, ALICE, KEY, "ConvA", FASTER), f->err);
+    must(put_find(f, ALICE, OTHER, "ConvA", FASTER), f->err);
+    must(put_find(f, ALICE, KEY_OF_BATCH(7), "ConvA", FASTER), f->err);
+    must(promote(f, &all_records), f->err);
+    must(put_find(f, THE_HOST, KEY, "ConvNew", "0.2,0,h"), f->err);
+    must(remove_selected(f, &of_host), f->err);
+    must(reopen(f), f->err);
+
+    must(undo_promotion(f), f->err);
+
+    assert_int_equal(f->counts.records, 1);
+    assert_int_equal(f->counts.removed, 1);
+    assert_int_equal(f->conflicts, 2);
+    assert_says(f->conflict_why, "promotion");
+    assert_says(find_value(f, 7, KEY), "ConvNew:0.2");
+    assert_string_equal(find_value(f, 7, OTHER), "");
+    assert_string_equal(find_value(f, 7, KEY_OF_BATCH(7)), "");
     assert_int_equal(undo_promotion(f), KILN_NOT_FOUND);
 }
 
