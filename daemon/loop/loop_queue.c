@@ -31,25 +31,22 @@ static uint64_t run_next(struct loop *loop, uint64_t began_ns)
 static void on_check(uv_check_t *uv)
 {
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
-    uint64_t now_ns = clock_monotonic_ns();
+    unsigned left = loop->waiting.count;
+    uint64_t now_ns = left > 0 ? clock_monotonic_ns() : 0;
     const uint64_t end_ns = now_ns + LOOP_SLICE_NS;
-    for (unsigned left = loop->waiting.count; left > 0 && loop->waiting.count > 0; left--) {
+    for (; left > 0 && loop->waiting.count > 0; left--) {
         now_ns = run_next(loop, now_ns);
         if (now_ns > end_ns)
             break;
     }
-    if (loop->waiting.count > 0)
-        return;
-    uv_check_stop(&loop->queue_check);
-    uv_idle_stop(&loop->queue_idle);
+    if (loop->waiting.count == 0)
+        uv_idle_stop(&loop->queue_idle);
 }
 
 void loop_queue_add(struct loop *loop, struct task *task)
 {
-    if (loop->waiting.count == 0) {
-        uv_check_start(&loop->queue_check, on_check);
+    if (loop->waiting.count == 0)
         uv_idle_start(&loop->queue_idle, do_nothing);
-    }
     fair_queue_push_unlimited(&loop->waiting, task->uid, loop->own_uid, &task->item);
 }
 
@@ -68,6 +65,9 @@ enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err)
     uv_check_init(&loop->uv, &loop->queue_check);
     uv_idle_init(&loop->uv, &loop->queue_idle);
     uv_handle_set_data((uv_handle_t *)&loop->queue_check, loop);
+    /* To start and stop it for each task would cost 50 instructions. */
+    uv_check_start(&loop->queue_check, on_check);
+    uv_unref((uv_handle_t *)&loop->queue_check);
     return KILN_OK;
 }
 

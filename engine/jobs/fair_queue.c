@@ -181,8 +181,7 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
     user->served += queue->options.unit;
     list_remove(&user->link); /* behind users with the same virtual time */
     list_append(&queue->users, &user->link);
-    forget_idle_users(queue);
-    return item;
+    return item; /* fair_queue_settle forgets idle users */
 }
 
 struct fair_item *fair_queue_pop(struct fair_queue *queue)
