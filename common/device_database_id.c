@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/device_database_id.h"
 
+#include "common/tuning_text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,8 +28,9 @@ enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
 {
     const char *own = database_id_backend(id), *other = target_backend(TARGET_OPENCL);
     bool has_other = strcmp(own, target_backend(TARGET_AMDGPU)) ==
-                     0; /* MIOpen supports OpenCL on AMD's devices, too */
-    if (bytes_equal_text(backend, own) || (has_other && bytes_equal_text(backend, other)))
+                     0; /* MIOpen supports OpenCL on AMD's devices, too, and fusions */
+    struct bytes base = has_other ? tuning_backend_base(backend) : backend;
+    if (bytes_equal_text(base, own) || (has_other && bytes_equal_text(base, other)))
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID, "find records of %.*s have the backend %s%s%s, not '%.*s'",
                      (int)(id.size < DATABASE_ID_MAX ? id.size : DATABASE_ID_MAX),

@@ -43,7 +43,8 @@ bool database_id_of_device(const struct target *target, unsigned compute_units,
 /* The default backend of the find records of the device |id|: "HIP", "CUDA" or "OpenCL". */
 const char *database_id_backend(struct bytes id);
 /* Checks whether the device |id| may have find records under |backend|.  MIOpen has records of
- * AMD's devices under "HIP" and "OpenCL"; other devices have only their default.  KILN_INVALID if
+ * AMD's devices under "HIP" and "OpenCL", and of fusions (common/tuning_text.h) under both; other
+ * devices have only their default.  KILN_INVALID if
  * not; the message names the allowed backends. */
 KILN_MUST_CHECK enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
                                                          struct kiln_err *err);

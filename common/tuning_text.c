@@ -448,9 +448,18 @@ enum kiln_code tuning_entry_check(enum tuning_kind kind, const struct tuning_ent
                           (const char *)e->algorithm.data, direction ? " for this direction" : "");
 }
 
+struct bytes tuning_backend_base(struct bytes backend)
+{
+    size_t size = strlen(TUNING_FUSION);
+    bool is_fusion =
+        backend.size > size && memcmp(backend.data + backend.size - size, TUNING_FUSION, size) == 0;
+    return bytes_of(backend.data, backend.size - (is_fusion ? size : 0));
+}
+
 enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err)
 {
-    if (target_is_backend(backend))
+    if (target_is_backend(tuning_backend_base(backend)) ||
+        bytes_equal_text(backend, TUNING_BATCHNORM))
         return KILN_OK;
     enum kiln_code rc = tuning_word_check("backend", backend, /* commas= */ false, err);
     return rc ? rc

@@ -69,5 +69,12 @@ bool tuning_is_printable(struct bytes text);
  * without ; : = and comma.  |commas| allows the comma: |params| may contain it. */
 KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes word, bool commas,
                                                  struct kiln_err *err);
-/* KILN_INVALID unless |backend| is HIP, CUDA or OpenCL; the message lists these. */
+/* MIOpen keeps the FindDb of fusions and the PerfDb of batch normalisation in files of their own.
+ * Their records have the backends "HIP.fusion" and "batchnorm"; other PerfDb records have none. */
+#define TUNING_FUSION ".fusion"
+#define TUNING_BATCHNORM "batchnorm"
+/* |backend| without TUNING_FUSION. */
+struct bytes tuning_backend_base(struct bytes backend);
+/* KILN_INVALID unless |backend| is HIP, CUDA or OpenCL, or one of the above; the message lists the
+ * former. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err);

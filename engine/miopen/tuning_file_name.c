@@ -1,88 +1,41 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/miopen/miopen_files.h"
 #include "engine/miopen/tuning_file.h"
 
+#include "common/target.h"
+
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The longer of two endings that match comes first. */
-static const struct {
-    const char *text;
-    enum tuning_kind kind;
-    enum tuning_format format;
-    bool is_user;
-} endings[] = {
-    { ".ufdb.txt", TUNING_FIND, TUNING_TEXT, true },
-    { ".fdb.txt", TUNING_FIND, TUNING_TEXT, false },
-    { ".cd.updb.txt", TUNING_PERF, TUNING_TEXT, true },
-    { ".cd.pdb.txt", TUNING_PERF, TUNING_TEXT, false },
-    { ".udb.txt", TUNING_PERF, TUNING_TEXT, true },
-    { ".db.txt", TUNING_PERF, TUNING_TEXT, false },
-    { ".udb", TUNING_PERF, TUNING_SQLITE, true },
-    { ".db", TUNING_PERF, TUNING_SQLITE, false },
-};
-#define ENDINGS (sizeof(endings) / sizeof(endings[0]))
-
-static bool cut_ending(struct bytes *name, const char *ending)
+static bool is_tuning_file(const struct miopen_file *file)
 {
-    size_t size = strlen(ending);
-    if (name->size <= size || memcmp(name->data + name->size - size, ending, size) != 0)
-        return false;
-    name->size -= size;
-    return true;
+    return file->content == MIOPEN_FIND || file->content == MIOPEN_PERF_TEXT ||
+           file->content == MIOPEN_PERF_SQLITE;
 }
 
-static bool is_word(struct bytes text, size_t capacity, const char *others)
+static bool copy_word(struct bytes text, char *to, size_t capacity)
 {
-    if (text.size == 0 || text.size >= capacity)
+    if (text.size >= capacity)
         return false;
-    for (size_t i = 0; i < text.size; i++) {
-        uint8_t c = text.data[i], letter = c | 0x20;
-        bool usual = (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9');
-        if (!usual && (c == '\0' || !strchr(others, c)))
-            return false;
-    }
-    return true;
-}
-
-static bool copy_word(struct bytes text, char *to, size_t capacity, const char *others)
-{
-    if (!is_word(text, capacity, others))
-        return false;
-    memcpy(to, text.data, text.size);
+    if (text.size > 0)
+        memcpy(to, text.data, text.size);
     to[text.size] = '\0';
     return true;
 }
 
-/* Cuts |text| at |mark|, a position in it, and returns the part after it; empty if |mark| is NULL.
- */
-static struct bytes cut_after(struct bytes *text, const uint8_t *mark)
+/* Records of a part of MIOpen with a database of its own have a backend of their own:
+ * "HIP.fusion", "batchnorm". */
+static bool set_backend(const struct miopen_file *file, struct bytes backend,
+                        struct tuning_file_name *n)
 {
-    if (!mark)
-        return bytes_of(NULL, 0);
-    struct bytes rest = bytes_of(mark + 1, text->size - (size_t)(mark - text->data) - 1);
-    text->size = (size_t)(mark - text->data);
-    return rest;
-}
-
-/* Parses "gfx906_60.HIP" or "gfx906_60.HIP.2_17_0_a82233c22". */
-static bool read_find(struct bytes *stem, struct tuning_file_name *n)
-{
-    struct bytes backend = cut_after(stem, memchr(stem->data, '.', stem->size));
-    if (backend.size == 0)
+    if (n->kind == TUNING_PERF)
+        return copy_word(bytes_of_text(file->part), n->backend, sizeof(n->backend));
+    if (!target_is_backend(backend))
         return false;
-    const uint8_t *dot = n->is_user ? memchr(backend.data, '.', backend.size) : NULL;
-    struct bytes version = cut_after(&backend, dot);
-    return target_is_backend(backend) && copy_word(backend, n->backend, sizeof(n->backend), "") &&
-           (!dot || copy_word(version, n->version, sizeof(n->version), "._-"));
-}
-
-/* Parses "gfx906_60" or "gfx906_60_1.1.0". A version contains a '.', an id does not. */
-static bool read_perf(struct bytes *stem, struct tuning_file_name *n)
-{
-    if (!n->is_user || !memchr(stem->data, '.', stem->size))
-        return true;
-    struct bytes version = cut_after(stem, memrchr(stem->data, '_', stem->size));
-    return copy_word(version, n->version, sizeof(n->version), ".-");
+    int size = snprintf(n->backend, sizeof(n->backend), "%.*s%s%s", (int)backend.size,
+                        (const char *)backend.data, *file->part ? "." : "", file->part);
+    return size < (int)sizeof(n->backend);
 }
 
 static enum kiln_code refuse_name(const char *name, const char *why, struct kiln_err *err)
@@ -95,30 +48,57 @@ static enum kiln_code refuse_name(const char *name, const char *why, struct kiln
     return kiln_fail(err, KILN_INVALID, "'%s' is not the name of a tuning file: %s", shown, why);
 }
 
-static enum kiln_code read_stem(const char *name, struct bytes stem, struct tuning_file_name *n,
-                                struct kiln_err *err)
+static enum kiln_code refuse_form(const char *name, enum miopen_content content,
+                                  struct kiln_err *err)
+{
+    return refuse_name(
+        name,
+        content == MIOPEN_FIND
+            ? "before the ending, it needs a database id, a backend (HIP, CUDA or OpenCL) and, if "
+              "it is a user file, a version: gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
+            : "before the ending, it needs a database id and, if it is a user file, a version: "
+              "gfx906_60_1.1.0.udb, gfx90a68.HIP.3_2_0_36bb7fd4a.udb.txt",
+        err);
+}
+
+/* A backend of MIOpen's own part exists where the backend itself does. */
+static enum kiln_code check_backend(const struct tuning_file_name *n, struct kiln_err *err)
+{
+    return n->kind == TUNING_FIND ? database_id_backend_check(bytes_of_text(n->database_id),
+                                                              bytes_of_text(n->backend), err)
+                                  : KILN_OK;
+}
+
+static enum kiln_code read_words(const char *name, const struct miopen_file *file,
+                                 const struct miopen_words *words, struct tuning_file_name *n,
+                                 struct kiln_err *err)
 {
     struct database_id id;
     struct kiln_err why = KILN_ERR_INIT;
-    bool shaped = n->kind == TUNING_FIND ? read_find(&stem, n) : read_perf(&stem, n);
-    if (!shaped)
-        return refuse_name(
-            name,
-            n->kind == TUNING_FIND
-                ? "before the ending, it needs a database id, a backend (HIP, CUDA or OpenCL) "
-                  "and, if it is a user file, a version: gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
-                : "before the ending, it needs a database id and, if it is a user file, a "
-                  "version: gfx906_60_1.1.0.udb",
-            err);
-    if (database_id_parse(stem, &id, &why) || !database_id_write(&id, n->database_id))
+    n->kind = file->content == MIOPEN_FIND ? TUNING_FIND : TUNING_PERF;
+    n->format = file->content == MIOPEN_PERF_SQLITE ? TUNING_SQLITE : TUNING_TEXT;
+    n->is_user = file->place == MIOPEN_USER;
+    if (!set_backend(file, words->backend, n) ||
+        !copy_word(words->version, n->version, sizeof(n->version)))
+        return refuse_form(name, file->content, err);
+    if (database_id_parse(words->id, &id, &why) || !database_id_write(&id, n->database_id))
         return refuse_name(name,
                            "it does not begin with a database id like gfx906_60, gfx90a68, "
                            "sm_90_132 or opencl_1a2b3c4d; give the id with --db-id",
                            err);
-    if (n->kind == TUNING_FIND &&
-        database_id_backend_check(stem, bytes_of_text(n->backend), &why) != KILN_OK)
-        return refuse_name(name, why.text, err);
-    return KILN_OK;
+    return check_backend(n, &why) ? refuse_name(name, why.text, err) : KILN_OK;
+}
+
+/* No row has the name's form: says what is wrong if it has the ending of one. */
+static enum kiln_code refuse_unknown(const char *name, struct bytes stem, struct kiln_err *err)
+{
+    for (size_t i = 0; i < miopen_file_count; i++)
+        if (is_tuning_file(&miopen_files[i]) && miopen_file_has_ending(&miopen_files[i], stem))
+            return refuse_form(name, miopen_files[i].content, err);
+    return refuse_name(name,
+                       "its ending is none of .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, "
+                       ".cd.pdb.txt and .cd.updb.txt, with or without .bz2",
+                       err);
 }
 
 bool tuning_file_name_is_miopens(const struct tuning_file_name *name)
@@ -134,34 +114,51 @@ enum kiln_code tuning_file_name_parse(const char *name, struct tuning_file_name 
 {
     struct tuning_file_name n = { .kind = TUNING_FIND };
     struct bytes stem = bytes_of_text(name);
+    struct miopen_words words;
     if (strchr(name, '/'))
         return refuse_name(name, "it is a path", err);
-    cut_ending(&stem, ".bz2");
-    size_t at = 0;
-    while (at < ENDINGS && !cut_ending(&stem, endings[at].text))
-        at++;
-    if (at == ENDINGS)
-        return refuse_name(
-            name,
-            "its ending is none of .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, "
-            ".cd.pdb.txt and .cd.updb.txt, with or without .bz2",
-            err);
-    n.kind = endings[at].kind;
-    n.format = endings[at].format;
-    n.is_user = endings[at].is_user;
-    enum kiln_code rc = read_stem(name, stem, &n, err);
-    if (!rc)
-        *ret_name = n;
-    return rc;
+    if (stem.size > 4 && memcmp(stem.data + stem.size - 4, ".bz2", 4) == 0)
+        stem.size -= 4;
+    for (size_t i = 0; i < miopen_file_count; i++) {
+        const struct miopen_file *file = &miopen_files[i];
+        if (!is_tuning_file(file) || !miopen_file_matches(file, stem, &words))
+            continue;
+        enum kiln_code rc = read_words(name, file, &words, &n, err);
+        if (!rc)
+            *ret_name = n;
+        return rc;
+    }
+    return refuse_unknown(name, stem, err);
+}
+
+/* ---- writing ---- */
+
+static bool is_for(const struct miopen_file *file, const struct tuning_file_name *name,
+                   const char *part)
+{
+    enum miopen_content content = name->kind == TUNING_FIND       ? MIOPEN_FIND
+                                  : name->format == TUNING_SQLITE ? MIOPEN_PERF_SQLITE
+                                                                  : MIOPEN_PERF_TEXT;
+    bool has_schema = strstr(file->name, "SCHEMA"), has_version = strstr(file->name, "VERSION");
+    bool is_schema = strchr(name->version, '.');
+    unsigned release = miopen_release(name->version);
+    return file->content == content && (file->place == MIOPEN_USER) == name->is_user &&
+           strcmp(file->part, part) == 0 && has_schema == (name->is_user && is_schema) &&
+           has_version == (name->is_user && name->version[0] && !is_schema) &&
+           (!has_version || miopen_file_is_of(file, release ? release : UINT_MAX));
 }
 
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128])
 {
-    const char *user = name->is_user ? "u" : "";
-    if (name->kind == TUNING_FIND)
-        snprintf(text, 128, "%s.%s%s%s.%sfdb.txt", name->database_id, name->backend,
-                 name->version[0] ? "." : "", name->version, user);
-    else
-        snprintf(text, 128, "%s%s%s.%sdb%s", name->database_id, name->version[0] ? "_" : "",
-                 name->version, user, name->format == TUNING_TEXT ? ".txt" : "");
+    const char *dot = strchr(name->backend, '.');
+    const char *part = name->kind == TUNING_PERF ? name->backend : dot ? dot + 1 : "";
+    struct bytes id = bytes_of_text(name->database_id);
+    struct bytes backend = name->kind == TUNING_PERF
+                               ? bytes_of_text(database_id_backend(id))
+                               : bytes_of(name->backend, strcspn(name->backend, "."));
+    const struct miopen_words words = { id, backend, bytes_of_text(name->version) };
+    text[0] = '\0';
+    for (size_t i = 0; i < miopen_file_count && !text[0]; i++)
+        if (is_for(&miopen_files[i], name, part))
+            miopen_file_write(&miopen_files[i], &words, text);
 }

@@ -12,7 +12,7 @@
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend)
 {
     if (kind == TUNING_PERF)
-        return "";
+        return backend && strcmp(backend, TUNING_BATCHNORM) == 0 ? TUNING_BATCHNORM : "";
     return backend && *backend ? backend : database_id_backend(bytes_of_text(database_id));
 }
 

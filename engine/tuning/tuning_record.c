@@ -79,7 +79,8 @@ static bool is_word(struct bytes text, size_t max) { return text.size > 0 && is_
 
 static bool names_are_sane(enum tuning_kind kind, const char *database_id, const char *backend)
 {
-    bool backend_fits = kind == TUNING_FIND ? is_name(backend) : !backend[0];
+    bool backend_fits = kind == TUNING_FIND ? is_name(backend)
+                                            : !backend[0] || strcmp(backend, TUNING_BATCHNORM) == 0;
     return (kind == TUNING_FIND || kind == TUNING_PERF) && is_name(database_id) && backend_fits;
 }
 
@@ -95,7 +96,7 @@ enum kiln_code tuning_place_check(const struct tuning_place *place, struct kiln_
     if (!names_are_sane(place->kind, place->database_id, place->backend))
         return kiln_fail(err, KILN_INVALID,
                          "a database id and a backend have 1 to %u characters without blanks, and "
-                         "only find records have a backend",
+                         "only find records have a backend, or perf records of " TUNING_BATCHNORM,
                          TUNING_NAME_MAX);
     if (!is_word(place->key, TUNING_KEY_MAX))
         return kiln_fail(err, KILN_INVALID,
@@ -323,10 +324,11 @@ static bool is_file_name(const char *name)
 enum kiln_code tuning_system_check(const struct tuning_system_file *file, struct kiln_err *err)
 {
     if (!names_are_sane(file->kind, file->database_id, file->backend))
-        return kiln_fail(err, KILN_INVALID,
-                         "a database id and a backend have 1 to %u characters without blanks, and "
-                         "only find databases have a backend",
-                         TUNING_NAME_MAX);
+        return kiln_fail(
+            err, KILN_INVALID,
+            "a database id and a backend have 1 to %u characters without blanks, and "
+            "only find databases have a backend, or perf databases of " TUNING_BATCHNORM,
+            TUNING_NAME_MAX);
     if (!is_file_name(file->index_file))
         return kiln_fail(err, KILN_INVALID, "'%.100s' is not a valid file name of an index",
                          file->index_file);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request tuning_export: MIOpen's files of what is recorded here. */
+#include "engine/miopen/miopen_files.h"
 #include "engine/service/tuning/tuning_query.h"
 
 #include <limits.h>
@@ -19,7 +20,7 @@ struct export
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX]; /* "": all */
     char backend[TUNING_BACKEND_TEXT]; /* likewise */
-    char version[40];                  /* as in the names of MIOpen's user files */
+    char version[MIOPEN_VERSION_TEXT]; /* as in the names of MIOpen's user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
     struct json *files; /* borrowed from the answer */
@@ -45,17 +46,20 @@ static enum kiln_code read_words(const struct json *q, struct export *x, struct 
     return KILN_OK;
 }
 
-/* "2.17.0.a82233c22" as it stands in the name of a user FindDb. */
+/* "2.17.0.a82233c22" as it stands in the names of user files. */
 static enum kiln_code read_version(const struct json *q, struct export *x, struct kiln_err *err)
 {
     const char *version = json_get_text(q, "version", "");
-    enum kiln_code rc = *version ? database_version_check(bytes_of_text(version), err) : KILN_OK;
-    if (!rc)
-        rc = tuning_text_take("version", bytes_of_text(version), sizeof(x->version), x->version,
-                              err);
-    for (char *at = x->version; !rc && *at; at++)
-        *at = *at == '.' || *at == '-' ? '_' : *at;
-    return rc;
+    if (!*version)
+        return KILN_OK;
+    enum kiln_code rc = database_version_check(bytes_of_text(version), err);
+    if (rc)
+        return rc;
+    miopen_version_write(version, '_', x->version);
+    if (strlen(x->version) >= sizeof(x->names->version))
+        return kiln_fail(err, KILN_INVALID, "the version '%.40s' is too long for a file name",
+                         version);
+    return KILN_OK;
 }
 
 static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *err)
@@ -103,15 +107,16 @@ static void note_name(struct export *x, enum tuning_kind kind, const char *datab
     if (x->more || strlen(database_id) >= DATABASE_ID_MAX || strlen(backend) >= TUNING_BACKEND_TEXT)
         return;
     struct tuning_file_name *name = &x->names[x->count++];
-    *name = (struct tuning_file_name){
-        .kind = kind, .format = kind == TUNING_PERF && x->is_sqlite ? TUNING_SQLITE : TUNING_TEXT
-    };
+    /* MIOpen has SQLite files only of convolutions. */
+    bool is_sqlite = kind == TUNING_PERF && x->is_sqlite && !backend[0];
+    *name = (struct tuning_file_name){ .kind = kind,
+                                       .format = is_sqlite ? TUNING_SQLITE : TUNING_TEXT };
     snprintf(name->database_id, sizeof(name->database_id), "%s", database_id);
     snprintf(name->backend, sizeof(name->backend), "%s", backend);
-    name->is_user = x->version[0] || (x->what.tier == TUNING_TIER_USER && kind == TUNING_PERF);
-    /* A user PerfDb is named after the version of its schema. */
-    snprintf(name->version, sizeof(name->version), "%s",
-             kind == TUNING_PERF ? name->is_user ? "1.1.0" : "" : x->version);
+    name->is_user = x->version[0] || (x->what.tier == TUNING_TIER_USER && is_sqlite);
+    /* A user's SQLite PerfDb is named after the version of its schema. */
+    snprintf(name->version, sizeof(name->version), "%.39s",
+             name->is_user && is_sqlite ? "1.1.0" : x->version);
 }
 
 static bool note_system(void *context, const struct tuning_system *system)

@@ -44,11 +44,13 @@ enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_i
                                    struct kiln_err *err)
 {
     struct bytes id = bytes_of_text(database_id);
-    if (kind == TUNING_PERF && text.size > 0)
-        return kiln_fail(err, KILN_INVALID, "records of perf have no backend: leave it empty");
+    if (kind == TUNING_PERF && text.size > 0 && !bytes_equal_text(text, TUNING_BATCHNORM))
+        return kiln_fail(err, KILN_INVALID,
+                         "records of perf have no backend but '" TUNING_BATCHNORM "': leave it "
+                         "empty");
     if (kind == TUNING_FIND && text.size == 0)
         text = bytes_of_text(database_id_backend(id));
-    if (text.size > 0 &&
+    if (kind == TUNING_FIND &&
         (tuning_backend_check(text, err) || database_id_backend_check(id, text, err)))
         return err->code;
     return tuning_text_take("backend", text, TUNING_BACKEND_TEXT, ret_backend, err);

@@ -167,7 +167,7 @@ TEST_F(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
 
 TEST_F(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
 {
-    fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.x.ufdb.txt", 9),
+    fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.3_2_0_x.ufdb.txt", 9),
                                             .files = { "a=1\n" } };
     fake.answers[1].reply = "{\"files\":[]}";
     fake.answers[2].reply = "{\"files\":[]}";

@@ -391,9 +391,9 @@ TEST(users, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
 {
     struct users *f = *state;
     static const char *const ids[] = { "sm_90_132", "opencl_1a2b3c4d" };
-    static const char *const names[][2] = { { "sm_90_132.CUDA.fdb.txt", "sm_90_132_1.1.0.udb.txt" },
+    static const char *const names[][2] = { { "sm_90_132.CUDA.fdb.txt", "sm_90_132.db.txt" },
                                             { "opencl_1a2b3c4d.OpenCL.fdb.txt",
-                                              "opencl_1a2b3c4d_1.1.0.udb.txt" } };
+                                              "opencl_1a2b3c4d.db.txt" } };
     for (size_t i = 0; i < 2; i++) {
         struct put puts[] = { find_put("Mine", 0.03), perf_put("Mine", "1,2", 0.03) };
         for (size_t k = 0; k < 2; k++) {
