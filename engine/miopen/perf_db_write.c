@@ -94,15 +94,16 @@ struct key_parts {
 static bool parse_number(struct bytes text, int64_t *ret_number)
 {
     int64_t number = 0;
-    if (text.size == 0 || (text.size > 1 && text.data[0] == '0'))
+    size_t sign = text.size > 1 && text.data[0] == '-' && text.data[1] != '0' ? 1 : 0;
+    if (text.size == 0 || (text.size > 1 && text.data[sign] == '0'))
         return false;
-    for (size_t i = 0; i < text.size; i++) {
+    for (size_t i = sign; i < text.size; i++) {
         if (text.data[i] < '0' || text.data[i] > '9' ||
             __builtin_mul_overflow(number, 10, &number) ||
             __builtin_add_overflow(number, text.data[i] - '0', &number))
             return false;
     }
-    *ret_number = number;
+    *ret_number = sign ? -number : number;
     return true;
 }
 
@@ -116,7 +117,7 @@ static struct bytes cut_part(struct bytes *key)
 
 static enum kiln_code parse_key(struct bytes key, struct key_parts *parts, struct kiln_err *err)
 {
-    enum kiln_code rc = tuning_word_check("key", key, false, err);
+    enum kiln_code rc = tuning_word_check("key", key, /* commas= */ false, err);
     bool end = false; /* the part ends the key: a trailing 'x' would announce another part */
     for (size_t i = 0; !rc && i < COLUMNS; i++) {
         struct bytes part = cut_part(&key);

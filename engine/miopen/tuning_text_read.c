@@ -85,7 +85,7 @@ static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struc
         return kiln_fail(err, KILN_INVALID, "there is no '=' after the key");
     struct bytes key = bytes_of(line.data, (size_t)(equals - line.data));
     struct bytes value = bytes_of(equals + 1, line.size - key.size - 1);
-    enum kiln_code rc = tuning_word_check("key", key, false, err);
+    enum kiln_code rc = tuning_word_check("key", key, /* commas= */ true, err);
     if (!rc && value.size == 0)
         rc = kiln_fail(err, KILN_INVALID, "there is nothing after the key");
     if (!rc && value.size > TUNING_VALUE_MAX)

@@ -48,10 +48,11 @@ static void convert_key(struct named *named, struct kiln_err *why)
     named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
 }
 
-/* KILN_INVALID: the text is no key.  A key of a problem that kiln cannot describe gets no families,
- * and |err| says why. */
-static enum kiln_code name_record(const struct tuning_job *job, struct bytes key,
-                                  struct named *named, struct kiln_err *err)
+/* A key that kiln cannot parse, or of a problem that it cannot describe, is kept verbatim: it gets
+ * no families, and |why| says why.  AMD's own files have such keys, and MIOpen's later versions
+ * may. */
+static void name_record(const struct tuning_job *job, struct bytes key, struct named *named,
+                        struct kiln_err *why)
 {
     struct kiln_err as_find = KILN_ERR_INIT;
     struct problem *problem = &named->problem;
@@ -60,22 +61,21 @@ static enum kiln_code name_record(const struct tuning_job *job, struct bytes key
     named->has_problem = false;
     named->kin = (struct kinship){ 0 };
     enum kiln_code rc =
-        is_perf ? perf_key_parse(key, problem, err) : find_key_parse(key, problem, err);
+        is_perf ? perf_key_parse(key, problem, why) : find_key_parse(key, problem, why);
     bool is_find = !is_perf;
     if (is_perf && rc == KILN_INVALID) {
         enum kiln_code found = find_key_parse(key, problem, &as_find);
         is_find = found != KILN_INVALID;
         rc = is_find ? found : rc;
-        *err = is_find ? as_find : *err;
+        *why = is_find ? as_find : *why;
     }
     if (rc)
-        return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
+        return;
     named->has_problem = true;
     if (is_perf == is_find)
-        convert_key(named, err);
+        convert_key(named, why);
     else
         named->kin = kinship_of(problem, &named->names);
-    return KILN_OK;
 }
 
 static enum kiln_code check_entries(const struct tuning_job *job, struct bytes value,
@@ -88,7 +88,8 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
     char direction = problem ? *direction_name((enum direction)problem->direction) : 0;
     enum kiln_code rc = KILN_OK;
     while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK) {
-        rc = tuning_entry_check(kind, &entry, direction, err);
+        rc = problem ? tuning_entry_check(kind, &entry, direction, err)
+                     : tuning_solver_check(entry.solver, err); /* any algorithm: "fusion" */
         if (!rc && kind == TUNING_FIND)
             rc = claim_check_time(problem, entry.time_ms, err);
     }
@@ -204,9 +205,10 @@ static bool on_record(void *context, const struct tuning_record *record)
     struct named named;
     if (is_too_much(r))
         return false;
-    if (name_record(r->job, record->key, &named, &why) != KILN_OK ||
-        check_entries(r->job, record->value, &named, &why) != KILN_OK)
-        return on_bad(r, record->line, why.text);
+    struct kiln_err wrong = KILN_ERR_INIT;
+    name_record(r->job, record->key, &named, &why);
+    if (check_entries(r->job, record->value, &named, &wrong) != KILN_OK)
+        return on_bad(r, record->line, wrong.text);
     r->job->counts.records++;
     r->job->counts.entries += record->entry_count;
     if (named.kin.batch == 0)

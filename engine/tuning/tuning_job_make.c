@@ -89,7 +89,7 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     struct tuning_entry entry;
     struct problem problem;
     row->place = *place;
-    enum kiln_code rc = tuning_word_check("key", row->place.key, /* commas= */ false, err);
+    enum kiln_code rc = tuning_word_check("key", row->place.key, /* commas= */ true, err);
     if (!rc && (!is_amount(row->measured.median_ms) || !is_amount(row->measured.spread_ms)))
         rc = kiln_fail(err, KILN_INVALID,
                        "a measured time must be 0 to %g ms, not %g with spread %g",
