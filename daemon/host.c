@@ -36,6 +36,8 @@ static void add_status(struct engine_host *base, struct json *status)
     json_set_text(status, "socket", host->listener->path);
     json_set_text(status, "cache_dir", config_text(host->config, CONFIG_cache_dir));
     json_set_text(status, "state_dir", config_text(host->config, CONFIG_state_dir));
+    if (*reload_refused(host->reload))
+        json_set_text(status, "reload_refused", reload_refused(host->reload));
     describe_workers(host->pool, status);
 }
 
@@ -43,6 +45,7 @@ static void add_stats(struct engine_host *base, struct json *stats)
 {
     const struct host *host = self_of(base);
     describe_counts(host->server, host->pool, stats);
+    json_set_u64(stats, "config_last_reload_successful", *reload_refused(host->reload) ? 0 : 1);
 }
 
 static void log_report(struct engine_host *base, const struct engine_report *r)

@@ -204,7 +204,7 @@ static int run_doctor(const struct invocation *invocation, struct kiln_error *er
     check_socket(&d);
     if (d.answers)
         check_answer(&d);
-    units_check(d.is_system, &d.findings);
+    units_check(d.is_system, d.answers, &d.findings);
     if (!d.answers) {
         size_t before = d.findings.count;
         check_from_outside(&d);

@@ -105,9 +105,22 @@ bool daemon_runs_no_compiler(const struct json *status)
     return json_get_u64(json_get(status, "workers"), "total", 1) == 0;
 }
 
+static void judge_configuration(const struct json *status, struct findings *f)
+{
+    const char *refused = json_get_text(status, "reload_refused", NULL);
+    if (!refused)
+        return;
+    struct finding *finding = findings_add(
+        f, "settings", VERDICT_FAIL,
+        "kilnd refused the last reload and runs with earlier settings: %.300s", refused);
+    findings_advise(finding, "correct the settings: kilnd --check-config; then reload again: "
+                             "systemctl reload kilnd.  With these settings, kilnd would not start");
+}
+
 void daemon_judge_status(const struct json *status, struct findings *f)
 {
     const struct json *workers = json_get(status, "workers"), *tuning = json_get(status, "tuning");
+    judge_configuration(status, f);
     judge_store(json_get(status, "store"), f);
     if (!json_get_bool(tuning, "available", true)) {
         struct finding *finding =

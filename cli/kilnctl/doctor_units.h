@@ -8,8 +8,13 @@
  */
 #include "cli/kilnctl/doctor_findings.h"
 
-/* Asks the system's manager if |is_system|, else the caller's user manager. */
-void units_check(bool is_system, struct findings *findings);
-/* |text| is the output of `systemctl show` for kilnd.socket and kilnd.service, separated by an
- * empty line. */
+/* The journal's id of the log event start_failed (common/log_events.def). */
+#define UNITS_START_FAILED_ID "9cf5e6db3faf34a1dab9af48a6a7ced6"
+
+/* Asks the system's manager if |is_system|, else the caller's user manager.  If no kilnd |answers|,
+ * it also quotes the reason of the last failed start. */
+void units_check(bool is_system, bool answers, struct findings *findings);
+/* |text| is the output of `systemctl show` for kilnd's units, separated by empty lines. */
 void units_judge(const char *text, bool is_system, struct findings *findings);
+/* |line| is the last line of kilnd's log about a failed start; "" if there is none. */
+void units_judge_journal(const char *line, struct findings *findings);

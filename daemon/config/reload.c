@@ -90,6 +90,7 @@ static void finish_reload(struct reload *r, struct reload_task *t)
 {
     if (!t->rc)
         t->rc = r->parts.apply(r, t->fresh, &t->groups, &t->err);
+    r->refused = t->rc ? t->err : KILN_ERR_INIT;
     if (t->rc) {
         log_event(LOG_EVENT_reload_refused, NULL,
                   "the new configuration is invalid, and all settings are unchanged: %s",
@@ -125,7 +126,9 @@ void reload_begin(struct reload *r)
         t->fresh = calloc(1, sizeof(*t->fresh));
     if (!t || !t->fresh) {
         task_destroy(t);
-        log_event(LOG_EVENT_reload_refused, NULL, "cannot read the configuration: out of memory");
+        (void)kiln_fail(&r->refused, KILN_NO_MEMORY,
+                        "cannot read the configuration: out of memory");
+        log_event(LOG_EVENT_reload_refused, NULL, "%s", r->refused.text);
         return;
     }
     t->task = (struct task){ .work = on_work_queue, .done = on_loop, .uid = getuid() };
@@ -145,9 +148,13 @@ const struct config_entry *reload_waiting(const struct reload *r, enum config_ke
     return r->waits[key] ? &r->fresh->entries[key] : NULL;
 }
 
+const char *reload_refused(const struct reload *r) { return r->refused.text; }
+
 enum kiln_code reload_init(struct reload *r, const struct reload_parts *parts, struct kiln_err *err)
 {
-    *r = (struct reload){ .parts = *parts, .started = malloc(sizeof(*r->started)) };
+    *r = (struct reload){ .parts = *parts,
+                          .refused = KILN_ERR_INIT,
+                          .started = malloc(sizeof(*r->started)) };
     if (!r->started)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read the configuration: out of memory");
     *r->started = *parts->config;

@@ -35,6 +35,7 @@ struct reload {
     bool waits[CONFIG_KEYS];
     struct reload_task *task; /* owned; out: a reload is under way */
     bool again;               /* another SIGHUP came meanwhile */
+    struct kiln_err refused;  /* why the last reload was refused; without text: it was not */
 };
 
 /* Call before the loop runs, with the configuration as config_load returned it. */
@@ -46,5 +47,7 @@ void reload_cancel(struct reload *reload);
 bool reload_is_under_way(const struct reload *reload);
 /* The value of |key| after a restart; NULL if it does not change. */
 const struct config_entry *reload_waiting(const struct reload *reload, enum config_key key);
+/* Why the last reload was refused; "": it was accepted, or there was none. */
+const char *reload_refused(const struct reload *reload);
 /* Call only when no reload is under way. */
 void reload_done(struct reload *reload);

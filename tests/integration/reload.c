@@ -161,6 +161,27 @@ TEST_F(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
     expect_setting(f, "hot_limit", "64MiB");
 }
 
+/* What the metric says of the last reload. */
+static uint64_t last_reload_successful(struct fixture *f)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "stats", "--json", NULL);
+    KILN_AUTO(json) struct json *stats = result_json(&f->result);
+    return json_get_u64(stats, "config_last_reload_successful", 2);
+}
+
+TEST_F(reload_and_wait, a_refused_reload_shows_in_status_and_metrics_until_one_is_accepted)
+{
+    assert_int_equal(last_reload_successful(f), 1);
+    reload_and_wait(f, "{\"hot_limit\": \"much\"}", "all settings are unchanged: ");
+    assert_int_equal(last_reload_successful(f), 0);
+    run_program(&f->daemon, &f->result, "kilnctl", "status", "--json", NULL);
+    assert_says(f->result.output, "reload_refused");
+    run_program(&f->daemon, &f->result, "kilnctl", "doctor", NULL);
+    assert_says(f->result.output, "hot_limit");
+    reload_and_wait(f, "{\"workers\": 1}", "all settings are in effect");
+    assert_int_equal(last_reload_successful(f), 1);
+}
+
 TEST_F(reload_and_wait, an_unavailable_log_format_changes_nothing)
 {
     SKIP_IF(access("/run/systemd/journal/socket", F_OK) == 0, "this host has journald");

@@ -335,6 +335,13 @@ TEST_F(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
     only_finding(f, VERDICT_OK);
 }
 
+static void judge_status(struct fixture *f, const char *text)
+{
+    KILN_AUTO(json) struct json *status = read_json(text);
+    f->findings.count = 0;
+    daemon_judge_status(status, &f->findings);
+}
+
 /* ---- systemd ---- */
 
 #define UNIT(id, active, enabled)                                                 \
@@ -369,6 +376,88 @@ TEST_F(kilnctl_doctor, a_socket_that_will_not_survive_a_reboot_causes_a_warning)
     expect_finding(f, VERDICT_WARN, "reboot", "--user enable");
 }
 
+TEST_F(kilnctl_doctor, a_masked_unit_is_reported_with_unmask)
+{
+    units_judge("Id=kilnd.socket\nLoadState=masked\nActiveState=inactive\n\n"
+                "Id=kilnd.service\nLoadState=masked\nActiveState=inactive\n",
+                true, &f->findings);
+    assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 2);
+    assert_says(f->findings.items[0].advice, "unmask kilnd.socket && systemctl enable --now");
+    assert_says(f->findings.items[1].advice, "unmask kilnd.service");
+}
+
+TEST_F(kilnctl_doctor, a_service_that_waits_for_its_next_restart_has_failed)
+{
+    units_judge("Id=kilnd.service\nLoadState=loaded\nActiveState=activating\n"
+                "SubState=auto-restart\nResult=exit-code\nExecMainStatus=1\n",
+                true, &f->findings);
+    expect_finding(f, VERDICT_FAIL, "tries again (exit-code)", "journalctl");
+}
+
+TEST_F(kilnctl_doctor, a_missing_user_of_the_service_is_named_as_the_reason)
+{
+    units_judge("Id=kilnd.service\nLoadState=loaded\nActiveState=activating\n"
+                "SubState=auto-restart\nResult=exit-code\nExecMainStatus=217\n",
+                true, &f->findings);
+    expect_finding(f, VERDICT_FAIL, "exit-code", "systemd-sysusers");
+}
+
+TEST_F(kilnctl_doctor, a_deleted_socket_file_needs_a_restart)
+{
+    units_judge(UNIT("kilnd.socket", "active", "enabled") "Listen=/nonexistent/k.sock (Stream)\n",
+                true, &f->findings);
+    expect_finding(f, VERDICT_FAIL, "deleted", "restart kilnd.socket");
+    f->findings.count = 0;
+    units_judge(UNIT("kilnd.socket", "active", "enabled") "Listen=/ (Stream)\n", true,
+                &f->findings);
+    only_finding(f, VERDICT_OK);
+}
+
+TEST_F(kilnctl_doctor, stopped_sockets_of_compilers_and_transfers_fail_the_check)
+{
+    units_judge(UNIT("kiln-compiler.socket", "inactive",
+                     "enabled") "\n" UNIT("kiln-transfer.socket", "inactive", "enabled"),
+                true, &f->findings);
+    assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 2);
+    assert_says(f->findings.items[0].what, "compilers");
+    assert_says(f->findings.items[1].what, "packages");
+}
+
+TEST_F(kilnctl_doctor, the_last_failed_start_is_quoted)
+{
+    units_judge_journal("cannot start: kernels.db belongs to root\nmore\n", &f->findings);
+    expect_finding(f, VERDICT_FAIL, "kernels.db belongs to root", "");
+    f->findings.count = 0;
+    units_judge_journal("", &f->findings);
+    assert_int_equal(f->findings.count, 0);
+}
+
+TEST(kilnctl_doctor, failed_starts_are_sought_by_the_id_under_which_kilnd_logs_them)
+{
+    static const struct {
+        const char *name, *id;
+    } events[] = {
+#define LOG_EVENT(event, level, rate, id, ...) { #event, id },
+#include "common/log_events.def"
+#undef LOG_EVENT
+    };
+    size_t found = 0;
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        if (strcmp(events[i].name, "start_failed") != 0)
+            continue;
+        assert_string_equal(events[i].id, UNITS_START_FAILED_ID);
+        found++;
+    }
+    assert_int_equal(found, 1);
+}
+
+TEST_F(kilnctl_doctor, a_refused_reload_fails_the_check)
+{
+    judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"ok\"},"
+                    "\"reload_refused\":\"kilnd.json: no such setting\"}");
+    expect_finding(f, VERDICT_FAIL, "no such setting", "--check-config");
+}
+
 TEST_F(kilnctl_doctor, a_host_without_units_is_ok)
 {
     units_judge("Id=kilnd.socket\nLoadState=not-found\nActiveState=inactive\n", true, &f->findings);
@@ -387,13 +476,6 @@ TEST_F(kilnctl_doctor, versions_are_compared_without_the_programs_name)
     only_finding(f, VERDICT_OK);
     daemon_judge_version("0.2.0", "kilnd 0.1.0", &f->findings);
     expect_finding(f, VERDICT_WARN, "0.1.0", "restart kilnd");
-}
-
-static void judge_status(struct fixture *f, const char *text)
-{
-    KILN_AUTO(json) struct json *status = read_json(text);
-    f->findings.count = 0;
-    daemon_judge_status(status, &f->findings);
 }
 
 TEST(kilnctl_doctor, a_store_that_is_not_writable_is_a_failed_check)

@@ -93,6 +93,7 @@ static bool is_hosted(const char *name)
         "kiln_connections_refused_total",
         "kiln_protocol_errors_total",
         "kiln_slow_peers_closed_total",
+        "kiln_config_last_reload_successful",
         "kiln_workers",
         "kiln_worker_crashes_total",
         "kiln_worker_starts_total",
