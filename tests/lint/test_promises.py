@@ -1,114 +1,69 @@
 # SPDX-License-Identifier: MIT
-"""Each promise and each attack in docs/ names tests, and those tests exist."""
+"""Tests of check_promises: promises without tests, and names of tests that do not exist."""
 import pathlib
-import re
+import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TESTS = ROOT / "tests"
+sys.path.insert(0, str(ROOT / "scripts"))
 
-# The name of a test case: three words or more; "..." may replace some of them.
-CASE = re.compile(r"[a-z0-9]+(_(\.\.\.|[a-z0-9]+)){2,}|without_\.\.\.")
-# A test as ctest has it: unit.daemon.pool.
-TEST = re.compile(r"[a-z]+(\.[a-z_0-9]+)+")
-# An operation or a fault of tests/faults: tuning-*, kill.
-OPERATION = re.compile(r"[a-z]+(-[a-z]+)*(-\*)?")
+import check_promises  # noqa: E402
 
-
-def rows(text, last_column):
-    """(line, last cell) of the tables whose last column has that heading."""
-    inside = False
-    for line in text.splitlines():
-        if not line.startswith("|"):
-            inside = False
-            continue
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if cells[-1].strip(" |") == last_column:
-            inside = True
-        elif inside and not set(line) <= set("|-: "):
-            yield line, cells[-1].strip(" |")
-
-
-class Sources:
-    """The names of the tests, read once."""
-
-    def __init__(self, tests):
-        self.tests = tests
-        self.text = {path: path.read_text(encoding="utf-8") for path in tests.rglob("*.c")}
-        self.cmake = "\n".join(path.read_text(encoding="utf-8") for path in tests.rglob("CMakeLists.txt"))
-        self.all = "\n".join(self.text.values())
-        attacks = re.search(r"set\(KILN_ATTACKS\s([^)]*)\)", self.cmake)
-        self.attacks = {f"attack.{name}" for name in attacks[1].split()} if attacks else set()
-        self.cases = set(re.findall(r"^TEST(?:_F)?\(\w+, (\w+)\)", self.all, re.M))
-
-    def has_case(self, name):
-        pattern = re.compile(re.escape(name).replace(re.escape("..."), r"\w+") + (r"\w*" if "..." in name else ""))
-        return any(map(pattern.fullmatch, self.cases))
-
-    def has_test(self, name):
-        """Whether it is a test that CMake makes from a file (kiln_test), one that CMake names, or
-        an attack."""
-        file = self.tests.joinpath(*name.split(".")).with_suffix(".c")
-        return (file in self.text or name in self.attacks
-                or re.search(rf"NAME {re.escape(name)}\s", self.cmake) is not None)
-
-    def has_file(self, name):
-        return any(str(path).endswith("/" + name.lstrip("/")) for path in self.text)
-
-    def has_operation(self, name):
-        return f'"{name.rstrip("*")}' in self.all
-
-    def lacks(self, cell):
-        """The names in a cell that no test has; None if the cell names no test."""
-        words = [word.rstrip(":") for word in re.findall(r"`([^`]+)`", cell)]
-        judged = [word for word in words if self.knows_how(word)]
-        if not judged:
-            return None
-        return [word for word in judged if not self.has(word)]
-
-    @staticmethod
-    def knows_how(word):
-        return any(form.fullmatch(word) for form in (CASE, TEST, OPERATION)) or word.endswith(".c")
-
-    def has(self, word):
-        if word.endswith(".c"):
-            return self.has_file(word)
-        if TEST.fullmatch(word):
-            return self.has_test(word)
-        if CASE.fullmatch(word):
-            return self.has_case(word)
-        return self.has_operation(word)
+NAMES = ["unit.daemon.pool", "attack.lookups"]
+PAGE = "docs/limits.md"
+TABLE = "# Limits\n\nSee `unit.daemon.pool`.\n\n| what | {head} |\n| --- | --- |\n| a limit | {cell} |\n"
 
 
 class Promises(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.sources = Sources(TESTS)
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        self.write("tests/unit/daemon/pool.c", "TEST(plain, a_worker_does_several_jobs)\n{\n}\n")
+        self.write("tests/faults/operations.c", '{ "tuning-put" }\n')
 
-    def look_at(self, document, last_column, least, points_up=()):
-        found = list(rows((ROOT / document).read_text(encoding="utf-8"), last_column))
-        self.assertGreaterEqual(len(found), least)
-        for line, cell in found:
-            if cell in points_up:
-                continue
-            lacking = self.sources.lacks(cell)
-            self.assertIsNotNone(lacking, f"{document}: no test is named by: {line}")
-            self.assertEqual(lacking, [], f"{document}: there is no such test: {line}")
+    def write(self, rel, text):
+        path = self.root / rel
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
-    def test_every_promise_names_tests_that_exist(self):
-        self.look_at("docs/reliability.md", "shown by", 20)
+    def about(self, cell, page=PAGE, head="test"):
+        self.write(page, TABLE.format(head=head, cell=cell))
+        return list(check_promises.complaints(self.root, NAMES, {page: "test"}))
 
-    def test_every_attack_names_tests_that_exist(self):
-        self.look_at("docs/security.md", "test", 40, points_up=("the same two",))
+    def test_a_row_that_names_an_existing_test_and_its_case_is_accepted(self):
+        for cell in ("`attack.lookups`", "`unit.daemon.pool` `a_worker_does_several_jobs`",
+                     "`unit.daemon.pool` `a_worker_..._jobs`; `attack.lookups`"):
+            self.assertEqual(self.about(cell), [], cell)
 
-    def test_a_missing_test_name_is_reported(self):
-        for cell in ("`unit.daemon.nosuch`", "`a_case_that_nobody_wrote`", "`nosuch.c`", "`nosuch-*`",
-                     "`faults.nosuch`"):
-            self.assertTrue(self.sources.lacks(cell), cell)
-        self.assertIsNone(self.sources.lacks("see below"))
-        for cell in ("`unit.daemon.pool`: `the_pool_recovers_when_workers_start_again`", "`load.soak`",
-                     "A `records_..._capacity_for_others`", "U`/daemon/peer.c`", "`store-*`"):
-            self.assertEqual(self.sources.lacks(cell), [], cell)
+    def test_a_row_without_a_test_is_refused(self):
+        for cell in ("", "see below", "`workers`", "`a_worker_does_several_jobs`"):
+            self.assertTrue(self.about(cell), cell)
+
+    def test_a_test_that_ctest_does_not_have_is_refused(self):
+        found = self.about("`unit.daemon.nosuch`; `attack.lookups`")
+        self.assertTrue(found)
+        self.assertTrue(all("'unit.daemon.nosuch'" in one for one in found))
+
+    def test_a_case_of_another_test_is_refused(self):
+        self.assertEqual(len(self.about("`attack.lookups` `a_worker_does_several_jobs`")), 1)
+        self.assertEqual(len(self.about("`unit.daemon.pool` `a_case_that_nobody_wrote`")), 1)
+
+    def test_a_table_of_limits_without_a_column_for_tests_is_refused(self):
+        self.assertEqual(len(self.about("`attack.lookups`", head="remark")), 1)
+        self.assertEqual(self.about("`attack.lookups`", "docs/security.md", head="remark"), [])
+
+    def test_a_section_without_a_test_is_refused(self):
+        self.write(PAGE, "# Limits\n\n`unit.daemon.pool`\n\n## Time\n\nNothing takes long.\n")
+        found = list(check_promises.complaints(self.root, NAMES, {PAGE: "test"}))
+        self.assertEqual(len(found), 1)
+        self.assertIn("'Time'", found[0])
+
+    def test_operations_are_names_only_where_faults_are_injected(self):
+        self.assertEqual(self.about("`tuning-*`", "docs/reliability.md"), [])
+        self.assertEqual(len(self.about("`nosuch-*`", "docs/reliability.md")), 1)
+        self.assertEqual(len(self.about("`tuning-*`")), 1)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 /* The tuning requests show, promote, remove, verify and diff. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
+#include "engine/service/budget.h"
 #include "engine/service/internal.h"
 #include "engine/service/tuning/tuning_service.h"
+#include "engine/service/tuning/tuning_view.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -484,6 +486,25 @@ TEST(users, a_large_file_is_compared_in_steps)
     tuning_write(f, (const char *)text.data);
     assert_true(compare_with_nothing(f, &records) > tasks);
     assert_int_equal(records, 2);
+}
+
+TEST(users, a_file_of_too_many_records_is_not_compared)
+{
+    struct users *f = *state;
+    BUFFER_AUTO struct buffer text;
+    char line[64];
+    budget_set_limits(f->engine.engine->budget, 1u << 30, 512u << 20);
+    buffer_init(&text, 64u << 20);
+    for (unsigned i = 0; i <= TUNING_VIEW_RECORDS_MAX; i++) {
+        int size = snprintf(line, sizeof(line), "%x=a:b,1,0,a,c\n", i);
+        buffer_put(&text, line, (size_t)size);
+    }
+    buffer_put_u8(&text, '\0');
+    tuning_write(f, (const char *)text.data);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_diff,
+                     DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}", "mine.txt");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_FULL, "too many to compare");
 }
 
 TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)

@@ -92,6 +92,22 @@ TEST(tuning_order, puts_do_not_starve_an_export)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
+TEST(tuning_order, long_changes_count_as_administrative_requests)
+{
+    struct users *f = *state;
+    for (unsigned i = 0; i < 4; i++) {
+        send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+        assert_int_equal(f->ann.reply_count, 0);
+    }
+    send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "administrative requests");
+
+    send_json(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    assert_int_equal(f->bob.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(f->bob.reply_count > 0);
+}
+
 /* ---- steps ---- */
 
 TEST(tuning_order, puts_run_between_the_steps_of_a_verification)

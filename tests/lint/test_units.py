@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""What docs/ promises of the units: limits of memory and processes, and who may use their sockets."""
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+UNREAD = 512 << 20  # replies of one user that are not read (docs/limits.md)
+
+
+def size(text):
+    number, unit = re.fullmatch(r"(\d+)([A-Za-z]+)", text).groups()
+    return int(number) * UNITS[unit]
+
+
+def unit_value(name):
+    text = (ROOT / "systemd" / "kilnd.service.in").read_text(encoding="utf-8")
+    return re.search(rf"^{name}=(\S+)$", text, re.M)[1]
+
+
+def default_of(setting):
+    text = (ROOT / "daemon" / "config" / "config.def").read_text(encoding="utf-8")
+    return re.search(rf'^SETTING\({setting}, SIZE, \w+, "([^"]+)"', text, re.M)[1]
+
+
+class UnitLimits(unittest.TestCase):
+    def test_the_units_memory_is_above_what_the_default_settings_permit(self):
+        needed = size(default_of("queue_bytes")) + size(default_of("hot_limit")) + UNREAD
+        self.assertGreater(size(unit_value("MemoryHigh")), needed)
+        self.assertGreater(size(unit_value("MemoryMax")), size(unit_value("MemoryHigh")))
+
+    def test_the_documented_limits_are_those_of_the_unit(self):
+        page = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+        row = next(line for line in page.splitlines() if "`MemoryHigh=`" in line)
+        for name, shown in (("MemoryHigh", "{} GiB"), ("MemoryMax", "{} GiB"), ("TasksMax", "{}")):
+            self.assertIn(shown.format(unit_value(name).rstrip("G")), row)
+
+    def test_only_kilnd_starts_compilers_and_transfers(self):
+        for name in ("kiln-compiler.socket", "kiln-transfer.socket"):
+            text = (ROOT / "systemd" / name).read_text(encoding="utf-8")
+            self.assertEqual(re.findall(r"^Socket(?:User|Mode)=(\S+)$", text, re.M),
+                             ["kiln", "0600"], name)
+
+    def test_the_kernel_ends_compilers_rather_than_kilnd(self):
+        self.assertLess(int(unit_value("OOMScoreAdjust")), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
