@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import pathlib
+import statistics
 import struct
 import time
 from typing import Callable, ClassVar, NamedTuple
@@ -87,12 +88,12 @@ class Attack:
 
 class Load(Attack):
     """An attack on time or memory: a victim is measured before, during and after the attack."""
-    uids: ClassVar[tuple[int, ...]] = (hosts.ATTACKER,)
+    uids: ClassVar[tuple[int, ...]] = (hosts.ATTACKER, hosts.ACCOMPLICE)
     processes: ClassVar[int] = 1  # of each uid
     ready_max_s: ClassVar[float] = 30.0  # until the attack is at its full strength
 
     def prepare(self, stage: Stage) -> None:
-        """As the attacker, before the victim is measured."""
+        """As the attackers, before the victim is measured."""
 
     def assail(self, stage: Stage, number: int) -> None:
         """Runs in a process of an attacker until the process is killed; sets
@@ -134,8 +135,9 @@ class Measurement:
         self.victim: victims.Victim
         self.windows: list[Windows] = []
         self.memories: list[figures.Memory] = []
+        self.busy: list[float] = []  # shares of the processors' time in the quiet windows
         self.notes: list[str] = []
-        self.broken: list[str] = []  # what the last round's inspection found
+        self.broken: list[str] = []  # what inspections found
 
     def run(self) -> figures.Outcome:
         try:
@@ -186,22 +188,34 @@ class Measurement:
 
     def _round(self) -> None:
         host, seconds = self.stage.host, self.options.seconds
-        memory = host.memory()
+        memory, waiting = host.memory(), host.waiting()
+        processors = hosts.Processors()
         quiet = self._window(seconds)
+        self.busy.append(processors.busy())
         host.forget_peak()
         self._start_attackers()
         attacked = self._window(seconds)
         self._wait_for_answers(attacked[1], figures.SHORT_WAIT_MAX_S if self.options.short else 0)
-        self.broken = self.attack.inspect(self.stage)
+        add_new(self.broken, self.attack.inspect(self.stage))
         peak = host.memory("VmHWM")
         self._end_attackers()
         time.sleep(LEAVE_S)
+        add_new(self.broken, self._leftovers(waiting))
         after_memory = host.memory()
         after = self._window(max(2.0, seconds / 2))
         self._wait_for_answers(after[1], figures.SHORT_WAIT_MAX_S)
         self.windows.append(Windows(quiet, attacked, after))
-        self.memories.append(figures.Memory(memory, peak, after_memory, 
+        self.memories.append(figures.Memory(memory, peak, after_memory,
                                             hosts.memory_limit(1 + len(self.attack.uids))))
+
+    def _leftovers(self, before: hosts.Waiting) -> list[str]:
+        """What still waits or is connected although the attackers have left."""
+        begin = time.monotonic()
+        most_s = figures.SHORT_WAIT_MAX_S if self.options.short else 0.0
+        while (left := self.stage.host.waiting().beyond(before)) and \
+                time.monotonic() < begin + most_s:
+            time.sleep(0.1)
+        return [f"after the attack, kilnd still has {one}" for one in left]
 
     def _wait_for_answers(self, since: float, most_s: float) -> bool:
         """False: something that the victim requested before |since| still waits."""
@@ -220,8 +234,7 @@ class Measurement:
         return False
 
     def _note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+        add_new(self.notes, [text])
 
     # ---- the outcome ----
 
@@ -246,7 +259,12 @@ class Measurement:
             broken += figures.broken_waits("under attack", quiet, attacked)
             broken += figures.broken_waits("after the attack", quiet, after)
         return figures.Outcome(self.attack.name, self.attack.finding, self.attack.says(), quiet,
-                               attacked, after, memory, broken, self.notes)
+                               attacked, after, memory, broken, self.notes,
+                               statistics.median(self.busy))
+
+
+def add_new(texts: list[str], more: list[str]) -> None:
+    texts += [text for text in more if text not in texts]
 
 
 class Trust(Attack):

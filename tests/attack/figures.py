@@ -71,6 +71,18 @@ def bound_ms(name: str, quiet: Wait) -> float:
     return P99_FACTOR * quiet.p99_ms + STEP_MS + trivial_compile
 
 
+class Share(NamedTuple):
+    """Of its bound, the p99 that comes closest to it, or exceeds it the most."""
+    part: float
+    name: str  # of the operation
+
+
+def largest_share(quiet: dict[str, Wait], now: dict[str, Wait]) -> Share:
+    """An operation without an answer exceeds every bound."""
+    return max(Share(wait.p99_ms / bound_ms(name, quiet[name]) if wait.number else math.inf, name)
+               for name, wait in now.items())
+
+
 def broken_waits(when: str, quiet: dict[str, Wait], now: dict[str, Wait]) -> list[str]:
     """A message for each operation that waits beyond its bound, or is refused."""
     found = []
@@ -122,6 +134,7 @@ class Outcome(NamedTuple):
     memory: Memory | None
     broken: list[str]
     notes: list[str]
+    busy: float = math.nan  # share of the processors' time in the quiet windows
 
     def to_json(self) -> dict[str, Any]:
         return {"attack": self.attack, "finding": self.finding, "says": self.says,
@@ -129,4 +142,4 @@ class Outcome(NamedTuple):
                 "attacked": {k: w._asdict() for k, w in self.attacked.items()},
                 "after": {k: w._asdict() for k, w in self.after.items()},
                 "memory": self.memory._asdict() if self.memory else None,
-                "broken": self.broken, "notes": self.notes}
+                "broken": self.broken, "notes": self.notes, "busy": self.busy}

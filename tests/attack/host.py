@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import pathlib
 import pickle
@@ -12,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import traceback
-from typing import Any, Callable, NoReturn, TypeVar
+from typing import Any, Callable, NamedTuple, NoReturn, TypeVar
 
 import wire
 
@@ -22,11 +23,13 @@ STOP_MAX_S = 20
 MIB = 1 << 20
 
 HOT_LIMIT = 64 * MIB
-QUEUE_PER_UID = 256 * MIB  # kilnd's default
+QUEUE_PER_UID = 256 * MIB  # this and the next are kilnd's defaults
+QUEUE_BYTES = 1024 * MIB
 KILND_ITSELF = 64 * MIB
 SETTINGS = {
     "hot-limit": str(HOT_LIMIT),
     "hot-count": "16",  # few, so that the victim's other kernels come from the disk
+    "queue-bytes": str(QUEUE_BYTES),
     "queue-bytes-per-uid": str(QUEUE_PER_UID),
     "workers": "2",
     "compile-timeout": "40s",
@@ -39,9 +42,45 @@ PR_SET_PDEATHSIG = 1
 T = TypeVar("T")
 
 
+class Waiting(NamedTuple):
+    """What kilnd does for its clients at a time."""
+    connections: int
+    compiles: int
+    size: int  # bytes of waiting requests
+
+    def beyond(self, before: Waiting) -> list[str]:
+        """What is more than before the attack.  The victim always has a few requests."""
+        found = []
+        if self.connections > before.connections + 1:
+            found.append(f"{self.connections} connections, {before.connections} before")
+        if self.compiles > before.compiles + 1:
+            found.append(f"{self.compiles} waiting compiles, {before.compiles} before")
+        if self.size > before.size + MIB:
+            found.append(f"{self.size >> 20} MiB of waiting requests")
+        return found
+
+
+class Processors:
+    """How busy the processors are from now on, with everything that runs on this machine."""
+
+    def __init__(self) -> None:
+        self.begin = self._ticks()
+
+    @staticmethod
+    def _ticks() -> tuple[int, int]:
+        """Idle ticks, and all ticks."""
+        line = pathlib.Path("/proc/stat").read_text(encoding="ascii").splitlines()[0]
+        ticks = [int(word) for word in line.split()[1:9]]
+        return ticks[3] + ticks[4], sum(ticks)
+
+    def busy(self) -> float:
+        idle, whole = (end - begin for begin, end in zip(self.begin, self._ticks()))
+        return 1.0 - idle / whole if whole else math.nan
+
+
 def memory_limit(users: int) -> int:
     """The memory that kilnd may use for requests of |users| users, for objects, and for itself."""
-    return users * QUEUE_PER_UID + HOT_LIMIT + KILND_ITSELF
+    return min(users * QUEUE_PER_UID, QUEUE_BYTES) + HOT_LIMIT + KILND_ITSELF
 
 
 def become(uid: int) -> None:
@@ -174,6 +213,10 @@ class Host:
     def compilers_are_idle(self) -> bool:
         workers = self.ask("status")["workers"]
         return bool(workers["idle"] == workers["total"])
+
+    def waiting(self) -> Waiting:
+        stats = self.ask("stats")
+        return Waiting(stats["clients"], stats["queued"], stats["queued_bytes"])
 
     def stop(self) -> None:
         if self.process and self.process.poll() is None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Attacks on time and memory, each at the full allowance of a user."""
+"""Attacks on time and memory: two users, each at their full allowance."""
 from __future__ import annotations
 
 import fcntl
 import os
+import pathlib
 import select
 import struct
 import time
+from typing import Iterable
 
 import host as hosts
 import material
@@ -59,6 +61,12 @@ class Flood:
     def is_full(self) -> bool:
         """Every request that may be in flight was sent once."""
         return self.sent >= self.depth and not self.rest
+
+
+def import_as(stage: Stage, uids: Iterable[int], path: pathlib.Path) -> None:
+    members = {"name": path.name, "database_id": DEVICE}
+    for uid in uids:
+        stage.host.as_user(uid, lambda c: c.ask("kernel_import", members, [path]))
 
 
 def run_floods(stage: Stage, number: int, floods: list[Flood], in_frames: bool = False) -> None:
@@ -150,6 +158,7 @@ class Nearest(Load):
 class BombImport(Load):
     """Imports caches of few bytes whose rows unpack to 64 MiB each."""
     name, finding = "bomb_import", "H2"
+    processes = 2  # as many uploads as a user may have
     ROWS = 6
     UNPACKING = b'"importing"'  # kiln-transfer is done: now kilnd unpacks
     ready_max_s = 60.0
@@ -188,9 +197,8 @@ class BombImport(Load):
 
 
 class SlowTransfers(Load):
-    """Two users import caches of thousands of rows that each take seconds to check."""
+    """Imports caches of thousands of rows that each take seconds to check."""
     name, finding = "slow_transfers", "suspected"
-    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
     ROWS = 4096
 
     def prepare(self, stage: Stage) -> None:
@@ -210,9 +218,8 @@ class SlowTransfers(Load):
 
 
 class EndlessSources(Load):
-    """Two users send eight sources each that no compiler finishes, repeatedly."""
+    """Sends eight sources that no compiler finishes, repeatedly."""
     name, finding = "endless_sources", "H4"
-    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
     SOURCES = 8
 
     def assail(self, stage: Stage, number: int) -> None:
@@ -223,9 +230,8 @@ class EndlessSources(Load):
 
 
 class Scans(Load):
-    """Two users have kilnd search a store of 20,000 kernels in every way that users may."""
+    """Has kilnd search a store of 20,000 kernels in every way that users may."""
     name, finding = "scans", "suspected"
-    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
     ROWS = 20_000
     DEPTH = 4  # administrative requests of one user
     REQUESTS = (("kernel_list", b'{"program":"none"}'), ("kernel_list", b'{"count":1000}'),
@@ -237,8 +243,7 @@ class Scans(Load):
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(2000 if stage.options.short else self.ROWS, 64, "scanned")
         path = material.write_cache(stage.host.directory / "files" / "many.ukdb", rows)
-        members = {"name": path.name, "database_id": DEVICE}
-        stage.host.as_user(hosts.ATTACKER, lambda c: c.ask("kernel_import", members, [path]))
+        import_as(stage, self.uids[:1], path)
 
     def assail(self, stage: Stage, number: int) -> None:
         run_floods(stage, number, [Flood(stage, list(self.REQUESTS), self.DEPTH)])
@@ -247,6 +252,7 @@ class Scans(Load):
 class Exports(Load):
     """Imports a cache, exports it and removes it, without a pause, and keeps no file."""
     name, finding = "exports", "suspected"
+    processes = 2  # as many uploads as a user may have
     ROWS = 2000
 
     def prepare(self, stage: Stage) -> None:
@@ -269,6 +275,7 @@ class Exports(Load):
 class LargeExports(Load):
     """Exports large kernels that bzip2 packs slowly, and leaves each time."""
     name, finding = "large_exports", "suspected"
+    processes = 4  # as many administrative requests as a user may have
     ROWS = 3
     SIZE = 16 * MIB
     PERIOD = 100_000  # bytes: long repetitions are the slowest to sort
@@ -278,8 +285,7 @@ class LargeExports(Load):
         rows = [material.packed_row(f"slow{i}.o", (seed + bytes([i])) * (self.SIZE // self.PERIOD))
                 for i in range(self.ROWS)]
         path = material.write_cache(stage.host.directory / "files" / "slow.ukdb", rows)
-        members = {"name": path.name, "database_id": DEVICE}
-        stage.host.as_user(hosts.ATTACKER, lambda c: c.ask("kernel_import", members, [path]))
+        import_as(stage, self.uids, path)
 
     def assail(self, stage: Stage, number: int) -> None:
         while True:
@@ -304,13 +310,13 @@ class LargeExports(Load):
 class Clears(Load):
     """Clears many own kernels, and imports them again."""
     name, finding = "clears", "suspected"
+    processes = 2  # as many uploads as a user may have
     ROWS = 20_000
 
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(2000 if stage.options.short else self.ROWS, 64, "cleared")
         self.path = material.write_cache(stage.host.directory / "files" / "cleared.ukdb", rows)
-        members = {"name": self.path.name, "database_id": DEVICE}
-        stage.host.as_user(hosts.ATTACKER, lambda c: c.ask("kernel_import", members, [self.path]))
+        import_as(stage, self.uids, self.path)
 
     def assail(self, stage: Stage, number: int) -> None:
         connection = wire.Connection(str(stage.host.socket), None)
@@ -325,9 +331,8 @@ class Clears(Load):
 
 
 class Builds(Load):
-    """Two users build packages of 20,000 problems."""
+    """Builds packages of 20,000 problems."""
     name, finding = "builds", "suspected"
-    uids = (hosts.ATTACKER, hosts.ACCOMPLICE)
     PROBLEMS = 20_000
 
     def assail(self, stage: Stage, number: int) -> None:

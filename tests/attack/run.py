@@ -28,12 +28,14 @@ SHORT_S = 2.0
 ABOUT = """\
 Starts a private kilnd of root for each attack, a victim and attackers under two or more other
 users, and measures what the victim waits for each operation: quiet, under attack, and one second
-after the attackers left.  Must run as root.
+after the attackers left.  Must run as root.  In attacks on time and memory, two users attack at
+the same time, each at their full allowance.
 
 Bounds: p99 under attack and afterwards within 5 times the quiet p99 plus 20 ms (compiles: plus one
 trivial compile), kilnd's resident memory within the sum of its limits, and afterwards within 64 MiB
-of before.  They are meaningful only on an idle machine: everything else that runs makes p99 worse.
-Each figure is the median of several rounds.
+of before.  One second after the attackers left, nothing of theirs waits or is connected.  The
+bounds are meaningful only on an idle machine: everything else that runs makes p99 worse.  Each
+figure is the median of several rounds.
 
 Exit status: 0: all bounds hold; 1: a bound is broken; 2: invalid command line; 3: an attack could
 not be run; 77: skipped, for example because this is not root."""
@@ -59,7 +61,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
                    help="exit with 0 if a bound is broken, and with 1 if all hold")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write all figures")
     p.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
-                   help="also write the table of docs/security.md")
+                   help="also write the tables as Markdown")
+    p.add_argument("--docs", type=pathlib.Path, metavar="FILE",
+                   help="also replace the table of this page (docs/security.md)")
     p.add_argument("--list", action="store_true", help="list the attacks and end")
     return p.parse_args(argv)
 
@@ -116,6 +120,7 @@ def main(argv: list[str]) -> int:
               file=sys.stderr)
         return SKIPPED
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # kilnd is stopped
+    given.load = os.getloadavg()[0]
     run, options = Run(), options_of(given)
     for name in given.only or BY_NAME:
         run.one(BY_NAME[name], options)

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The percentiles and bounds, and the list of attacks in CMake."""
+import argparse
 import math
 import pathlib
 import re
+import tempfile
 import unittest
 
 import figures
+import host as hosts
+import report
 import run
 import victim as victims
+import wire
 
 HERE = pathlib.Path(__file__).resolve().parent
 PING = victims.Operation("ping", 0.01, 0)
@@ -75,6 +80,58 @@ class Figures(unittest.TestCase):
         self.assertEqual(figures.Memory(10 * mib, 20 * mib, 20 * mib, 30 * mib).broken(), [])
         self.assertEqual(len(figures.Memory(10 * mib, 40 * mib, 20 * mib, 30 * mib).broken()), 1)
         self.assertEqual(len(figures.Memory(10 * mib, 20 * mib, 90 * mib, 300 * mib).broken()), 1)
+
+
+class Leftovers(unittest.TestCase):
+    def test_what_the_victim_always_has_is_no_leftover(self):
+        before = hosts.Waiting(8, 0, 0)
+        self.assertEqual(hosts.Waiting(8, 1, 20_000).beyond(before), [])
+
+    def test_connections_compiles_and_bytes_of_attackers_are_leftovers(self):
+        before = hosts.Waiting(8, 0, 0)
+        self.assertEqual(len(hosts.Waiting(10, 5, 2 << 20).beyond(before)), 3)
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        wait = figures.Wait(100, 0.1, 1.0, 2.0, 0)
+        waits = {name: wait for name in report.NAMES}
+        slow = {**waits, "import": wait._replace(p99_ms=50.0)}
+        memory = figures.Memory(10 << 20, 20 << 20, 12 << 20, 30 << 20)
+        self.outcomes = [
+            figures.Outcome("lookups", "H1", "Looks up.", waits, slow, waits, memory, ["late"], [],
+                            0.25),
+            figures.Outcome("rollback", "suspected", "Rolls back.", {}, {}, {}, None, [], [])]
+        self.given = argparse.Namespace(rounds=3, seconds=10.0, load=0.5)
+
+    def test_the_share_of_a_bound_names_the_slowest_operation(self):
+        share = figures.largest_share(self.outcomes[0].quiet, self.outcomes[0].attacked)
+        self.assertEqual((share.part, share.name), (2.0, "import"))
+
+    def test_an_unanswered_operation_exceeds_its_bound(self):
+        quiet = self.outcomes[0].quiet
+        none = {**quiet, "ping": figures.wait_of(PING, [], 0.0, 1.0)}
+        self.assertEqual(figures.largest_share(quiet, none), (math.inf, "ping"))
+
+    def test_the_table_shows_times_memory_and_both_shares(self):
+        text = report.markdown_of(self.given, self.outcomes)
+        row = next(line for line in text.splitlines() if line.startswith("| `lookups`"))
+        for part in ("0.10 / 1.00 → 0.10 / 50.0", "10 → 20, then 12; 30", "200 % (import)",
+                     "broken: late"):
+            self.assertIn(part, row)
+        self.assertIn("| `rollback`: Rolls back. | nothing", text)
+
+    def test_only_the_table_of_the_page_is_replaced(self):
+        with tempfile.TemporaryDirectory() as directory:
+            page = pathlib.Path(directory) / "page.md"
+            page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", "utf-8")
+            report.replace_table(page, "new\n")
+            self.assertEqual(page.read_text("utf-8"),
+                             f"before\n{report.BEGIN}\nnew\n{report.END}\nafter\n")
+
+    def test_the_page_has_a_place_for_the_table(self):
+        page = (wire.ROOT / "docs" / "security.md").read_text("utf-8")
+        self.assertEqual((page.count(report.BEGIN), page.count(report.END)), (1, 1))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ OPERATIONS = (
     Operation("stats", 0.05, wire.OK),
 )
 COMPILE = "compile"
+TITLES = {operation.name: operation.name for operation in OPERATIONS} | {
+    "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch"}
 
 
 class Sample(NamedTuple):
