@@ -18,6 +18,10 @@ install(PROGRAMS scripts/install_precompiled_kernels.sh
 install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/slurm/epilog.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln/slurm COMPONENT kiln-tools)
 
+# For Prometheus and Grafana.
+install(FILES docs/operations/kiln-alerts.yml docs/operations/kiln-dashboard.json
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln COMPONENT kiln-tools)
+
 # Problems of well-known networks, for 'kilnctl prefetch'.
 install(DIRECTORY scripts/networks/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/networks
   COMPONENT kiln-tools
