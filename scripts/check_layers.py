@@ -22,7 +22,7 @@ CLI_MAY = {f"common/{name}.h"
            for name in ("array", "bytes", "clock", "fd_message", "fs", "hash_table", "json", "paths",
                         "units", "utf8")} | {
     "engine/digest/sha256.h", "engine/miopen/bzip2.h", "engine/miopen/database_id.h",
-    "engine/miopen/tuning_file.h", "engine/package/manifest.h"}
+    "engine/miopen/miopen_files.h", "engine/miopen/tuning_file.h", "engine/package/manifest.h"}
 
 MAY_INCLUDE = {  # directory -> directories, or single headers, that it may include besides itself
     "common": set(),

@@ -22,7 +22,8 @@ static const struct option options[] = {
       "merge the tier with those below it, as look-ups do", 0, 0 },
     { "dialect", 0, OPTION_TEXT, AT(dialect), "old|new",
       "the dialect of FindDb (that of each record)", 0, 0 },
-    { "format", 0, OPTION_TEXT, AT(format), "sqlite|text", "the format of PerfDb (sqlite)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "sqlite|text",
+      "the format of PerfDb (that of the version of --miopen, else sqlite)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
       "the MIOpen that will read user files, which is part of their names, such as "
       "2.17.0.a82233c22",
@@ -53,7 +54,7 @@ static int ask_daemon(const struct invocation *invocation, struct db_exported *r
     if (o->merged)
         json_set_bool(ask, "merged", true);
     admin_set_text(ask, "dialect", o->dialect);
-    admin_set_text(ask, "format", o->format);
+    admin_set_text(ask, "format", o->format ? o->format : db_format_of(o->miopen));
     admin_set_text(ask, "version", o->miopen);
     int rc = db_exported_get(invocation, ask, ret_exported, err);
     if (rc == KILN_E_NOT_FOUND)
@@ -133,7 +134,8 @@ const struct command command_db_export = {
         "same way, for 'db import' on another host.\n"
         "\n"
         "--dialect old is for MIOpen before ROCm 5.6, which stores one solver per\n"
-        "algorithm.  --format text is for MIOpen of ROCm 6.2 and later.",
+        "algorithm.  --format text is for MIOpen of ROCm 6.2 (3.2) and later.  PerfDb files of\n"
+        "batch normalisation are always text.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

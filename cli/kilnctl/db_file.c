@@ -4,6 +4,7 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
+#include "engine/miopen/miopen_files.h"
 #include "engine/miopen/tuning_file.h"
 
 #include <dirent.h>
@@ -46,6 +47,16 @@ bool db_file_system_name(const char *name, char ret_name[128])
     return true;
 }
 
+bool db_file_device(const char *id, char ret_device[64])
+{
+    struct database_id parsed;
+    struct kiln_err unused = KILN_ERR_INIT;
+    if (database_id_parse(bytes_of_text(id), &parsed, &unused))
+        return false;
+    snprintf(ret_device, 64, "%s", parsed.device);
+    return true;
+}
+
 /* ---- directories ---- */
 
 void db_files_done(struct db_files *files)
@@ -75,27 +86,33 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Whether |name| would be a tuning file's name with another device's id in front. */
-static bool would_do_for(const char *id, const char *name)
+/* Whether |name| is one of MIOpen's files that have no records. */
+static bool has_no_records(const char *name)
 {
-    struct tuning_file_name unused;
-    char other[300];
-    const char *rest = strchr(name, '.');
-    snprintf(other, sizeof(other), "%s%s", id, rest ? rest : "");
-    return parse_name(other, &unused);
+    for (enum miopen_place place = MIOPEN_SYSTEM; place <= MIOPEN_CACHE; place++) {
+        const struct miopen_file *file = miopen_file_find(place, name);
+        if (file && file->content >= MIOPEN_KERNELS)
+            return true;
+    }
+    return false;
 }
 
-/* Reports a file that is probably a tuning file of a device that kiln does not know. */
-static void report_unknown(const char *directory, const char *name)
+#define SKIPPED_LISTED 20u
+
+/* Reports a file that is probably a tuning file, of a device or in a form that kiln does not know.
+ */
+static void report_skipped(const char *directory, const char *name, unsigned *count)
 {
-    char line[700];
-    if (*name == '.' || !(would_do_for("gfx906_60", name) || would_do_for("sm_90_132", name)))
+    char line[900];
+    struct tuning_file_name unused;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (*name == '.' || has_no_records(name) || !miopen_file_is_likely(name) ||
+        tuning_file_name_parse(name, &unused, &why) == KILN_OK)
         return;
-    snprintf(line, sizeof(line),
-             "kilnctl: skipped '%.200s' in '%.250s': its name does not begin with a database id "
-             "that kiln knows, or its backend does not fit the device; import the file alone, with "
-             "--db-id",
-             name, directory);
+    if (++*count > SKIPPED_LISTED)
+        return;
+    snprintf(line, sizeof(line), "kilnctl: skipped '%.200s/%.200s': %.400s", directory, name,
+             why.text);
     output_clean(line, false);
     fprintf(stderr, "%s\n", line);
 }
@@ -103,6 +120,7 @@ static void report_unknown(const char *directory, const char *name)
 static int list_directory(const char *directory, struct db_files *files, struct kiln_error *err)
 {
     struct tuning_file_name unused;
+    unsigned skipped = 0;
     int rc = KILN_E_OK;
     DIR *open = opendir(directory);
     if (!open)
@@ -111,9 +129,11 @@ static int list_directory(const char *directory, struct db_files *files, struct 
         if (parse_name(e->d_name, &unused))
             rc = add_path(files, directory, e->d_name, err);
         else
-            report_unknown(directory, e->d_name);
+            report_skipped(directory, e->d_name, &skipped);
     }
     closedir(open);
+    if (skipped > SKIPPED_LISTED)
+        fprintf(stderr, "kilnctl: skipped %u more\n", skipped - SKIPPED_LISTED);
     if (!rc && files->count == 0)
         rc = cli_fail(err, KILN_E_NOT_FOUND,
                       "there is no tuning file in '%s'; a tuning file has a name such as "

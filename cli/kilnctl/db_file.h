@@ -17,7 +17,7 @@
 struct db_file_name {
     char kind[8];         /* "find", "perf" */
     char database_id[64]; /* "gfx90a68" */
-    char backend[16];     /* "HIP"; "" for perf */
+    char backend[16];     /* "HIP", "HIP.fusion"; for perf "" or "batchnorm" */
     bool is_user;
     bool is_sqlite;
     bool is_miopens; /* MIOpen knows the device; else only kiln does: "sm_90_132" */
@@ -27,6 +27,10 @@ bool db_file_name(const char *name, struct db_file_name *ret_name);
 /* MIOpen's name for the system file with the same kind of content as |name|:
  * "gfx90a68.HIP.fdb.txt".  False if |name| is not the name of a tuning file. */
 bool db_file_system_name(const char *name, char ret_name[128]);
+
+/* The part of a database id that packages for all devices of an arch have: "gfx90a".  False if |id|
+ * is not a database id. */
+bool db_file_device(const char *id, char ret_device[64]);
 
 struct db_files {
     char **paths; /* owned, as is each path */

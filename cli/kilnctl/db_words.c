@@ -4,11 +4,26 @@
 #include "cli/output.h"
 #include "common/json.h"
 #include "common/units.h"
+#include "engine/miopen/miopen_files.h"
 
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Both dialects occur within 2.19. */
+const char *db_dialect_of(const char *version)
+{
+    unsigned release = version ? miopen_release(version) : 0;
+    return release == 0 || release == 2019 ? NULL : release < 2019 ? "old" : "new";
+}
+
+const char *db_format_of(const char *version)
+{
+    unsigned release = version ? miopen_release(version) : 0;
+    const struct miopen_file *text = miopen_file_find(MIOPEN_SYSTEM, "gfx90a68.db.txt");
+    return release == 0 ? NULL : miopen_file_is_of(text, release) ? "text" : "sqlite";
+}
 
 bool db_word_is(const char *word, const char *choices)
 {

@@ -21,8 +21,12 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-#define DB_MIOPEN_BACKENDS "HIP OpenCL"
+#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* their first parts */
 
+/* The dialect of FindDb and the format of PerfDb that this version of MIOpen uses; NULL: unknown,
+ * or both.  |version| may be NULL. */
+const char *db_dialect_of(const char *version);
+const char *db_format_of(const char *version);
 /* Whether |word| is one of |choices|. */
 bool db_word_is(const char *word, const char *choices);
 /* KILN_E_INVALID, listing the choices, unless |given| is one of them or NULL. */

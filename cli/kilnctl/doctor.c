@@ -158,8 +158,10 @@ static void check_devices(struct doctor *d)
     KILN_AUTO(json)
     struct json *coverage =
         list ? query_kilnd(d, "package_coverage", admin_no_arguments, "packages") : NULL;
-    if (coverage)
-        daemon_judge_packages(list, coverage, &d->findings);
+    if (!coverage)
+        return;
+    daemon_judge_packages(list, coverage, &d->findings);
+    daemon_judge_miopen(coverage, &d->findings);
 }
 
 static int print_json(const struct findings *f, struct kiln_error *err)

@@ -2,6 +2,7 @@
 #include "cli/kilnctl/doctor_daemon.h"
 
 #include "cli/kilnctl/doctor_directories.h"
+#include "cli/kilnctl/miopen_installed.h"
 #include "common/units.h"
 
 #include <string.h>
@@ -303,4 +304,21 @@ void daemon_judge_tuning(const struct json *verified, struct findings *f)
     }
     findings_add(f, "tuning.db", VERDICT_OK, "sound, %s records",
                  units_count(json_get_u64(verified, "checked", 0), count));
+}
+
+/* Overlays link MIOpen's own files, without which it fails. */
+void daemon_judge_miopen(const struct json *coverage, struct findings *f)
+{
+    char path[PATH_MAX];
+    if (json_count(json_get(coverage, "gpus")) == 0)
+        return;
+    if (miopen_installed_find(path)) {
+        findings_add(f, "MIOpen", VERDICT_OK, "its own files are in '%.400s'", path);
+        return;
+    }
+    struct finding *finding =
+        findings_add(f, "MIOpen", VERDICT_UNSEEN, "its own files were not found in '%.400s'", path);
+    findings_advise(finding,
+                    "if jobs use 'kilnctl miopen overlay', set MIOPEN_SYSTEM_DB_PATH to the "
+                    "directory of MIOpen's databases and models, or ROCM_PATH");
 }

@@ -23,5 +23,7 @@ void daemon_judge_health(const struct json *health, uint64_t now, struct finding
 /* Judges the replies to `package_list` and `package_coverage`. */
 void daemon_judge_packages(const struct json *list, const struct json *coverage,
                            struct findings *findings);
+/* Looks for the installed MIOpen on a host with GPUs that it supports. */
+void daemon_judge_miopen(const struct json *coverage, struct findings *findings);
 /* Judges the reply to `tuning_verify`. */
 void daemon_judge_tuning(const struct json *verified, struct findings *findings);

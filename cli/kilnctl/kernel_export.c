@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/db_exported.h"
+#include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/several.h"
 #include "cli/output.h"
 #include "common/units.h"
@@ -49,8 +50,11 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     json_set_text(ask, "format", o->format ? o->format : "ukdb");
     if (o->database_id)
         json_set_text(ask, "database_id", o->database_id);
-    if (o->miopen)
-        json_set_text(ask, "version", o->miopen);
+    if (o->miopen) {
+        char version[MIOPEN_VERSION_MAX];
+        miopen_version_take(o->miopen, version);
+        json_set_text(ask, "version", version);
+    }
     const struct admin_call call = {
         ADMIN_CALL_INIT,         .request = "kernel_export", .arguments = ask,
         .ret_files = files->fds, .ret_files_max = FILES_MAX, .ret_file_count = &files->count
@@ -101,6 +105,16 @@ static int export_cache(const struct export_options *o, const struct json *entry
     return db_write(&file, err);
 }
 
+/* kilnd states the version only if it was not asked for one. */
+static int link_version(const struct invocation *invocation, const struct place *place,
+                        struct kiln_error *err)
+{
+    const struct export_options *o = invocation->options;
+    char version[MIOPEN_VERSION_MAX];
+    miopen_version_take(place->version[0] || !o->miopen ? place->version : o->miopen, version);
+    return miopen_version_link(invocation->words[0], version, err);
+}
+
 static void print_written(const struct json *entry, const struct place *place)
 {
     char line[PATH_MAX + 256], count[UNITS_TEXT_MAX], damaged[64] = "", version[80] = "";
@@ -139,6 +153,8 @@ static int write_caches(const struct invocation *invocation, const struct json *
         int rc = choose_place(invocation->words[0], j, &place, &why);
         if (!rc)
             rc = export_cache(invocation->options, j, files, place.path, &why);
+        if (!rc)
+            rc = link_version(invocation, &place, &why);
         several_note(&several, place.path, rc, &why);
         if (rc)
             continue;
@@ -172,7 +188,8 @@ const struct command command_kernel_export = {
         "Writes the imported kernels that you may use into DIR, one file per device, such as\n"
         "gfx90a68.ukdb.  If they belong to several versions of MIOpen, --miopen must choose\n"
         "one.  An unmodified MIOpen that runs with MIOPEN_CUSTOM_CACHE_DIR=DIR starts with these\n"
-        "kernels.",
+        "kernels.  MIOpen 3.5 looks below DIR, in a directory named after its version: for it, a\n"
+        "link of that name leads to DIR.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

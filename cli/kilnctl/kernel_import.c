@@ -33,9 +33,11 @@ static const struct option options[] = {
 static void set_version(struct json *ask, const struct import_options *o, const char *full)
 {
     char found[MIOPEN_VERSION_MAX];
-    if (o->miopen && strcmp(o->miopen, "none") != 0)
-        json_set_text(ask, "version", o->miopen);
-    else if (!o->miopen && miopen_version_of_path(full, found))
+    bool is_known =
+        o->miopen ? strcmp(o->miopen, "none") != 0 : miopen_version_of_path(full, found);
+    if (o->miopen)
+        miopen_version_take(o->miopen, found);
+    if (is_known)
         json_set_text(ask, "version", found);
 }
 

@@ -3,17 +3,20 @@
 #include "cli/kilnctl/db_file.h"
 #include "cli/kilnctl/db_send.h"
 #include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/overlay_manifest.h"
 #include "cli/kilnctl/several.h"
 #include "cli/kilnctl/snapshot.h"
 #include "common/fs.h"
+#include "engine/miopen/miopen_files.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 struct harvest {
     const struct invocation *invocation; /* borrowed */
@@ -22,6 +25,8 @@ struct harvest {
     struct several several;
     struct json *files;     /* borrowed: the reply's list of files that were sent */
     struct json *unchanged; /* borrowed: the reply's list of files that were not sent */
+    struct json *unknown;   /* borrowed: the reply's list of names that are not MIOpen's */
+    uint64_t unknown_count, likely_count; /* of all such names, and of those like MIOpen's */
 };
 
 struct job_file;
@@ -34,6 +39,7 @@ struct job_file {
     const char *name; /* borrowed; below the overlay: "user/gfx906_60.udb" */
     const char *path; /* borrowed */
     send_fn *send;
+    const char *version; /* borrowed; of the kernels' MIOpen; "": not known */
 };
 
 /* ---- records ---- */
@@ -124,8 +130,8 @@ static int send_snapshot(struct harvest *h, const struct job_file *file,
     struct call_progress progress;
     json_set_text(ask, "name", new_file_name(file->name));
     json_set_text(ask, "source", file->path);
-    if (*h->manifest.version)
-        json_set_text(ask, "version", h->manifest.version);
+    if (*file->version)
+        json_set_text(ask, "version", file->version);
     call_progress_init(&progress, new_file_name(file->name));
     const struct admin_call call = { .request = "kernel_import",
                                      .arguments = ask,
@@ -162,14 +168,20 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
 
 /* ---- the directory ---- */
 
-/* Returns NULL if the file does not belong to MIOpen. */
-static send_fn *sender_of(const char *part, const char *name)
+/* How to send a file; NULL: not at all.  |ret_known| says whether MIOpen's files have such names.
+ */
+static send_fn *sender_of(enum miopen_place place, const char *name, bool *ret_known)
 {
     struct db_file_name parsed;
-    const char *ending = strrchr(name, '.');
-    if (strcmp(part, "cache") == 0)
-        return ending && strcmp(ending, ".ukdb") == 0 ? send_cache : NULL;
-    if (!db_file_name(name, &parsed) || !parsed.is_miopens || strstr(name, ".bz2"))
+    const struct miopen_file *file = miopen_file_find(place, name);
+    *ret_known = file;
+    if (file && file->content == MIOPEN_KERNELS)
+        return send_cache;
+    if (file && file->content == MIOPEN_TRANSIENT)
+        return NULL;
+    *ret_known = place == MIOPEN_USER && !strstr(name, ".bz2") && db_file_name(name, &parsed) &&
+                 parsed.is_miopens;
+    if (!*ret_known)
         return NULL;
     return parsed.is_sqlite ? send_database : send_new_lines;
 }
@@ -237,27 +249,87 @@ static int send_changed(struct harvest *h, const struct job_file *file, struct j
     return rc ? rc : recorded;
 }
 
-static void harvest_file(struct harvest *h, const char *name, send_fn *sender)
+static void harvest_file(struct harvest *h, struct job_file *file)
 {
     char path[PATH_MAX];
-    const struct job_file file = { .name = name, .path = path, .send = sender };
     struct json *answer = NULL;
     struct kiln_error why = { 0 };
-    int rc = overlay_path(h->directory, name, path, sizeof(path), &why);
+    int rc = overlay_path(h->directory, file->name, path, sizeof(path), &why);
+    file->path = path;
     if (!rc)
-        rc = send_changed(h, &file, &answer, &why);
+        rc = send_changed(h, file, &answer, &why);
     several_note(&h->several, path, rc, &why);
     if (!answer)
         return;
-    json_set_text(answer, "file", name);
+    json_set_text(answer, "file", file->name);
     json_append(h->files, answer);
 }
 
-static void harvest_part(struct harvest *h, const char *part)
+/* Names to list; the others are only counted. */
+#define UNKNOWN_LISTED 20u
+
+static void report_unknown(struct harvest *h, const char *name, bool is_likely)
 {
-    char directory[PATH_MAX], name[160];
+    h->likely_count += is_likely;
+    if (h->unknown_count++ >= UNKNOWN_LISTED)
+        return;
+    json_append(h->unknown, json_text(name));
+    if (!h->invocation->common->json)
+        db_say("%.900s/%.150s: not read: no MIOpen that kiln knows has files of this name",
+               h->directory, name);
+}
+
+struct part { /* a directory of the overlay */
+    enum miopen_place place;
+    const char *name;    /* below the overlay: "cache", "cache/3.5.0.1a2b3c4d5" */
+    const char *version; /* of MIOpen */
+};
+
+static void harvest_part(struct harvest *h, const struct part *part);
+
+/* MIOpen 3.5 has its kernels in a directory named after its version; a link of that name is
+ * overlay's.  Builds without SQLite have a directory for each kernel. */
+static void harvest_directory(struct harvest *h, const struct part *part, const char *name)
+{
+    char version[MIOPEN_VERSION_MAX], path[PATH_MAX];
+    struct kiln_error ignored = { 0 };
+    const struct part below = { .place = part->place, .name = name, .version = version };
+    bool is_version = part->place == MIOPEN_CACHE && !strchr(name + strlen("cache/"), '/') &&
+                      !overlay_path(h->directory, name, path, sizeof(path) - 2, &ignored) &&
+                      miopen_version_of_path(strcat(path, "/"), version);
+    if (is_version)
+        harvest_part(h, &below);
+    else if (!miopen_file_find(part->place, new_file_name(name)))
+        report_unknown(h, name, part->place == MIOPEN_CACHE);
+}
+
+static void harvest_entry(struct harvest *h, const struct part *part, const char *entry)
+{
+    char name[160], path[PATH_MAX];
+    struct kiln_error ignored = { 0 };
+    struct stat seen = { .st_mode = 0 };
+    bool is_known = false;
+    if (snprintf(name, sizeof(name), "%s/%s", part->name, entry) >= (int)sizeof(name) ||
+        overlay_path(h->directory, name, path, sizeof(path), &ignored)) {
+        report_unknown(h, entry, miopen_file_is_likely(entry));
+        return;
+    }
+    (void)lstat(path, &seen);
+    send_fn *sender = sender_of(part->place, entry, &is_known);
+    if (S_ISDIR(seen.st_mode))
+        harvest_directory(h, part, name);
+    else if (sender)
+        harvest_file(h,
+                     &(struct job_file){ .name = name, .send = sender, .version = part->version });
+    else if (!is_known && !miopen_version_is_link(path))
+        report_unknown(h, name, miopen_file_is_likely(entry));
+}
+
+static void harvest_part(struct harvest *h, const struct part *part)
+{
+    char directory[PATH_MAX];
     struct kiln_error why = { 0 };
-    DIR *open = overlay_path(h->directory, part, directory, sizeof(directory), &why)
+    DIR *open = overlay_path(h->directory, part->name, directory, sizeof(directory), &why)
                     ? NULL
                     : opendir(directory);
     if (!open) {
@@ -267,12 +339,29 @@ static void harvest_part(struct harvest *h, const char *part)
         several_note(&h->several, directory, rc, &why);
         return;
     }
-    for (struct dirent *e = readdir(open); e && !h->several.over; e = readdir(open)) {
-        send_fn *sender = sender_of(part, e->d_name);
-        if (sender && snprintf(name, sizeof(name), "%s/%s", part, e->d_name) < (int)sizeof(name))
-            harvest_file(h, name, sender);
-    }
+    for (struct dirent *e = readdir(open); e && !h->several.over; e = readdir(open))
+        if (*e->d_name != '.')
+            harvest_entry(h, part, e->d_name);
     closedir(open);
+}
+
+/* Such files may be all that the job leaves, and its directory is usually removed next. */
+static void judge_unknown(struct harvest *h, struct json *json)
+{
+    char count[DB_NAME_MAX];
+    struct kiln_error why = { 0 };
+    json_set_u64(json, "unknown_count", h->unknown_count);
+    if (h->unknown_count > UNKNOWN_LISTED && !h->invocation->common->json)
+        db_say("%.900s: %s more were not read", h->directory,
+               db_count(h->unknown_count - UNKNOWN_LISTED, "name", count));
+    if (h->likely_count == 0)
+        return;
+    int rc = cli_fail(&why, KILN_E_UNSUPPORTED,
+                      "'%.300s': %s like MIOpen's %s not read, and may have results of the job: "
+                      "keep a copy before you remove the directory",
+                      h->directory, db_count(h->likely_count, "name", count),
+                      h->likely_count == 1 ? "was" : "were");
+    several_note(&h->several, h->directory, rc, &why);
 }
 
 static int harvest_parts(struct harvest *h, struct kiln_error *err)
@@ -280,14 +369,19 @@ static int harvest_parts(struct harvest *h, struct kiln_error *err)
     KILN_AUTO(json) struct json *json = json_object();
     h->files = json_set_array(json, "files");
     h->unchanged = json_set_array(json, "unchanged");
-    harvest_part(h, "user");
+    h->unknown = json_set_array(json, "unknown");
+    const struct part user = { MIOPEN_USER, "user", "" },
+                      cache = { MIOPEN_CACHE, "cache", h->manifest.version };
+    harvest_part(h, &user);
     if (!h->several.over)
-        harvest_part(h, "cache");
+        harvest_part(h, &cache);
+    judge_unknown(h, json);
     struct kiln_error why = { 0 };
     int rc = overlay_manifest_write(h->directory, &h->manifest, &why);
     if (rc)
         several_note(&h->several, h->directory, rc, &why);
-    if (!h->invocation->common->json && json_count(h->files) == 0 && !h->several.first.code)
+    if (!h->invocation->common->json && json_count(h->files) == 0 && h->unknown_count == 0 &&
+        !h->several.first.code)
         db_say("%.900s: nothing new", h->directory);
     return several_end(&h->several, json, err);
 }
@@ -320,7 +414,10 @@ const struct command command_miopen_harvest = {
         "Imports what MIOpen has written since 'miopen overlay' created DIR.  FindDb and PerfDb\n"
         "records are merged into your own tier by statistics, as 'db merge' does; kernels go into\n"
         "the store.  Records that were harvested before and databases that have not changed are\n"
-        "skipped.  While the job runs, harvests what is there so far.",
+        "skipped.  While the job runs, harvests what is there so far.\n"
+        "\n"
+        "Names that no known MIOpen uses are listed and counted.  If they look like MIOpen's, the\n"
+        "exit status is 1, because their content would be lost with the directory.",
     .least_words = 1,
     .most_words = 1,
     .run = run_miopen_harvest,

@@ -2,10 +2,14 @@
 #include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/db_exported.h"
 #include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/miopen_installed.h"
+#include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/overlay.h"
 #include "cli/output.h"
+#include "engine/miopen/miopen_files.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -28,7 +32,7 @@ static const struct option options[] = {
     { "dialect", 0, OPTION_TEXT, AT(dialect), "old|new",
       "the dialect of FindDb (that of the version, else as recorded)", 0, 0 },
     { "format", 0, OPTION_TEXT, AT(format), "sqlite|text",
-      "the format of PerfDb (that of the version, else sqlite)", 0, 0 },
+      "the format of PerfDb (that of the version, else both)", 0, 0 },
     { "shared", 0, OPTION_FLAG, AT(shared), NULL,
       "let other users read the files, as the umask allows (only you)", 0, 0 },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace the files of an older overlay", 0, 0 },
@@ -37,29 +41,20 @@ static const struct option options[] = {
 
 /* ---- the version of MIOpen ---- */
 
-/* The first two numbers of "2.17.0.a82233c22", as 2017; 0 if it does not begin with two numbers. */
-static unsigned release_of(const char *version)
-{
-    unsigned major = 0, minor = 0;
-    return version && sscanf(version, "%3u.%3u", &major, &minor) == 2 ? major * 1000 + minor : 0;
-}
-
 static bool is_version(const char *version)
 {
     size_t size = strlen(version);
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)version[i]) && !strchr("._-", version[i]))
             return false;
-    return size < sizeof(((struct overlay_manifest *)0)->version) && release_of(version) > 0;
+    return size < sizeof(((struct overlay_manifest *)0)->version) && miopen_release(version) > 0;
 }
 
-/* Chooses the formats that this MIOpen version reads.  FindDb's dialect changed within 2.19. */
+/* Chooses the formats that this MIOpen version reads. */
 static void choose_forms(struct overlay *o, const struct overlay_options *options_given)
 {
-    unsigned number = release_of(options_given->miopen);
-    const char *dialect = number == 0 || number == 2019 ? NULL : number < 2019 ? "old" : "new";
-    o->dialect = options_given->dialect ? options_given->dialect : dialect;
-    o->format = options_given->format ? options_given->format : number >= 3002 ? "text" : "sqlite";
+    o->dialect = options_given->dialect ? options_given->dialect : db_dialect_of(o->version);
+    o->format = options_given->format ? options_given->format : db_format_of(o->version);
 }
 
 static int check_options(const struct overlay_options *o, struct kiln_error *err)
@@ -178,17 +173,39 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
     return rc;
 }
 
+/* Removes the links of an older overlay, whose targets may be others now. */
+static void remove_links(const struct overlay *o)
+{
+    struct stat seen;
+    char path[PATH_MAX];
+    struct kiln_error ignored = { 0 };
+    if (overlay_path(o->directory, "system", path, sizeof(path), &ignored))
+        return;
+    DIR *open = opendir(path);
+    for (struct dirent *e = open ? readdir(open) : NULL; e; e = readdir(open))
+        if (fstatat(dirfd(open), e->d_name, &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(seen.st_mode))
+            unlinkat(dirfd(open), e->d_name, 0);
+    if (open)
+        closedir(open);
+}
+
 static int fill_overlay(struct overlay *o, const struct devices *devices, struct kiln_error *err)
 {
     KILN_AUTO(fd) int lock = -1;
+    o->is_installed = miopen_installed_find(o->installed);
     int rc = overlay_lock(o->directory, &lock, err);
     if (!rc)
         rc = check_free(o, err);
+    if (!rc && o->replace)
+        remove_links(o);
     for (size_t i = 0; i < devices->count && !rc; i++) {
         rc = overlay_fill(o, devices->ids[i], err);
         if (!rc)
             rc = overlay_fill_kernels(o, devices->ids[i], err);
     }
+    if (!rc && o->has_system)
+        rc = overlay_link_installed(o, err);
     return rc ? rc : overlay_manifest_write(o->directory, &o->manifest, err);
 }
 
@@ -257,7 +274,6 @@ static int run_miopen_overlay(const struct invocation *invocation, struct kiln_e
     struct devices devices = { .count = 0 };
     __attribute__((cleanup(overlay_done))) struct overlay overlay = {
         .invocation = invocation,
-        .version = o->miopen,
         .replace = o->force,
         .files = json_array(),
         .remarks = json_array(),
@@ -268,9 +284,11 @@ static int run_miopen_overlay(const struct invocation *invocation, struct kiln_e
                             : ask_devices(invocation, &devices, err);
     if (rc)
         return rc;
+    if (o->miopen) {
+        miopen_version_take(o->miopen, overlay.manifest.version);
+        overlay.version = overlay.manifest.version;
+    }
     choose_forms(&overlay, o);
-    snprintf(overlay.manifest.version, sizeof(overlay.manifest.version), "%s",
-             o->miopen ? o->miopen : "");
     overlay.manifest.is_shared = o->shared;
     rc = make_directories(&overlay, invocation->words[0], err);
     if (!rc)
@@ -284,14 +302,15 @@ const struct command command_miopen_overlay = {
     .summary = "create a directory in which an unmodified MIOpen uses kiln's data",
     .help =
         "Writes kiln's data for the devices into DIR: FindDb and PerfDb of the host, your own\n"
-        "records, imported kernels, and links to installed packages.  Prints the environment\n"
-        "variables for the job, so that a shell can run\n"
+        "records, imported kernels, and links to installed packages and to the other files of the\n"
+        "installed MIOpen, such as its models.  Prints the environment variables for the job, so\n"
+        "that a shell can run\n"
         "\n"
         "    eval \"$(kilnctl miopen overlay DIR --db-id gfx90a68)\"\n"
         "\n"
         "MIOpen writes what it finds and compiles into DIR; 'miopen harvest' imports that.  With\n"
-        "--miopen, the files have the formats that this version reads, and your FindDb records\n"
-        "have a file of their own.  Only you can read the files in DIR, unless --shared is given.",
+        "--miopen, the files have the formats that this version reads, and your records have\n"
+        "files of their own.  Only you can read the files in DIR, unless --shared is given.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

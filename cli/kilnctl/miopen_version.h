@@ -8,6 +8,8 @@
  *
  * Threading  plain values
  */
+#include "cli/fail.h"
+
 #include <stdbool.h>
 
 #define MIOPEN_VERSION_MAX 40 /* with the terminating NUL */
@@ -15,3 +17,12 @@
 /* Extracts "2.17.0.a82233c22" from a |path| in such a directory; two builds of one release are two
  * versions.  Returns false and writes nothing for any other path. */
 bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MAX]);
+/* Copies a version that a user gave.  kiln leaves out the dot at the end of "3.5.2.", the directory
+ * of a build without a commit. */
+void miopen_version_take(const char *given, char ret_version[MIOPEN_VERSION_MAX]);
+/* MIOpen 3.5 looks in |cache|/VERSION, where its predecessors look in |cache| itself.  Creates a
+ * link of that name to |cache|, if |version| needs one, so that both find the same files. */
+CLI_MUST_CHECK int miopen_version_link(const char *cache, const char *version,
+                                       struct kiln_error *err);
+/* Whether |path| is such a link. */
+bool miopen_version_is_link(const char *path);

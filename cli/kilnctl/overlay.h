@@ -18,21 +18,28 @@
 struct overlay {
     const struct invocation *invocation; /* borrowed */
     const char *version;                 /* MIOpen's version; NULL: not known */
-    const char *dialect, *format;        /* NULL: as recorded, or sqlite */
+    const char *dialect, *format;        /* NULL: as recorded; both formats */
     bool replace;
     char directory[PATH_MAX]; /* absolute */
     struct overlay_manifest manifest;
-    struct json *files;      /* owned: the files that were written */
-    struct json *remarks;    /* owned */
-    bool has_find, has_perf; /* system/ has FindDb, PerfDb of the current device */
-    bool has_system;         /* system/ has a database of any device */
+    struct json *files;       /* owned: the files that were written */
+    struct json *remarks;     /* owned */
+    bool has_find, has_perf;  /* system/ has FindDb, PerfDb of the current device */
+    bool has_system;          /* system/ has a database of any device */
+    char installed[PATH_MAX]; /* MIOpen's own databases and models */
+    bool is_installed;        /* |installed| exists */
 };
 
 /* Writes the host's FindDb and PerfDb of |id| into system/, and the user's into user/. */
 CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err);
-/* Writes the imported kernels of |id| into cache/, and links an installed package into system/. */
+/* Writes the imported kernels of |id| into cache/, and links installed packages into system/. */
 CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
+
+/* Links the files of MIOpen's own that kiln has not written into system/, because MIOpen does not
+ * see them any more.  MIOpen fails without its models, so if there are none, system/ is not used.
+ */
+CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
 /* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */
 CLI_MUST_CHECK int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count,

@@ -82,7 +82,9 @@ static int note_lines(struct overlay *o, const char *name, struct kiln_error *er
 static bool is_for_miopen(const struct json *entry)
 {
     const char *backend = json_get_text(entry, "backend", "");
-    return !*backend || db_word_is(backend, DB_MIOPEN_BACKENDS);
+    char base[16];
+    snprintf(base, sizeof(base), "%.*s", (int)strcspn(backend, "."), backend);
+    return !*base || db_word_is(base, DB_MIOPEN_BACKENDS);
 }
 
 static int write_database(struct overlay *o, const struct db_exported *exported, size_t index,
@@ -97,6 +99,8 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
+    if (overlay_manifest_find(&o->manifest, name)) /* the same in both formats */
+        return KILN_E_OK;
     int rc =
         overlay_path(o->directory, to_user ? "user" : "system", directory, sizeof(directory), err);
     if (!rc)
@@ -116,6 +120,7 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
 /* One kind of records of one device. */
 struct selection {
     const char *id, *kind, *tier;
+    const char *format; /* of perf */
     bool to_user; /* writes only |tier|, into user/; else |tier| and those below it, into system/ */
 };
 
@@ -131,7 +136,7 @@ static int fill_tier(struct overlay *o, const struct selection *s, bool *ret_any
     json_set_text(ask, "tier", s->tier);
     if (!s->to_user)
         json_set_bool(ask, "merged", true);
-    admin_set_text(ask, is_find ? "dialect" : "format", is_find ? o->dialect : o->format);
+    admin_set_text(ask, is_find ? "dialect" : "format", is_find ? o->dialect : s->format);
     if (s->to_user)
         admin_set_text(ask, "version", o->version);
     int rc = db_exported_get(o->invocation, ask, &exported, err);
@@ -151,31 +156,42 @@ static void remark_missing(struct overlay *o, const char *id)
 {
     if (!o->has_find && !o->has_perf)
         overlay_remark(o, "no tuning database is imported for %s: MIOpen uses its own", id);
-    else if (!o->has_find || !o->has_perf)
+    else if ((!o->has_find || !o->has_perf) && !o->is_installed)
         overlay_remark(o,
                        "kiln has no %s for %s, and in the overlay MIOpen does not see its own: "
                        "'kilnctl db import' imports it",
                        o->has_find ? "PerfDb" : "FindDb", id);
 }
 
+/* Without a version, writes both formats: MIOpen reads one of them. */
+static int fill_perf(struct overlay *o, struct selection s, bool *ret_any, struct kiln_error *err)
+{
+    static const char *const formats[] = { "sqlite", "text" };
+    int rc = KILN_E_OK;
+    s.kind = "perf";
+    for (size_t i = 0; i < 2 && !rc; i++) {
+        s.format = formats[i];
+        if (!o->format || strcmp(o->format, s.format) == 0)
+            rc = fill_tier(o, &s, ret_any, err);
+    }
+    return rc;
+}
+
 int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
-    /* MIOpen names a user's FindDb after its version.  If the version is not known, the user's
+    /* MIOpen names a user's files after its version.  If the version is not known, the user's
      * records go into system/, where every version finds them. */
-    const char *find_tier = overlay->version ? "host" : "user";
-    const struct selection
-        find = { .id = id, .kind = "find", .tier = find_tier },
-        perf = { .id = id, .kind = "perf", .tier = "host" },
-        user_find = { .id = id, .kind = "find", .tier = "user", .to_user = true },
-        user_perf = { .id = id, .kind = "perf", .tier = "user", .to_user = true };
+    const char *tier = overlay->version ? "host" : "user";
+    struct selection system = { .id = id, .kind = "find", .tier = tier },
+                     user = { .id = id, .kind = "find", .tier = "user", .to_user = true };
     overlay->has_find = overlay->has_perf = false;
-    int rc = fill_tier(overlay, &find, &overlay->has_find, err);
+    int rc = fill_tier(overlay, &system, &overlay->has_find, err);
     if (!rc)
-        rc = fill_tier(overlay, &perf, &overlay->has_perf, err);
+        rc = fill_perf(overlay, system, &overlay->has_perf, err);
     if (!rc && overlay->version)
-        rc = fill_tier(overlay, &user_find, NULL, err);
-    if (!rc)
-        rc = fill_tier(overlay, &user_perf, NULL, err);
+        rc = fill_tier(overlay, &user, NULL, err);
+    if (!rc && overlay->version)
+        rc = fill_perf(overlay, user, NULL, err);
     if (rc)
         return rc;
     overlay->has_system |= overlay->has_find || overlay->has_perf;

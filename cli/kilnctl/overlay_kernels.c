@@ -2,6 +2,8 @@
 #include "cli/kilnctl/overlay.h"
 
 #include "cli/kilnctl/db_exported.h"
+#include "cli/kilnctl/db_file.h"
+#include "cli/kilnctl/miopen_version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,17 +81,47 @@ static int write_cache(struct overlay *o, const char *id, const struct caches *c
     return rc ? rc : overlay_wrote(o, name, json_get_u64(entry, "kernels", 0), "kernel", err);
 }
 
+/* kilnd names the file of a version "gfx90a68@3.5.0.1a2b3c4d5.ukdb". */
+static bool version_of(const struct json *entry, char ret_version[MIOPEN_VERSION_MAX])
+{
+    const char *at = strchr(json_get_text(entry, "name", ""), '@');
+    const char *ending = at ? strrchr(at, '.') : NULL;
+    size_t size = ending ? (size_t)(ending - at - 1) : 0;
+    if (size == 0 || size >= MIOPEN_VERSION_MAX || memchr(at, '/', size))
+        return false;
+    snprintf(ret_version, MIOPEN_VERSION_MAX, "%.*s", (int)size, at + 1);
+    return true;
+}
+
+/* Lets MIOpen 3.5 find cache/ under its version, if one is known. */
+static int link_version(struct overlay *o, const char *id, const struct json *entry,
+                        struct kiln_error *err)
+{
+    char cache[PATH_MAX], version[MIOPEN_VERSION_MAX];
+    bool is_known = o->version || version_of(entry, version);
+    if (!is_known && entry)
+        overlay_remark(o,
+                       "the kernels for %s have no version: MIOpen 3.5 and later find them only "
+                       "if --miopen names its version",
+                       id);
+    int rc = is_known ? overlay_path(o->directory, "cache", cache, sizeof(cache), err) : KILN_E_OK;
+    return rc || !is_known ? rc
+                           : miopen_version_link(cache, o->version ? o->version : version, err);
+}
+
 static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
 {
     __attribute__((cleanup(caches_done))) struct caches caches = { .count = 0 };
     int rc = choose_caches(o, id, &caches, err);
     if (rc)
-        return rc == KILN_E_NOT_FOUND ? KILN_E_OK : rc;
+        return rc == KILN_E_NOT_FOUND ? link_version(o, id, NULL, err) : rc;
     const struct json *entry = json_first(json_get(caches.answer, "files"));
-    return entry ? write_cache(o, id, &caches, entry, err) : KILN_E_OK;
+    if (entry)
+        rc = write_cache(o, id, &caches, entry, err);
+    return rc ? rc : link_version(o, id, entry, err);
 }
 
-/* ---- a package ---- */
+/* ---- packages ---- */
 
 /* MIOpen cannot read a database in WAL mode without write access.  Bytes 18 and 19 of SQLite's
  * header are 1 if the database is not in WAL mode. */
@@ -101,16 +133,6 @@ static bool is_readable_package(const char *path)
            head[19] == 1;
 }
 
-static const struct json *find_package(const struct json *packages, const char *id)
-{
-    for (const struct json *j = json_first(packages); j; j = json_next(j))
-        if (strcmp(json_get_text(j, "format", ""), "kdb") == 0 &&
-            strcmp(json_get_text(j, "database_id", ""), id) == 0 &&
-            json_get_text(j, "path", "")[0] == '/')
-            return j;
-    return NULL;
-}
-
 static int link_package(struct overlay *o, const char *id, const char *package, uint64_t kernels,
                         struct kiln_error *err)
 {
@@ -119,34 +141,44 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (rc)
         return rc;
-    if (o->replace)
-        unlink(path);
-    if (symlink(package, path) != 0)
+    if (symlink(package, path) != 0 && errno != EEXIST) /* EEXIST: of another device of the arch */
         return cli_fail_errno(err, errno, "cannot create the link '%s'", path);
     return overlay_wrote(o, name, kernels, "kernel", err);
 }
 
-/* Links the package instead of copying hundreds of MiB. */
-static int fill_package(struct overlay *o, const char *id, struct kiln_error *err)
+/* Links packages instead of copying hundreds of MiB.  MIOpen prefers that of the exact id, and uses
+ * that of the arch otherwise. */
+static int fill_package(struct overlay *o, const struct json *packages, const char *id,
+                        struct kiln_error *err)
 {
+    for (const struct json *j = json_first(packages); j; j = json_next(j)) {
+        const char *path = json_get_text(j, "path", "");
+        if (strcmp(json_get_text(j, "format", ""), "kdb") != 0 || path[0] != '/' ||
+            strcmp(json_get_text(j, "database_id", ""), id) != 0)
+            continue;
+        if (is_readable_package(path))
+            return link_package(o, id, path, json_get_u64(j, "kernels", 0), err);
+        overlay_remark(o, "the package '%.300s' is not used: you or MIOpen cannot read it", path);
+    }
+    return KILN_E_OK;
+}
+
+static int fill_packages(struct overlay *o, const char *id, struct kiln_error *err)
+{
+    char device[64];
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(o->invocation, "package_list", admin_no_arguments, &reply, err);
-    if (rc)
-        return rc;
-    const struct json *package = find_package(json_get(reply, "packages"), id);
-    const char *path = json_get_text(package, "path", "");
-    if (!package)
-        return KILN_E_OK;
-    if (!is_readable_package(path)) {
-        overlay_remark(o, "the package '%.300s' is not used: you or MIOpen cannot read it", path);
-        return KILN_E_OK;
-    }
-    return link_package(o, id, path, json_get_u64(package, "kernels", 0), err);
+    const struct json *packages = json_get(reply, "packages");
+    if (!rc)
+        rc = fill_package(o, packages, id, err);
+    if (!rc && db_file_device(id, device) && strcmp(device, id) != 0)
+        rc = fill_package(o, packages, device, err);
+    return rc;
 }
 
 int overlay_fill_kernels(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
     int rc = fill_cache(overlay, id, err);
     /* Without a system database, MIOpen uses its own directory and the packages in it. */
-    return rc || !overlay->has_system ? rc : fill_package(overlay, id, err);
+    return rc || !overlay->has_system ? rc : fill_packages(overlay, id, err);
 }

@@ -9,6 +9,7 @@
  * Ownership  overlay_manifest owns everything in it
  * Threading  one thread; overlay_lock excludes other processes
  */
+#include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/overlay_fingerprint.h"
 #include "cli/kilnctl/overlay_lines.h"
 
@@ -23,9 +24,9 @@ struct overlay_file {
 };
 
 struct overlay_manifest {
-    char version[48];           /* MIOpen's version; "": not known */
-    bool is_shared;             /* other users may read the files, as the umask allows */
-    struct overlay_file *files; /* owned */
+    char version[MIOPEN_VERSION_MAX]; /* "": not known */
+    bool is_shared;                   /* other users may read the files, as the umask allows */
+    struct overlay_file *files;       /* owned */
     size_t count;
 };
 

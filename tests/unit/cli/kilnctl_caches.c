@@ -282,6 +282,50 @@ TEST_F(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_th
     assert_says(f->run.printed, "2.17.0");
 }
 
+/* MIOpen 3.5 appends its version to MIOPEN_CUSTOM_CACHE_DIR. */
+TEST_F(kilnctl_caches, kernels_of_miopen_3_5_are_found_below_its_version_too)
+{
+    static const struct {
+        const char *given, *name, *link;
+    } cases[] = {
+        { NULL, "gfx90a68@3.5.0.1a2b.ukdb", "3.5.0.1a2b" },
+        { "3.5.1.1a2b", "gfx90a68.ukdb", "3.5.1.1a2b" },
+        { "3.5.2", "gfx90a68.ukdb", "3.5.2." },
+        { "3.5.2.", "gfx90a68.ukdb", "3.5.2." },
+        { "none", "gfx90a68.ukdb", NULL },
+        { NULL, "gfx90a68@3.4.0.1a2b.ukdb", NULL },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char reply[200], path[700], target[8], out[600];
+        snprintf(reply, sizeof(reply),
+                 "{\"files\":[{\"name\":\"%s\",\"kernels\":1,\"descriptor\":0}]}", cases[i].name);
+        snprintf(out, sizeof(out), "%s%zu", f->out, i);
+        fake.asked = 0;
+        fake.answers[0] = (struct fake_answer){ .reply = reply, .files = { "x" } };
+        const char *option = cases[i].given ? "--miopen" : "--force";
+        int rc = cases[i].given ? RUN(&f->run, "kernel", "export", out, option, cases[i].given)
+                                : RUN(&f->run, "kernel", "export", out, option);
+        assert_int_equal(rc, KILN_E_OK);
+        snprintf(path, sizeof(path), "%s/%s", out, cases[i].link ? cases[i].link : "3.4.0.1a2b");
+        assert_int_equal(readlink(path, target, sizeof(target)), cases[i].link ? 1 : -1);
+        assert_true(!cases[i].link || target[0] == '.');
+    }
+}
+
+TEST_F(kilnctl_caches, a_directory_where_a_version_belongs_is_not_replaced)
+{
+    char path[600];
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68@3.5.0.1.ukdb\",\"kernels\":1,"
+                 "\"descriptor\":0}]}",
+        .files = { "x" },
+    };
+    snprintf(path, sizeof(path), "%s/3.5.0.1", f->out);
+    assert_int_equal(mkdir(f->out, 0700) | mkdir(path, 0700), 0);
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_IO);
+    assert_says(f->run.err.text, "3.5.0.1");
+}
+
 TEST_F(kilnctl_caches, an_overlay_with_several_versions_needs_a_choice)
 {
     fake.answers[0] =

@@ -7,6 +7,8 @@
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
 
+#include "engine/miopen/miopen_files.h"
+
 struct fixture {
     struct command_run run;
     struct scratch_directory directory;
@@ -88,6 +90,49 @@ TEST_F(kilnctl_db_files, a_directory_stands_for_its_tuning_files_in_order_of_nam
     assert_says(fake.requests[2], "\"gfx906_60_1.1.0.udb\"");
     assert_says(fake.requests[3], "\"gfx90a68.HIP.fdb.txt\"");
     assert_says(f->run.printed, "\"records\":774360,");
+}
+
+TEST_F(kilnctl_db_files, the_tuning_files_of_every_miopen_are_among_those_of_a_directory)
+{
+    assert_int_equal(mkdir(f->out, 0700), 0);
+    for (size_t i = 0; i < miopen_file_count; i++) {
+        bool has_schema = strstr(miopen_files[i].name, "SCHEMA");
+        const struct miopen_words words = { bytes_of_text("gfx906_60"), bytes_of_text("HIP"),
+                                            bytes_of_text(has_schema ? "1.1.0" : "3_5_2_") };
+        bool has_records = miopen_files[i].content < MIOPEN_KERNELS;
+        char name[128], below[160], path[512];
+        miopen_file_write(&miopen_files[i], &words, name);
+        snprintf(below, sizeof(below), "out/%s", name);
+        scratch_write(&f->directory, below, "k=v\n");
+        memset(&fake, 0, sizeof(fake));
+        fake.answers[0].reply = ALL_IN;
+        reported_begin(&f->reported);
+        int rc = RUN(&f->run, "db", "import", f->out);
+        reported_end(&f->reported);
+        assert_int_equal(rc, has_records ? KILN_E_OK : KILN_E_NOT_FOUND);
+        assert_int_equal(fake.asked, has_records);
+        if (has_records)
+            assert_says(fake.requests[0], name);
+        assert_null(strstr(f->reported.text, "skipped"));
+        assert_int_equal(unlink(scratch_path(&f->directory, below, path)), 0);
+    }
+}
+
+TEST_F(kilnctl_db_files, names_like_miopens_that_are_not_known_are_listed_and_counted)
+{
+    assert_int_equal(mkdir(f->out, 0700), 0);
+    scratch_write(&f->directory, "out/gfx906_60.db", "perf");
+    for (int i = 0; i < 25; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "out/gfx90a68.HIP.3_9_0_%d.newer.ufdb.txt", i);
+        scratch_write(&f->directory, name, "k=v\n");
+    }
+    fake.answers[0].reply = ALL_IN;
+    reported_begin(&f->reported);
+    assert_int_equal(RUN(&f->run, "db", "import", f->out), KILN_E_OK);
+    reported_end(&f->reported);
+    assert_says(f->reported.text, "newer.ufdb.txt");
+    assert_says(f->reported.text, "5 more");
 }
 
 TEST_F(kilnctl_db_files, kilns_own_files_are_among_those_of_a_directory)

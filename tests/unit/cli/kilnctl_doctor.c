@@ -653,6 +653,23 @@ TEST_F(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_package)
     expect_finding(f, VERDICT_WARN, "'bad.kdb'", "pkg install");
 }
 
+/* Overlays need MIOpen's own files. */
+TEST_F(kilnctl_doctor, an_installed_miopen_is_looked_for_on_hosts_with_its_gpus)
+{
+    KILN_AUTO(json) struct json *one = read_json("{\"gpus\":[" GPU("none") "]}");
+    KILN_AUTO(json) struct json *none = read_json("{\"gpus\":[]}");
+    setenv("MIOPEN_SYSTEM_DB_PATH", "/nowhere/db", 1);
+    daemon_judge_miopen(one, &f->findings);
+    expect_finding(f, VERDICT_UNSEEN, "'/nowhere/db'", "MIOPEN_SYSTEM_DB_PATH");
+    f->findings.count = 0;
+    setenv("MIOPEN_SYSTEM_DB_PATH", "/tmp", 1);
+    daemon_judge_miopen(one, &f->findings);
+    assert_says(only_finding(f, VERDICT_OK)->what, "'/tmp'");
+    f->findings.count = 0;
+    daemon_judge_miopen(none, &f->findings);
+    assert_int_equal(f->findings.count, 0);
+}
+
 TEST_F(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
 {
     KILN_AUTO(json) struct json *bad = read_json("{\"damaged\":2}");

@@ -1,82 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl miopen overlay and harvest with a fake libkiln. */
-#include "tests/support/test.h"
-#include "tests/unit/cli/fake_transfer.h"
-#include "tests/unit/cli/kilnctl_fake.h"
-#include "tests/unit/cli/scratch_directory.h"
-
-#include <time.h>
-
-struct fixture {
-    struct command_run run;
-    struct scratch_directory directory;
-    struct reported reported;
-    char out[512], text[4096];
-};
-
-static void prepare(struct fixture *f)
-{
-    memset(&fake, 0, sizeof(fake));
-    fake_transfer_is_here = false;
-    scratch_path(&f->directory, "out", f->out);
-}
+/* kilnctl miopen overlay with a fake libkiln. */
+#include "tests/unit/cli/overlay_fixture.h"
 
 SCRATCH_FIXTURE(kilnctl_miopen, prepare);
-
-/* ---- overlay ---- */
-
-#define FILE_ENTRY(name, records) \
-    "{\"files\":[{\"name\":\"" name "\",\"records\":" #records ",\"bytes\":1}]}"
-#define USER_FIND "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
-
-/* Sets the answers of a kilnd that has records and kernels of every kind. */
-static void answer_all(void)
-{
-    fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.fdb.txt", 9),
-                                            .files = { "a=1\n" } };
-    fake.answers[1] =
-        (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.db", 8), .files = { "perf" } };
-    fake.answers[2] =
-        (struct fake_answer){ .reply = FILE_ENTRY(USER_FIND, 2), .files = { "k1=1\nk2=2\n" } };
-    fake.answers[3] =
-        (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68_1.1.0.udb", 1), .files = { "udb" } };
-    fake.answers[4] = (struct fake_answer){
-        .reply = "{\"files\":[{\"name\":\"gfx90a68@2.17.0.a82233c22.ukdb\",\"descriptor\":0,"
-                 "\"kernels\":3}]}",
-        .files = { "kernels" }
-    };
-    fake.answers[5].reply = "{\"packages\":[]}";
-}
-
-#define OVERLAY(f, ...) \
-    run_overlay((f), (const char *[]){ "miopen", "overlay", (f)->out, __VA_ARGS__, NULL })
-
-static int run_overlay(struct fixture *f, const char *const *words)
-{
-    int count = 0;
-    while (words[count])
-        count++;
-    fake.asked = 0;
-    reported_begin(&f->reported);
-    int rc = command_run(&f->run, count, words);
-    reported_end(&f->reported);
-    return rc;
-}
-
-static void overlay_all(struct fixture *f)
-{
-    answer_all();
-    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0.a82233c22"), KILN_E_OK);
-    assert_int_equal(fake.asked, 6);
-}
-
-static const char *out_text(struct fixture *f, const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof(path), "out/%s", name);
-    return scratch_read(&f->directory, path, f->text, sizeof(f->text));
-}
 
 TEST_F(kilnctl_miopen, an_overlay_has_all_that_kilnd_has_where_miopen_looks)
 {
@@ -165,12 +92,15 @@ TEST_F(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
     assert_says(f->reported.text, "db import");
 }
 
-TEST_F(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
+/* MIOpen names a user's files after its version, and reads a PerfDb in one of two formats. */
+TEST_F(kilnctl_miopen, without_a_version_the_users_records_are_in_the_systems_files)
 {
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.3_2_0_x.ufdb.txt", 9),
                                             .files = { "a=1\n" } };
-    fake.answers[1].reply = "{\"files\":[]}";
-    fake.answers[2].reply = "{\"files\":[]}";
+    fake.answers[1] =
+        (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68_1.1.0.udb", 2), .files = { "sqlite" } };
+    fake.answers[2] =
+        (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.db.txt", 2), .files = { "text" } };
     fake.answers[3] = (struct fake_answer){ .code = KILN_E_INVALID };
     fake.answers[4] = (struct fake_answer){
         .reply = "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"descriptor\":0,\"kernels\":1}]}",
@@ -180,7 +110,11 @@ TEST_F(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_fil
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "tuning_export {\"kind\":\"find\",\"database_id\":"
                                           "\"gfx90a68\",\"tier\":\"user\",\"merged\":true}");
+    assert_says(fake.requests[1], "\"tier\":\"user\",\"merged\":true,\"format\":\"sqlite\"");
+    assert_says(fake.requests[2], "\"tier\":\"user\",\"merged\":true,\"format\":\"text\"");
     assert_string_equal(out_text(f, "system/gfx90a68.HIP.fdb.txt"), "a=1\n");
+    assert_string_equal(out_text(f, "system/gfx90a68.db"), "sqlite");
+    assert_string_equal(out_text(f, "system/gfx90a68.db.txt"), "text");
     assert_string_equal(out_text(f, "cache/gfx90a68.ukdb"), "of none");
     assert_says(f->reported.text, "--miopen");
 }
@@ -281,319 +215,174 @@ TEST_F(kilnctl_miopen, a_file_that_miopen_does_not_read_is_skipped_without_failu
     assert_string_equal(out_text(f, "system/gfx90a68.OpenCL.fdb.txt"), "of OpenCL\n");
 }
 
-/* ---- harvest ---- */
-
-#define TAKEN                                                                                \
-    "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":\"user\"," \
-    "\"records\":1,\"entries\":1,\"added\":1,\"bad\":0}"
-
-static int run_harvest(struct fixture *f)
+TEST_F(kilnctl_miopen, the_package_of_the_whole_arch_is_linked_as_well)
 {
-    memset(&fake, 0, sizeof(fake));
-    fake.answers[0].reply = TAKEN;
-    fake.answers[1].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
-    reported_begin(&f->reported);
-    int rc = RUN(&f->run, "miopen", "harvest", f->out);
-    reported_end(&f->reported);
-    return rc;
-}
-
-TEST_F(kilnctl_miopen, harvest_takes_only_new_lines_of_a_find_db)
-{
-    overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
-
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-
-    assert_int_equal(fake.asked, 1);
-    assert_string_equal(fake.requests[0],
-                        "tuning_merge {\"name\":\"" USER_FIND "\",\"tier\":\"user\"}");
-    assert_string_equal(fake.sent[0][0], "k3=3\n\n\nk2=changed\n");
-    assert_says(f->run.printed, ".ufdb.txt: 1");
-    assert_says(f->run.printed, "find HIP");
-}
-
-/* kilnd receives only the new lines. Line numbers in messages must still be those of the job's
- * file. */
-TEST_F(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
-{
-    char expected[800];
-    overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk2=2\nrubbish\n");
-    memset(&fake, 0, sizeof(fake));
-    fake.answers[0] = (struct fake_answer){
-        .reply = "{\"kind\":\"find\",\"records\":0,\"bad\":1}",
-        .progress = { "{\"bad\":[{\"line\":3,\"why\":\"no '='\"}]}" },
-    };
-    reported_begin(&f->reported);
-    int rc = RUN(&f->run, "miopen", "harvest", f->out);
-    reported_end(&f->reported);
-    assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_string_equal(fake.sent[0][0], "\n\nrubbish\n");
-    snprintf(expected, sizeof(expected), "%s/user/" USER_FIND ":3: no '='\n", f->out);
-    assert_says(f->reported.text, expected);
-    assert_int_equal(run_harvest(f), KILN_E_OK); /* the same bad line is reported only once */
-    assert_int_equal(fake.asked, 0);
-}
-
-TEST_F(kilnctl_miopen, collected_records_are_not_collected_again)
-{
-    overlay_all(f);
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-    assert_int_equal(fake.asked, 0);
-    assert_says(f->run.printed, "nothing new\n");
-
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\n");
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-    assert_int_equal(fake.asked, 1);
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-    assert_int_equal(fake.asked, 0);
-
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\nk5=555\n");
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-    assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
-}
-
-TEST_F(kilnctl_miopen, collected_records_that_kilnd_refused_are_offered_again)
-{
-    overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
-    memset(&fake, 0, sizeof(fake));
-    fake.answers[0].code = KILN_E_UNAVAILABLE;
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_UNAVAILABLE);
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-    assert_string_equal(fake.sent[0][0], "k9=9\n");
-}
-
-TEST_F(kilnctl_miopen, files_of_another_miopen_count_as_entirely_new)
-{
-    overlay_all(f);
-    scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
-    scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-    assert_int_equal(fake.asked, 1);
-    assert_says(fake.requests[0], "\"gfx90a68.HIP.2_18_0_x.ufdb.txt\"");
-    assert_string_equal(fake.sent[0][0], "k1=1\n");
-}
-
-TEST_F(kilnctl_miopen, new_kernels_are_imported_for_the_jobs_miopen_version)
-{
-    char expected[900];
-    overlay_all(f);
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
-    memset(&fake, 0, sizeof(fake));
-    fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
-    snprintf(expected, sizeof(expected),
-             "kernel_import {\"name\":\"gfx90a68.ukdb\",\"source\":\"%s/cache/gfx90a68.ukdb\","
-             "\"version\":\"2.17.0.a82233c22\"}",
-             f->out);
-    assert_string_equal(fake.requests[0], expected);
-    assert_string_equal(fake.sent[0][0], "more kernels");
-    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31");
-}
-
-TEST_F(kilnctl_miopen, a_perf_db_with_a_log_counts_as_changed)
-{
-    overlay_all(f);
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
-    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
-    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
-    assert_int_equal(fake.asked, 1);
-    assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68_1.1.0.udb\"");
-    assert_says(f->run.err.text, "one?page");
-}
-
-TEST_F(kilnctl_miopen, damaged_kernels_are_reported_and_the_others_are_imported)
-{
-    overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
-    memset(&fake, 0, sizeof(fake));
-    fake.answers[0].reply = TAKEN;
-    fake.answers[1].reply = "{\"imported\":31,\"damaged\":2,\"lost\":0}";
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out, "--json"), KILN_E_CORRUPT);
-    assert_says(f->run.err.text, "31 kernels");
-    assert_says(f->run.err.text, "damaged");
-    assert_says(f->run.printed, "\"file\":\"user/" USER_FIND "\"}");
-    assert_says(f->run.printed, "\"imported\":31,");
-    assert_true(f->run.reported);
-}
-
-/* The job may have replaced the file by anything. */
-TEST_F(kilnctl_miopen, harvest_neither_waits_for_a_fifo_nor_follows_a_link)
-{
-    char path[600], other[600];
-    overlay_all(f);
-    snprintf(path, sizeof(path), "%s/user/" USER_FIND, f->out);
-    snprintf(other, sizeof(other), "%s/elsewhere", f->out);
-    scratch_write(&f->directory, "out/elsewhere", "k9=9\n");
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(run_harvest(f), KILN_E_INVALID);
-    assert_says(f->run.err.text, "regular file");
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(symlink(other, path), 0);
-    assert_int_not_equal(run_harvest(f), KILN_E_OK);
-    assert_int_equal(fake.asked, 0);
-}
-
-TEST_F(kilnctl_miopen, harvest_refuses_a_directory_that_is_not_an_overlay)
-{
-    assert_int_equal(run_harvest(f), KILN_E_NOT_FOUND);
-    assert_says(f->run.err.text, "miopen overlay");
-    assert_int_equal(mkdir(f->out, 0700), 0);
-    assert_int_equal(run_harvest(f), KILN_E_NOT_FOUND);
-    assert_int_equal(fake.asked, 0);
-}
-
-TEST_F(kilnctl_miopen, a_damaged_manifest_is_reported)
-{
-    static const char *const texts[] = {
-        "{",
-        "{\"layout\":2}",
-        "{\"layout\":1,\"files\":[{}]}",
-        "{\"layout\":1,\"files\":[{\"name\":\"a\",\"lines\":\"xyz\"}]}",
-        "{\"layout\":1,\"files\":[{\"name\":\"a\",\"lines\":\"0123\"}]}",
-        "{\"layout\":1,\"files\":[{\"name\":\"a\"},{\"name\":\"a\"}]}",
-    };
-    overlay_all(f);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        scratch_write(&f->directory, "out/.kiln-overlay.json", texts[i]);
-        assert_int_equal(run_harvest(f), KILN_E_CORRUPT);
-        assert_says(f->run.err.text, ".kiln-overlay.json");
-        assert_int_equal(fake.asked, 0);
+    char reply[1200], packages[2][512], path[600];
+    char head[] = "SQLite format 3_\020_\001\001___";
+    scratch_write(&f->directory, "exact.kdb", head);
+    scratch_write(&f->directory, "arch.kdb", head);
+    snprintf(reply, sizeof(reply),
+             "{\"packages\":[{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\"},"
+             "{\"format\":\"kdb\",\"database_id\":\"gfx90a\",\"path\":\"%s\"}]}",
+             scratch_path(&f->directory, "exact.kdb", packages[0]),
+             scratch_path(&f->directory, "arch.kdb", packages[1]));
+    answer_all();
+    fake.answers[5].reply = reply;
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
+    static const char *const names[] = { "gfx90a68", "gfx90a" };
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s/system/%s.kdb", f->out, names[i]);
+        KILN_AUTO(mem) char *real = realpath(path, NULL);
+        KILN_AUTO(mem) char *package = realpath(packages[i], NULL);
+        assert_string_equal(real, package);
     }
 }
 
-/* ---- unchanged files ---- */
+/* ---- what is installed ---- */
 
-/* Makes the file |age_s| older. A real job takes longer than a test, so its files have older
- * times. */
-static void set_age(struct fixture *f, const char *name, time_t age_s)
+static void install_miopen(struct fixture *f)
 {
-    char path[600];
-    const struct timespec at = { .tv_sec = time(NULL) - age_s };
-    const struct timespec times[2] = { at, at };
-    snprintf(path, sizeof(path), "%s/%s", f->out, name);
-    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    char path[512], below[160];
+    assert_int_equal(mkdir(scratch_path(&f->directory, "db", path), 0700), 0);
+    setenv("MIOPEN_SYSTEM_DB_PATH", path, 1);
+    for (size_t i = 0; i < miopen_file_count; i++) {
+        char name[128];
+        if (miopen_files[i].place != MIOPEN_SYSTEM)
+            continue;
+        snprintf(below, sizeof(below), "db/%s", example(&miopen_files[i], name));
+        scratch_write(&f->directory, below, "installed");
+    }
+    scratch_write(&f->directory, "db/gfx90a68.db", "not kiln's");
 }
 
-static void an_hour_passes(struct fixture *f)
+TEST_F(kilnctl_miopen, every_file_of_the_installed_miopen_is_seen_in_the_overlay)
 {
-    static const char *const names[] = { "user/" USER_FIND, "user/gfx90a68_1.1.0.udb",
-                                         "cache/gfx90a68.ukdb" };
+    install_miopen(f);
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0.36bb7fd4a"), KILN_E_OK);
+    for (size_t i = 0; i < miopen_file_count; i++) {
+        char name[128], below[160];
+        snprintf(below, sizeof(below), "system/%s", example(&miopen_files[i], name));
+        if (miopen_files[i].place == MIOPEN_SYSTEM)
+            assert_string_equal(out_text(f, below), "installed");
+    }
+    assert_string_equal(out_text(f, "system/gfx90a68.db"), "perf");
+    assert_says(f->run.printed, "export MIOPEN_SYSTEM_DB_PATH=");
+    assert_null(strstr(f->reported.text, "db import")); /* MIOpen sees its own PerfDb */
+}
+
+TEST_F(kilnctl_miopen, a_new_overlay_leads_to_the_files_that_are_installed_now)
+{
+    char moved[512], path[512];
+    install_miopen(f);
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0"), KILN_E_OK);
+    assert_int_equal(rename(scratch_path(&f->directory, "db", path),
+                            scratch_path(&f->directory, "moved", moved)),
+                     0);
+    setenv("MIOPEN_SYSTEM_DB_PATH", moved, 1);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0", "--force"), KILN_E_OK);
+    assert_string_equal(out_text(f, "system/gfx906_60.model"), "installed");
+}
+
+/* MIOpen 2.20 and later throw at the first FindDb miss if they find no model. */
+TEST_F(kilnctl_miopen,
+       without_an_installed_miopen_the_systems_part_is_only_for_those_without_models)
+{
+    static const struct {
+        const char *version;
+        bool is_set;
+    } cases[] = { { "2.17.0.a82233c22", true },
+                  { "2.19.0", true },
+                  { "2.20.0", false },
+                  { "3.2.0.36bb7fd4a", false },
+                  { NULL, false } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "out%zu", i);
+        scratch_path(&f->directory, name, f->out);
+        answer_all();
+        if (!cases[i].version) { /* then it asks for other things */
+            fake.answers[2] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.db.txt", 8),
+                                                    .files = { "perf" } };
+            fake.answers[3] = (struct fake_answer){ .code = KILN_E_NOT_FOUND };
+            fake.answers[4] = (struct fake_answer){ .reply = "{\"packages\":[]}" };
+        }
+        assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", cases[i].version ? "--miopen" : NULL,
+                                 cases[i].version),
+                         KILN_E_OK);
+        assert_int_equal(strstr(f->run.printed, "MIOPEN_SYSTEM_DB_PATH") != NULL, cases[i].is_set);
+        assert_int_equal(strstr(f->reported.text, "MIOPEN_SYSTEM_DB_PATH") != NULL,
+                         !cases[i].is_set);
+    }
+}
+
+TEST_F(kilnctl_miopen, the_directory_of_an_overlay_is_not_an_installed_miopen)
+{
+    char system[600], rocm[512], found[512];
+    scratch_path(&f->directory, "rocm", rocm);
+    overlay_all(f);
+    snprintf(system, sizeof(system), "%s/system", f->out);
+    setenv("MIOPEN_SYSTEM_DB_PATH", system, 1);
+    assert_int_equal(mkdir(rocm, 0700), 0);
+    static const char *const below[] = { "rocm/share", "rocm/share/miopen",
+                                         "rocm/share/miopen/db" };
     for (size_t i = 0; i < 3; i++)
-        set_age(f, names[i], 3600);
+        assert_int_equal(mkdir(scratch_path(&f->directory, below[i], found), 0700), 0);
+    scratch_write(&f->directory, "rocm/share/miopen/db/gfx90a.tn.model", "a model");
+    setenv("ROCM_PATH", rocm, 1);
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0", "--force"), KILN_E_OK);
+    unsetenv("ROCM_PATH");
+    assert_string_equal(out_text(f, "system/gfx90a.tn.model"), "a model");
+    assert_string_equal(out_text(f, "system/gfx90a68.db"), "perf");
 }
 
-TEST_F(kilnctl_miopen, an_unchanged_file_is_not_sent_and_is_reported_as_unchanged)
+/* ---- where MIOpen 3.5 looks for kernels ---- */
+
+static const char *link_text(struct fixture *f, const char *name)
 {
-    overlay_all(f);
-
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-
-    assert_int_equal(fake.asked, 0);
-    assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
-    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
-    assert_says(f->run.printed, "/user/" USER_FIND ": unchanged\n");
-    assert_says(f->run.printed, "nothing new");
-    memset(&fake, 0, sizeof(fake));
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out, "--json"), KILN_E_OK);
-    assert_says(f->run.printed, "{\"files\":[],\"unchanged\":[\"user/");
+    char path[700];
+    snprintf(path, sizeof(path), "%s/%s", f->out, name);
+    ssize_t size = readlink(path, f->text, sizeof(f->text) - 1);
+    f->text[size < 0 ? 0 : size] = '\0';
+    return f->text;
 }
 
-TEST_F(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
+TEST_F(kilnctl_miopen, the_cache_is_found_with_and_without_miopens_version)
 {
-    overlay_all(f);
-    an_hour_passes(f); /* the times differ from those in the manifest */
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-    assert_int_equal(fake.asked, 0);
-    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
+    static const struct {
+        const char *version, *directory;
+    } cases[] = { { "3.5.0.1a2b3c4d5", "cache/3.5.0.1a2b3c4d5" },
+                  { "3.5.2", "cache/3.5.2." },
+                  { "3.5.2.", "cache/3.5.2." },
+                  { "4.0.0.1", "cache/4.0.0.1" } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "of%zu", i);
+        scratch_path(&f->directory, name, f->out);
+        answer_all();
+        assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", cases[i].version),
+                         KILN_E_OK);
+        assert_string_equal(link_text(f, cases[i].directory), ".");
+    }
+    scratch_path(&f->directory, "older", f->out);
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.4.0.5"), KILN_E_OK);
+    assert_string_equal(link_text(f, "cache/3.4.0.5"), "");
 }
 
-TEST_F(kilnctl_miopen, a_file_with_another_inode_counts_as_changed)
+TEST_F(kilnctl_miopen, the_cache_has_the_version_of_its_kernels_if_none_is_given)
 {
-    char path[600], other[600];
-    struct stat seen;
-    overlay_all(f);
-    snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
-    snprintf(other, sizeof(other), "%s/cache/new", f->out);
-    assert_int_equal(stat(path, &seen), 0);
-    scratch_write(&f->directory, "out/cache/new", "KERNELS");
-    const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
-    assert_int_equal(utimensat(AT_FDCWD, other, times, 0), 0);
-    assert_int_equal(rename(other, path), 0);
-    memset(&fake, 0, sizeof(fake));
-    fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
-
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
-
-    assert_int_equal(fake.asked, 1);
-    assert_string_equal(fake.sent[0][0], "KERNELS");
-}
-
-/* A change within one tick of the filesystem's clock shows only in the content. */
-TEST_F(kilnctl_miopen, harvest_detects_a_change_with_the_same_size_and_time)
-{
-    char path[600];
-    struct stat seen;
-    overlay_all(f);
-    snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
-    memset(&fake, 0, sizeof(fake));
-    fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
-    assert_int_equal(fake.asked, 1);
-    assert_int_equal(stat(path, &seen), 0);
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "MORE KERNELS");
-    const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
-    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-    fake.asked = 0;
-
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
-
-    assert_int_equal(fake.asked, 1);
-    assert_string_equal(fake.sent[0][0], "MORE KERNELS");
-    fake.asked = 0;
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
-    assert_int_equal(fake.asked, 0);
-}
-
-/* A killed job leaves a write-ahead log. A database that was sent with this log is not sent
- * again. */
-TEST_F(kilnctl_miopen, a_database_with_an_unchanged_log_is_not_sent_again)
-{
-    overlay_all(f);
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
-    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
-    assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
-    assert_int_equal(fake.asked, 1);
-
-    assert_int_equal(run_harvest(f), KILN_E_OK);
-
-    assert_int_equal(fake.asked, 0);
-    assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
-    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "more");
-    assert_int_equal(run_harvest(f), KILN_E_CORRUPT);
-    assert_int_equal(fake.asked, 1);
-}
-
-/* Without a recorded fingerprint, a file counts as changed. */
-TEST_F(kilnctl_miopen, a_manifest_without_times_or_digests_makes_every_file_new)
-{
-    overlay_all(f);
-    an_hour_passes(f);
-    scratch_write(&f->directory, "out/.kiln-overlay.json",
-                  "{\"layout\":1,\"files\":[{\"name\":\"cache/gfx90a68.ukdb\",\"digest\":\"12\","
-                  "\"file\":{\"size\":7,\"s\":\"-1\"}}]}");
-    memset(&fake, 0, sizeof(fake));
     for (int i = 0; i < 3; i++)
-        fake.answers[i].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0,\"bad\":0}";
-    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
-    assert_int_equal(fake.asked, 3);
+        fake.answers[i].reply = "{\"files\":[]}";
+    fake.answers[3] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68@3.5.1.1a2b.ukdb\",\"descriptor\":0,"
+                 "\"kernels\":3}]}",
+        .files = { "kernels" }
+    };
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68"), KILN_E_OK);
+    assert_string_equal(link_text(f, "cache/3.5.1.1a2b"), ".");
 }
 
 /* ---- permissions ---- */

@@ -295,6 +295,71 @@ TEST(users, perf_records_are_exported_as_miopens_sqlite_file)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
+/* docs/formats/miopen-versions.md */
+TEST(users, exported_files_have_the_names_that_the_users_miopen_reads)
+{
+    struct users *f = *state;
+    static const struct {
+        const char *kind, *format, *version, *name;
+    } cases[] = {
+        { "find", "text", "2.17.0.a82233c22", ID ".HIP.2_17_0_a82233c22.ufdb.txt" },
+        { "find", "text", "3.5.2", ID ".HIP.3_5_2_.ufdb.txt" },
+        { "perf", "sqlite", "2.17.0.a82233c22", ID "_1.1.0.udb" },
+        { "perf", "text", "2.17.0.a82233c22", ID ".HIP.2_17_0_a82233c22.cd.updb.txt" },
+        { "perf", "text", "3.2.0.36bb7fd4a", ID ".HIP.3_2_0_36bb7fd4a.udb.txt" },
+        { "perf", "text", "3.5.2.", ID ".HIP.3_5_2_.udb.txt" },
+        { "perf", "text", "", ID ".db.txt" },
+    };
+    struct put puts[] = { find_put("Mine", 0.03), perf_put("Mine", "1,2", 0.03) };
+    tuning_put(f, &f->ann, &puts[0]);
+    tuning_put(f, &f->ann, &puts[1]);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char question[200];
+        snprintf(question, sizeof(question),
+                 "{\"tier\":\"user\",\"kind\":\"%s\",\"format\":\"%s\"%s%s%s}", cases[i].kind,
+                 cases[i].format, cases[i].version[0] ? ",\"version\":\"" : "", cases[i].version,
+                 cases[i].version[0] ? "\"" : "");
+        KILN_AUTO(json)
+        struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_export, question);
+        assert_string_equal(json_get_text(json_first(json_get(a, "files")), "name", ""),
+                            cases[i].name);
+    }
+    test_caller_refused(
+        &f->ann, MESSAGE_tuning_export,
+        "{\"tier\":\"user\",\"version\":\"3.5.2.abcdefghijklmnopqrstuvwxyzabcdefgh\"}",
+        KILN_INVALID, "3.5.2.abc");
+}
+
+/* Fusions and batch normalisation have databases of their own; the latter only as text. */
+TEST(users, records_of_miopens_other_parts_come_out_in_their_own_files)
+{
+    struct users *f = *state;
+    static const char *const names[] = { ID ".HIP.3_2_0_36bb7fd4a.fusion.ufdb.txt",
+                                         "batchnorm_" ID ".HIP.3_2_0_36bb7fd4a.udb.txt" };
+    static const char *const texts[] = {
+        "64, 64, 56, 56FP3264, 64, 56, 56FP32c1=ConvBiasActivAsm1x1U:0.2,0,fusion\n",
+        "2x64x128x56x56x1x0x1x0xNCHWxTrnxFP32x1=BnFwdTrainingSpatial:1,0\n"
+    };
+    for (size_t i = 0; i < 2; i++) {
+        KILN_AUTO(json) struct json *in = tuning_import(f, &f->ann, "{}", names[i], texts[i]);
+        assert_string_equal(json_get_text(in, "tier", ""), "user");
+        assert_int_equal(answer_number(in, "bad"), 0);
+    }
+    KILN_AUTO(json)
+    struct json *out = test_caller_ask(&f->ann, MESSAGE_tuning_export,
+                                       "{\"tier\":\"user\",\"format\":\"sqlite\","
+                                       "\"version\":\"3.2.0.36bb7fd4a\"}");
+    const struct json *file = json_first(json_get(out, "files"));
+    for (size_t i = 0; i < 2; i++, file = json_next(file)) {
+        BUFFER_AUTO struct buffer content;
+        buffer_init(&content, 1u << 20);
+        bool is_first = strcmp(json_get_text(file, "name", ""), names[0]) == 0;
+        assert_string_equal(json_get_text(file, "name", ""), names[!is_first]);
+        reply_object(&f->ann, f->ann.reply_count - 1, i, &content);
+        assert_true(bytes_equal_text(buffer_view(&content), texts[!is_first]));
+    }
+}
+
 TEST(users, an_export_with_unknown_values_is_refused)
 {
     struct users *f = *state;
