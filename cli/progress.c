@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/progress.h"
 
+#include "common/clock.h"
 #include "common/units.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BAR_WIDTH 30u
 #define WIDTH_UNKNOWN 80u
 /* Twenty redraws per second look smooth and cost little. */
 #define REDRAW_NS 50000000u
+/* The longest silence without a terminal. */
+#define SILENCE_NS 10000000000u
+#define TICK_S 1
 
 static unsigned terminal_width(FILE *out)
 {
@@ -32,6 +38,7 @@ void progress_init(struct progress *progress, FILE *out, const char *label, uint
         .total = total,
         .started_ns = now_ns,
         .counted_ns = now_ns,
+        .said_ns = now_ns,
     };
 }
 
@@ -97,41 +104,73 @@ static void draw_bar(const struct progress *progress, uint64_t done, uint64_t fa
     draw_line(progress, line);
 }
 
-static void print_tenth(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns)
+static void print_line(struct progress *progress, uint64_t now_ns)
 {
-    unsigned tenths = progress->total ? (unsigned)(done * 10 / progress->total) : 10;
-    if (tenths <= progress->tenths || progress->no_total)
-        return;
-    char time[UNITS_TEXT_MAX], count[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX], failures[40] = "";
-    progress->tenths = tenths;
-    if (failed > 0)
-        snprintf(failures, sizeof(failures), " %llu failed,", (unsigned long long)failed);
-    fprintf(progress->out, "%s: %s of %s done,%s %s\n", progress->label,
-            format_amount(progress, done, count), format_amount(progress, progress->total, total),
-            failures, time_spent(progress, now_ns, time));
+    char time[UNITS_TEXT_MAX], count[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX];
+    char of_total[UNITS_TEXT_MAX + 8] = "", failures[40] = "";
+    if (!progress->no_total)
+        snprintf(of_total, sizeof(of_total), " of %s",
+                 format_amount(progress, progress->total, total));
+    if (progress->failed > 0)
+        snprintf(failures, sizeof(failures), " %llu failed,", (unsigned long long)progress->failed);
+    fprintf(progress->out, "%s: %s%s done,%s %s\n", progress->label,
+            format_amount(progress, progress->done, count), of_total, failures,
+            time_spent(progress, now_ns, time));
     fflush(progress->out);
+    progress->said_ns = now_ns;
+}
+
+/* Prints a line for a new tenth of the total, and after a long silence. */
+static void print_due_line(struct progress *progress, uint64_t now_ns)
+{
+    unsigned tenths = progress->total ? (unsigned)(progress->done * 10 / progress->total) : 10;
+    bool is_new = tenths > progress->tenths && !progress->no_total;
+    if (!is_new && now_ns - progress->said_ns < SILENCE_NS)
+        return;
+    progress->tenths = is_new ? tenths : progress->tenths;
+    print_line(progress, now_ns);
+}
+
+static void draw(struct progress *progress, uint64_t now_ns)
+{
+    progress->drawn_ns = now_ns;
+    if (progress->no_total)
+        draw_count(progress, progress->done, now_ns);
+    else
+        draw_bar(progress, progress->done, progress->failed, now_ns);
 }
 
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns)
 {
-    if (progress->width == 0) {
-        print_tenth(progress, done, failed, now_ns);
-        return;
-    }
+    progress->done = done;
+    progress->failed = failed;
     bool last = done >= progress->total && !progress->no_total;
-    if (!last && progress->drawn_ns && now_ns - progress->drawn_ns < REDRAW_NS)
+    if (progress->width == 0)
+        print_due_line(progress, now_ns);
+    else if (last || !progress->drawn_ns || now_ns - progress->drawn_ns >= REDRAW_NS)
+        draw(progress, now_ns);
+}
+
+void progress_tick(struct progress *progress, uint64_t now_ns)
+{
+    bool last = progress->done >= progress->total && !progress->no_total;
+    if (last)
         return;
-    progress->drawn_ns = now_ns;
-    if (progress->no_total)
-        draw_count(progress, done, now_ns);
-    else
-        draw_bar(progress, done, failed, now_ns);
+    if (progress->width == 0)
+        print_due_line(progress, now_ns);
+    else if (progress->drawn_ns)
+        draw(progress, now_ns);
 }
 
 void progress_finish(struct progress *progress, uint64_t now_ns)
 {
-    if (progress->width == 0 && progress->total > 0)
-        print_tenth(progress, progress->total, 0, now_ns);
+    unsigned tenths = progress->tenths;
+    if (progress->width > 0 || progress->total == 0 || progress->no_total || tenths >= 10)
+        return;
+    progress->done = progress->total;
+    progress->failed = 0;
+    progress->tenths = 10;
+    print_line(progress, now_ns);
 }
 
 void progress_clear(struct progress *progress)
@@ -141,4 +180,43 @@ void progress_clear(struct progress *progress)
     fputs("\r\033[K", progress->out);
     fflush(progress->out);
     progress->drawn_ns = 0;
+}
+
+/* ---- the ticker ---- */
+
+static void *tick(void *context)
+{
+    struct ticker *t = context;
+    pthread_mutex_lock(t->lock);
+    while (!t->stops) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += TICK_S;
+        if (pthread_cond_timedwait(&t->stop, t->lock, &until) == ETIMEDOUT && !t->stops)
+            progress_tick(t->progress, clock_monotonic_ns());
+    }
+    pthread_mutex_unlock(t->lock);
+    return NULL;
+}
+
+void ticker_start(struct ticker *ticker, struct progress *progress, pthread_mutex_t *lock)
+{
+    pthread_condattr_t attributes;
+    *ticker = (struct ticker){ .progress = progress, .lock = lock };
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&ticker->stop, &attributes);
+    pthread_condattr_destroy(&attributes);
+    ticker->runs = pthread_create(&ticker->thread, NULL, tick, ticker) == 0;
+}
+
+void ticker_stop(struct ticker *ticker)
+{
+    pthread_mutex_lock(ticker->lock);
+    ticker->stops = true;
+    pthread_cond_signal(&ticker->stop);
+    pthread_mutex_unlock(ticker->lock);
+    if (ticker->runs)
+        pthread_join(ticker->thread, NULL);
+    pthread_cond_destroy(&ticker->stop);
 }

@@ -3,12 +3,13 @@
 
 /*
  * Progress of a long command: on a terminal a bar that redraws itself, otherwise a plain line after
- * each tenth of the total.
+ * each tenth of the total, and every ten seconds.
  *
  * Ownership  a plain value; the stream is borrowed
- * Threading  one thread at a time
- * Time       callers pass it, so tests need no clock
+ * Threading  one thread at a time.  A ticker calls from a thread of its own, under the caller's
+ * lock Time       callers pass it, so tests need no clock
  */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,9 +22,20 @@ struct progress {
     uint64_t started_ns; /* start of the command, for the elapsed time shown */
     uint64_t counted_ns; /* start of the counted work, for the estimate of the time left */
     uint64_t drawn_ns;
-    unsigned tenths; /* plain lines printed so far */
+    uint64_t said_ns; /* time of the last plain line, or of the start */
+    uint64_t done, failed;
+    unsigned tenths; /* how many tenths plain lines have reported */
     bool bytes;      /* the counted units are bytes, shown in KiB, MiB, ... */
-    bool no_total;   /* the total is unknown: no bar and no plain lines */
+    bool no_total;   /* the total is unknown: no bar, and no lines for tenths */
+};
+
+/* Shows every second that a long step goes on, although nothing calls progress_update. */
+struct ticker {
+    struct progress *progress; /* borrowed, as |lock|, which guards it */
+    pthread_mutex_t *lock;
+    pthread_t thread;
+    pthread_cond_t stop;
+    bool runs, stops;
 };
 
 /* Draws nothing yet.  |total| may be 0.  The caller may then set |bytes| and |no_total|, and
@@ -31,7 +43,13 @@ struct progress {
 void progress_init(struct progress *progress, FILE *out, const char *label, uint64_t total,
                    uint64_t now_ns);
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns);
+/* Shows the time that has passed, if something is drawn or a plain line is due. */
+void progress_tick(struct progress *progress, uint64_t now_ns);
 /* Marks all work as done: prints the last plain line if it was not printed yet. */
 void progress_finish(struct progress *progress, uint64_t now_ns);
 /* Erases the bar so that other lines can be printed; the next update redraws it. */
 void progress_clear(struct progress *progress);
+
+/* Call without the lock.  If there are no threads left, progress shows only what is done. */
+void ticker_start(struct ticker *ticker, struct progress *progress, pthread_mutex_t *lock);
+void ticker_stop(struct ticker *ticker);

@@ -24,6 +24,7 @@
 #include "cli/driver/options.h"
 #include "cli/driver/pocl_directory.h"
 #include "cli/driver/report.h"
+#include "cli/interrupt.h"
 #include "cli/lines.h"
 #include "cli/result.h"
 #include "common/clock.h"
@@ -160,6 +161,8 @@ static int finish_report(struct driver *d, struct driver_call *call, int rc, str
 static int run_problems(struct driver *d, struct driver_call *call, struct kiln_error *err)
 {
     uint64_t start = clock_monotonic_ns();
+    interrupt_says("kiln-driver", "kernels and measurements that are complete are kept; tune "
+                                  "continues from its journal");
     struct ahead *ahead = NULL;
     int rc = pick_seed(&call->options.seed, &d->seed, err);
     if (rc)

@@ -119,8 +119,13 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
         .ret_files_max = call->ret_files_max,
         .ret_file_count = &returned,
     };
-    rc = note_refusal(invocation, kiln_admin_call(invocation->client, &whole, &reply, err));
+    struct ticker ticker;
     struct call_progress *bar = call->db_progress ? &call->db_progress->bar : call->progress;
+    if (bar)
+        ticker_start(&ticker, &bar->bar, &bar->lock);
+    rc = note_refusal(invocation, kiln_admin_call(invocation->client, &whole, &reply, err));
+    if (bar)
+        ticker_stop(&ticker);
     if (bar)
         (rc ? call_progress_end : call_progress_finish)(bar);
     if (rc)

@@ -9,7 +9,9 @@
 
 void call_progress_init(struct call_progress *progress, const char *what)
 {
-    *progress = (struct call_progress){ .what = what, .started_ns = clock_monotonic_ns() };
+    *progress = (struct call_progress){ .what = what,
+                                        .started_ns = clock_monotonic_ns(),
+                                        .lock = PTHREAD_MUTEX_INITIALIZER };
 }
 
 static bool counts_bytes(const char *stage)
@@ -31,6 +33,19 @@ static void print_note(const struct call_progress *p, const char *note)
     fprintf(stderr, "%s\n", line);
 }
 
+static void erase(struct call_progress *p)
+{
+    if (*p->stage)
+        progress_clear(&p->bar);
+}
+
+static void complete_stage(struct call_progress *p)
+{
+    if (*p->stage)
+        progress_finish(&p->bar, clock_monotonic_ns());
+    erase(p);
+}
+
 static bool is_stage(const struct call_progress *p, const char *stage)
 {
     return strncmp(stage, p->stage, sizeof(p->stage) - 1) == 0;
@@ -40,9 +55,9 @@ static void begin_stage(struct call_progress *p, const char *stage, uint64_t att
                         const char *note)
 {
     if (is_stage(p, stage)) /* another attempt: the stage was not completed */
-        call_progress_end(p);
+        erase(p);
     else
-        call_progress_finish(p);
+        complete_stage(p);
     snprintf(p->stage, sizeof(p->stage), "%s", stage);
     p->attempt = attempt;
     if (*note)
@@ -66,23 +81,26 @@ int call_progress_on(void *context, const char *json)
     uint64_t attempt = json_get_u64(reported, "attempt", 1);
     if (!*stage)
         return 0;
+    pthread_mutex_lock(&p->lock);
     if (!is_stage(p, stage) || attempt != p->attempt)
         begin_stage(p, stage, attempt, json_get_text(reported, "note", ""));
     p->bar.total = json_get_u64(reported, "total", 0);
     p->bar.no_total = p->bar.total == 0;
     progress_update(&p->bar, json_get_u64(reported, "done", 0), 0, clock_monotonic_ns());
+    pthread_mutex_unlock(&p->lock);
     return 0;
 }
 
 void call_progress_end(struct call_progress *progress)
 {
-    if (*progress->stage)
-        progress_clear(&progress->bar);
+    pthread_mutex_lock(&progress->lock);
+    erase(progress);
+    pthread_mutex_unlock(&progress->lock);
 }
 
 void call_progress_finish(struct call_progress *progress)
 {
-    if (*progress->stage)
-        progress_finish(&progress->bar, clock_monotonic_ns());
-    call_progress_end(progress);
+    pthread_mutex_lock(&progress->lock);
+    complete_stage(progress);
+    pthread_mutex_unlock(&progress->lock);
 }

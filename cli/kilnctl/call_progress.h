@@ -6,13 +6,14 @@
  * {"progress": {"stage", "done", "total", "attempt", "note"}}.
  *
  * Ownership  a plain value; |what| is borrowed
- * Threading  one thread
+ * Threading  any thread; |lock| guards the bar, which a ticker shows meanwhile
  */
 #include "cli/progress.h"
 
 struct call_progress {
     const char *what; /* borrowed: "gfx90a68.kdb" */
     uint64_t started_ns;
+    pthread_mutex_t lock;
     struct progress bar;
     char label[128]; /* "gfx90a68.kdb: fetching" */
     char stage[32];  /* "" before the first message */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/interrupt.h"
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/sign.h"
@@ -124,6 +125,7 @@ static int install_package(const struct invocation *invocation, struct json **re
     struct call_progress progress;
     char label[URL_LABEL_MAX];
     call_progress_init(&progress, url_label(word, label));
+    interrupt_says("kilnctl", "the same command continues the download where it stopped");
     const struct admin_call call = { .request = "package_install",
                                      .arguments = ask,
                                      .file = files.package,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/prefetch_run.h"
 
+#include "cli/interrupt.h"
 #include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/prefetch_check.h"
 #include "cli/lines.h"
@@ -186,12 +187,17 @@ static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
 
 static int request_problems(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_error *err)
 {
+    struct ticker ticker;
     uint64_t started = clock_monotonic_ns();
     progress_init(&p->progress, stderr, p->label, p->problems.count + p->report.failed, started);
     int rc = doubtful || p->options.solver ? try_first(p, doubtful, err) : KILN_E_OK;
     if (rc)
         return rc;
+    interrupt_says("kilnctl", "kernels that are compiled stay in the cache; the same command "
+                              "compiles the others");
+    ticker_start(&ticker, &p->progress, &p->lock);
     rc = jobs ? run_threads(p, jobs, err) : run_batches(p, err);
+    ticker_stop(&ticker);
     progress_clear(&p->progress);
     p->report.seconds = (double)(clock_monotonic_ns() - started) / 1e9;
     p->begun = !rc || p->report.done + p->report.failed > 0;

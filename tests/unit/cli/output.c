@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/output.h"
 #include "cli/exit_status.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "tests/support/test.h"
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SECOND ((uint64_t)1000000000)
@@ -115,6 +118,82 @@ TEST_F(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_termin
     assert_null(strpbrk(text, "\r\033"));
     assert_non_null(strstr(text, "prefetch: 7 of 69 done, 3.50 s\n"));
     assert_non_null(strstr(text, "prefetch: 69 of 69 done, 1 failed, 34.5 s\n"));
+}
+
+TEST_F(output, progress_says_after_ten_silent_seconds_that_it_goes_on)
+{
+    struct progress progress;
+    progress_init(&progress, f->out, "prefetch", 69, SECOND);
+    progress_tick(&progress, 10 * SECOND);
+    progress_tick(&progress, 11 * SECOND);
+    progress_tick(&progress, 12 * SECOND);
+    progress_update(&progress, 1, 1, 21 * SECOND);
+    progress_update(&progress, 69, 1, 22 * SECOND);
+    progress_tick(&progress, 60 * SECOND); /* complete */
+    assert_string_equal(read_printed(f), "prefetch: 0 of 69 done, 10.0 s\n"
+                                         "prefetch: 1 of 69 done, 1 failed, 20.0 s\n"
+                                         "prefetch: 69 of 69 done, 1 failed, 21.0 s\n");
+}
+
+TEST_F(output, progress_without_a_total_says_so_too)
+{
+    struct progress progress;
+    progress_init(&progress, f->out, "scanning", 0, 0);
+    progress.no_total = true;
+    progress_update(&progress, 7, 0, SECOND);
+    progress_tick(&progress, 10 * SECOND);
+    assert_string_equal(read_printed(f), "scanning: 7 done, 10.0 s\n");
+}
+
+TEST_F(output, a_tick_redraws_a_bar_only_while_it_is_shown)
+{
+    struct progress progress;
+    progress_init(&progress, f->out, "prefetch", 2, 0);
+    progress.width = 80;
+    progress_tick(&progress, SECOND);
+    progress_update(&progress, 1, 0, 2 * SECOND);
+    progress_tick(&progress, 3 * SECOND);
+    progress_clear(&progress);
+    progress_tick(&progress, 4 * SECOND);
+    assert_string_equal(read_printed(f),
+                        "\r\033[Kprefetch [###############...............] 1/2, 2.00 s left"
+                        "\r\033[Kprefetch [###############...............] 1/2, 3.00 s left"
+                        "\r\033[K");
+}
+
+TEST_F(output, a_ticker_calls_until_it_is_stopped)
+{
+    struct ticker ticker;
+    struct progress progress;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    progress_init(&progress, f->out, "prefetch", 2, 0); /* long ago: the first tick prints */
+    ticker_start(&ticker, &progress, &lock);
+    bool has_said = false;
+    for (unsigned i = 0; i < 6000 && !has_said; i++) {
+        usleep(10000);
+        pthread_mutex_lock(&lock);
+        has_said = progress.said_ns > 0;
+        pthread_mutex_unlock(&lock);
+    }
+    ticker_stop(&ticker);
+    assert_true(has_said);
+}
+
+TEST_F(output, an_interrupted_command_says_what_is_kept_and_ends_by_the_signal)
+{
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(fileno(f->out), STDERR_FILENO);
+        interrupt_says("kilnctl", "an earlier text");
+        interrupt_says("kilnctl", "kernels stay");
+        raise(SIGINT);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    assert_string_equal(read_printed(f), "\nkilnctl: interrupted: kernels stay\n");
 }
 
 TEST_F(output, progress_of_zero_items_is_complete_at_once)
