@@ -21,17 +21,14 @@ struct fixture {
     char directory[64];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT, .directory = "/tmp/kiln-bench-XXXXXX" };
+    *f = (struct fixture){ .err = KILN_ERR_INIT, .directory = "/tmp/kiln-bench-XXXXXX" };
     void *memory;
-    assert_non_null(mkdtemp(f.directory));
-    assert_int_equal(bench_shared(sizeof(*f.shared), &memory, &f.err), KILN_OK);
-    f.shared = memory;
-    assert_int_equal(bench_gate_init(&f.shared->gate, CLIENTS, &f.err), KILN_OK);
-    *state = &f;
-    return 0;
+    assert_non_null(mkdtemp(f->directory));
+    assert_int_equal(bench_shared(sizeof(*f->shared), &memory, &f->err), KILN_OK);
+    f->shared = memory;
+    assert_int_equal(bench_gate_init(&f->shared->gate, CLIENTS, &f->err), KILN_OK);
 }
 
 static int tear_down(void **state)

@@ -460,25 +460,20 @@ TEST_F(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
     printf("stat::number_of_executed_units: %llu\n", (unsigned long long)f->rounds);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    daemon_process_init(&f.daemon);
-    daemon_process_start(&f.daemon);
-    f.bystander = raw_greeted(&f.daemon);
-    f.at_start = count_descriptors(&f);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    daemon_process_start(&f->daemon);
+    f->bystander = raw_greeted(&f->daemon);
+    f->at_start = count_descriptors(f);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     close(f->bystander);
     int status = daemon_process_stop(&f->daemon);
     daemon_process_remove(&f->daemon);
     assert_int_equal(status, 0);
-    return 0;
 }
 
 TEST_PROGRAM(setup, teardown)

@@ -15,21 +15,13 @@ struct fixture {
     struct program_result result;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    daemon_process_init(&f.daemon);
-    daemon_process_start(&f.daemon);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    daemon_process_start(&f->daemon);
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    daemon_process_remove(&f->daemon);
-    return 0;
-}
+TEAR_DOWN(teardown) { daemon_process_remove(&f->daemon); }
 
 TEST_PROGRAM(setup, teardown)
 

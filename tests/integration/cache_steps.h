@@ -34,7 +34,7 @@ int remove_large_cache(void **state);
 
 int caches_setup(void **state);
 int caches_teardown(void **state);
-FIXTURE(caches, caches_setup, caches_teardown);
+FIXTURE_OF(caches, struct caches, caches_setup, caches_teardown);
 /* Copies the large cache to |f|->path. */
 void use_large_cache(struct caches *f);
 void use_small_cache(struct caches *f);

@@ -9,9 +9,8 @@
 
 TEST_PROGRAM(write_large_cache, remove_large_cache)
 
-TEST(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
+TEST_F(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
 {
-    struct caches *f = *state;
     char counted[64];
     use_large_cache(f);
     daemon_process_start(&f->daemon);
@@ -24,9 +23,8 @@ TEST(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
     expect_rows(f, KILN_TIER_DISK);
 }
 
-TEST(caches, every_row_of_an_installed_cache_is_served_byte_for_byte)
+TEST_F(caches, every_row_of_an_installed_cache_is_served_byte_for_byte)
 {
-    struct caches *f = *state;
     use_large_cache(f);
     daemon_process_start(&f->daemon);
 
@@ -38,9 +36,8 @@ TEST(caches, every_row_of_an_installed_cache_is_served_byte_for_byte)
     expect_rows(f, KILN_TIER_PACKAGE);
 }
 
-TEST(caches, several_caches_are_imported_at_once)
+TEST_F(caches, several_caches_are_imported_at_once)
 {
-    struct caches *f = *state;
     char other[160];
     use_small_cache(f);
     shell(f->directory, "mkdir other && cp " CACHE " other/gfx90a68.ukdb");
@@ -71,9 +68,8 @@ static void open_live_cache(struct caches *f, struct writer *w)
     shell(f->directory, "test -s " CACHE "-wal");
 }
 
-TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
+TEST_F(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
 {
-    struct caches *f = *state;
     struct writer w;
     open_live_cache(f, &w);
     daemon_process_start(&f->daemon);
@@ -88,9 +84,8 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
     writer_kill(&w);
 }
 
-TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
+TEST_F(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
 {
-    struct caches *f = *state;
     struct writer w;
     open_live_cache(f, &w);
     daemon_process_start(&f->daemon);
@@ -112,9 +107,8 @@ static void export_to(struct caches *f, const char *directory)
     kilnctl_ok(f, "kernel", "export", "--format", "ukdb", path);
 }
 
-TEST(caches, an_export_equals_the_file_miopen_would_write)
+TEST_F(caches, an_export_equals_the_file_miopen_would_write)
 {
-    struct caches *f = *state;
     use_large_cache(f);
     daemon_process_start(&f->daemon);
     import_cache(f, f->path);
@@ -144,9 +138,8 @@ TEST(caches, an_export_equals_the_file_miopen_would_write)
                      "kernel_hash, uncompressed_size) values('a', 'b', x'00', 'c', 0)\"");
 }
 
-TEST(caches, import_export_import_export_is_the_identity)
+TEST_F(caches, import_export_import_export_is_the_identity)
 {
-    struct caches *f = *state;
     char first[160];
     use_large_cache(f);
     daemon_process_start(&f->daemon);

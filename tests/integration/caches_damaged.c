@@ -71,9 +71,8 @@ static void put_bytes(const struct caches *f, long at, struct bytes bytes)
     assert_int_equal(pwrite(fd, bytes.data, bytes.size, at), bytes.size);
 }
 
-TEST(caches, a_damaged_row_of_a_cache_is_skipped)
+TEST_F(caches, a_damaged_row_of_a_cache_is_skipped)
 {
-    struct caches *f = *state;
     use_small_cache(f);
     put_bytes(f, offset_of_row(f, 7) + 25, bytes_of_text("damage"));
 
@@ -112,9 +111,8 @@ TEST(caches, a_lost_page_of_a_cache_costs_only_its_rows)
     expect_message(f, &d);
 }
 
-TEST(caches, the_beginning_of_a_truncated_cache_is_imported)
+TEST_F(caches, the_beginning_of_a_truncated_cache_is_imported)
 {
-    struct caches *f = *state;
     use_small_cache(f);
     shell(f->directory, "truncate -s $(($(stat -c %%s " CACHE ") / 8192 * 4096)) " CACHE);
 
@@ -139,9 +137,8 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-TEST(caches, a_damaged_log_of_a_cache_costs_only_its_damaged_pages)
+TEST_F(caches, a_damaged_log_of_a_cache_costs_only_its_damaged_pages)
 {
-    struct caches *f = *state;
     leave_log(f);
     shell(f->directory, "printf damage | dd of=" CACHE "-wal bs=1 conv=notrunc status=none "
                         "seek=$(($(stat -c %%s " CACHE "-wal) / 2))");
@@ -167,9 +164,8 @@ TEST(caches, a_cache_whose_beginning_is_lost_is_recovered_from_its_log)
 }
 
 /* Pages that cannot be rolled back stay as the killed writer left them. */
-TEST(caches, a_cache_with_a_truncated_journal_imports_no_wrong_rows)
+TEST_F(caches, a_cache_with_a_truncated_journal_imports_no_wrong_rows)
 {
-    struct caches *f = *state;
     struct writer w;
     use_small_cache(f);
     writer_start(&w, f->path);
@@ -183,9 +179,8 @@ TEST(caches, a_cache_with_a_truncated_journal_imports_no_wrong_rows)
     assert_true(d.imported < SMALL_CACHE_ROWS);
 }
 
-TEST(caches, a_file_that_is_no_cache_imports_nothing)
+TEST_F(caches, a_file_that_is_no_cache_imports_nothing)
 {
-    struct caches *f = *state;
     use_small_cache(f);
     shell(f->directory, "head -c 20000 /dev/urandom >" CACHE);
 

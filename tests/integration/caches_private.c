@@ -63,9 +63,8 @@ static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
     snprintf(key, 65, "%s", json_get_text(j, "key", ""));
 }
 
-TEST(caches, an_import_is_private_unless_an_administrator_imports_it_for_all)
+TEST_F(caches, an_import_is_private_unless_an_administrator_imports_it_for_all)
 {
-    struct caches *f = *state;
     char key[65];
     use_small_cache(f);
     need_root();
@@ -88,9 +87,8 @@ TEST(caches, an_import_is_private_unless_an_administrator_imports_it_for_all)
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_OK);
 }
 
-TEST(caches, each_user_exports_and_shares_their_own_kernels)
+TEST_F(caches, each_user_exports_and_shares_their_own_kernels)
 {
-    struct caches *f = *state;
     char file[160], warm[160];
     use_small_cache(f);
     need_root();

@@ -20,19 +20,14 @@ struct fixture {
     bool mounted;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    snprintf(f.cache, sizeof(f.cache), "%s", f.daemon.cache);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    snprintf(f->cache, sizeof(f->cache), "%s", f->daemon.cache);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     unsetenv("LD_PRELOAD");
     unsetenv("ASAN_OPTIONS");
     if (f->daemon.pid)
@@ -40,7 +35,6 @@ static int teardown(void **state)
     if (f->mounted)
         umount2(f->cache, MNT_DETACH);
     daemon_process_remove(&f->daemon);
-    return 0;
 }
 
 FIXTURE(disk, setup, teardown);

@@ -46,14 +46,10 @@ static void hide_libraries(void)
     setenv("OCL_ICD_VENDORS", "/absent", 1);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
+    daemon_process_init(&f->daemon);
     hide_libraries();
-    *state = &f;
-    return 0;
 }
 
 static int teardown(void **state)

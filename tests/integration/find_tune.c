@@ -20,23 +20,17 @@ struct fixture {
     struct json *json; /* output of the last run; owned */
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
+    daemon_process_init(&f->daemon);
     unsetenv("MIOPEN_FIND_MODE");
     unsetenv("MIOPEN_FIND_ENFORCE");
-    *state = &f;
-    return 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     json_destroy(f->json);
     daemon_process_remove(&f->daemon);
-    return 0;
 }
 
 FIXTURE(find, setup, teardown);

@@ -17,24 +17,19 @@ struct fixture {
     int bystander; /* a client that must be served whatever the others do */
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    daemon_process_init(&f.daemon);
-    daemon_process_start(&f.daemon);
-    f.bystander = raw_greeted(&f.daemon);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    daemon_process_start(&f->daemon);
+    f->bystander = raw_greeted(&f->daemon);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     close(f->bystander);
     int status = daemon_process_stop(&f->daemon);
     daemon_process_remove(&f->daemon);
     assert_int_equal(status, 0);
-    return 0;
 }
 
 FIXTURE(hostile, setup, teardown);

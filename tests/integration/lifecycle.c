@@ -21,7 +21,7 @@ static int set_up(void **state)
     return chmod(((struct host *)*state)->daemon.directory, 0711);
 }
 
-FIXTURE(lifecycle, set_up, host_tear_down);
+FIXTURE_OF(lifecycle, struct host, set_up, host_tear_down);
 
 static int bound_socket(int type, const char *path)
 {
@@ -62,9 +62,8 @@ static void expect_ping(struct host *f)
 
 /* ---- start and stop ---- */
 
-TEST(lifecycle, starts_answers_and_leaves_nothing_behind_at_sigterm)
+TEST_F(lifecycle, starts_answers_and_leaves_nothing_behind_at_sigterm)
 {
-    struct host *f = *state;
     daemon_process_start(&f->daemon);
     expect_ping(f);
     run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
@@ -74,9 +73,8 @@ TEST(lifecycle, starts_answers_and_leaves_nothing_behind_at_sigterm)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-TEST(lifecycle, sigint_ends_kilnd_like_sigterm)
+TEST_F(lifecycle, sigint_ends_kilnd_like_sigterm)
 {
-    struct host *f = *state;
     daemon_process_start(&f->daemon);
     assert_int_equal(kill(f->daemon.pid, SIGINT), 0);
     assert_int_equal(daemon_process_wait(&f->daemon), 0);
@@ -129,9 +127,8 @@ TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
 }
 
 /* A pending blocked signal arrives as soon as kilnd unblocks it. */
-TEST(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
+TEST_F(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
 {
-    struct host *f = *state;
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
         SKIP("valgrind loses a signal that waits when a program starts");
     }
@@ -149,9 +146,8 @@ TEST(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
 }
 
 /* Dnotify sends the signal as soon as kilnd has created a file that it must remove again. */
-TEST(lifecycle, a_stop_during_the_creation_of_the_socket_leaves_nothing_behind)
+TEST_F(lifecycle, a_stop_during_the_creation_of_the_socket_leaves_nothing_behind)
 {
-    struct host *f = *state;
     int go[2];
     char byte;
     KILN_AUTO(fd) int directory = open(f->daemon.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -175,9 +171,8 @@ TEST(lifecycle, a_stop_during_the_creation_of_the_socket_leaves_nothing_behind)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-TEST(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
+TEST_F(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
 {
-    struct host *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
                 "/dev/null", NULL);
     assert_int_equal(f->result.status, 1);
@@ -188,9 +183,8 @@ TEST(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
 
 /* ---- sockets ---- */
 
-TEST(lifecycle, a_dead_daemons_socket_is_taken_over)
+TEST_F(lifecycle, a_dead_daemons_socket_is_taken_over)
 {
-    struct host *f = *state;
     daemon_process_start(&f->daemon);
     daemon_process_kill(&f->daemon);
     assert_int_equal(access(f->daemon.socket, F_OK), 0); /* the killed daemon's socket */
@@ -200,9 +194,8 @@ TEST(lifecycle, a_dead_daemons_socket_is_taken_over)
     assert_int_equal(count_leftovers(f), 0); /* also the killed daemon's directories */
 }
 
-TEST(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
+TEST_F(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
 {
-    struct host *f = *state;
     char pid[32];
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, NULL);
@@ -212,9 +205,8 @@ TEST(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
     expect_ping(f); /* the first daemon still serves */
 }
 
-TEST(lifecycle, a_socket_handed_over_by_systemd_is_used)
+TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
 {
-    struct host *f = *state;
     int fd = bound_socket(SOCK_STREAM, f->daemon.socket);
     assert_int_equal(listen(fd, 16), 0);
     /* Passes the socket as systemd does: descriptor 3, LISTEN_FDS, and LISTEN_PID of the new
@@ -248,9 +240,8 @@ static void write_file(const struct host *f, const char *name, const char *conte
     fclose(file);
 }
 
-TEST(lifecycle, an_unknown_setting_is_refused_with_file_and_key)
+TEST_F(lifecycle, an_unknown_setting_is_refused_with_file_and_key)
 {
-    struct host *f = *state;
     char path[256];
     write_file(f, "kilnd.json", "{\"workers\": 1, \"colour\": \"blue\"}", path);
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--config", path,
@@ -260,17 +251,15 @@ TEST(lifecycle, an_unknown_setting_is_refused_with_file_and_key)
     assert_says(f->result.output, "colour");
 }
 
-TEST(lifecycle, an_unknown_flag_is_refused_by_name)
+TEST_F(lifecycle, an_unknown_flag_is_refused_by_name)
 {
-    struct host *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--nonsense", NULL);
     assert_int_equal(f->result.status, 2);
     assert_says(f->result.output, "'--nonsense'");
 }
 
-TEST(lifecycle, checking_the_configuration_starts_nothing)
+TEST_F(lifecycle, checking_the_configuration_starts_nothing)
 {
-    struct host *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
                 "/somewhere", "--check-config", NULL);
     assert_int_equal(f->result.status, 0);
@@ -278,9 +267,8 @@ TEST(lifecycle, checking_the_configuration_starts_nothing)
     assert_int_equal(access(f->daemon.socket, F_OK), -1);
 }
 
-TEST(lifecycle, every_setting_shows_where_it_came_from)
+TEST_F(lifecycle, every_setting_shows_where_it_came_from)
 {
-    struct host *f = *state;
     char path[256];
     write_file(f, "kilnd.json", "{\"workers\": 3, \"failure_ttl\": \"5m\"}", path);
     f->daemon.arguments[0] = "--config";
@@ -309,9 +297,8 @@ static bool has_idle_workers(void *context)
     return json_get_u64(json_get(status, "workers"), "idle", 0) > 0;
 }
 
-TEST(lifecycle, the_status_shows_how_compilers_are_confined)
+TEST_F(lifecycle, the_status_shows_how_compilers_are_confined)
 {
-    struct host *f = *state;
     daemon_process_start(&f->daemon);
     wait_until("an idle compiler", has_idle_workers, f);
     KILN_AUTO(json) struct json *status = result_json(&f->result);
@@ -324,9 +311,8 @@ TEST(lifecycle, the_status_shows_how_compilers_are_confined)
         assert_int_equal(json_get_u64(workers, "uid", 0), geteuid());
 }
 
-TEST(lifecycle, an_unknown_compiler_user_is_refused_at_the_start)
+TEST_F(lifecycle, an_unknown_compiler_user_is_refused_at_the_start)
 {
-    struct host *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--compiler-user",
                 "no-such-user", NULL);
     assert_int_equal(f->result.status, 1);
@@ -346,9 +332,8 @@ static void copy_compiler(const struct host *f, char path[256])
     must(fs_write_all(fd, buffer_view(&program), &err), err);
 }
 
-TEST(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
+TEST_F(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
 {
-    struct host *f = *state;
     char path[256];
     NEED_ROOT();
     copy_compiler(f, path);
@@ -385,9 +370,8 @@ static int connect_waiting_client(struct host *f)
     return fd;
 }
 
-TEST(lifecycle, a_client_that_waits_at_sigterm_is_served_first)
+TEST_F(lifecycle, a_client_that_waits_at_sigterm_is_served_first)
 {
-    struct host *f = *state;
     static struct raw_frame frame;
     char text[512];
     f->daemon.arguments[0] = "--drain-timeout";
@@ -408,9 +392,8 @@ TEST(lifecycle, a_client_that_waits_at_sigterm_is_served_first)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-TEST(lifecycle, a_client_that_waits_beyond_the_drain_limit_is_dropped)
+TEST_F(lifecycle, a_client_that_waits_beyond_the_drain_limit_is_dropped)
 {
-    struct host *f = *state;
     f->daemon.arguments[0] = "--drain-timeout";
     f->daemon.arguments[1] = "100ms";
     KILN_AUTO(fd) int fd = connect_waiting_client(f);

@@ -23,26 +23,21 @@ struct fixture {
     int client;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    daemon_process_init(&f.daemon);
-    f.daemon.arguments[0] = "--queue-bytes-per-uid";
-    f.daemon.arguments[1] = "32MiB";
-    daemon_process_start(&f.daemon);
-    f.client = raw_greeted(&f.daemon);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    f->daemon.arguments[0] = "--queue-bytes-per-uid";
+    f->daemon.arguments[1] = "32MiB";
+    daemon_process_start(&f->daemon);
+    f->client = raw_greeted(&f->daemon);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     close(f->client);
     int status = daemon_process_stop(&f->daemon);
     daemon_process_remove(&f->daemon);
     assert_int_equal(status, 0);
-    return 0;
 }
 
 FIXTURE(limits, setup, teardown);

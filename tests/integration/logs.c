@@ -18,7 +18,7 @@ static int set_up(void **state)
     return 0;
 }
 
-FIXTURE(logs, set_up, host_tear_down);
+FIXTURE_OF(logs, struct host, set_up, host_tear_down);
 
 /* Starts and stops kilnd, and returns its log. The caller owns it. */
 static char *log_of_one_run(struct host *f)
@@ -34,18 +34,16 @@ static char *log_of_one_run(struct host *f)
     return bytes_to_text(buffer_view(&log));
 }
 
-TEST(logs, each_line_of_a_text_log_begins_with_its_level)
+TEST_F(logs, each_line_of_a_text_log_begins_with_its_level)
 {
-    struct host *f = *state;
     KILN_AUTO(mem) char *log = log_of_one_run(f);
     assert_says(log, "info: kilnd ");
     assert_says(log, "info: stopping");
     assert_says(log, "info: stopped\n");
 }
 
-TEST(logs, each_line_of_a_json_log_is_an_object_with_an_id)
+TEST_F(logs, each_line_of_a_json_log_is_an_object_with_an_id)
 {
-    struct host *f = *state;
     unsigned lines = 0;
     char *rest = NULL;
     f->daemon.arguments[0] = "--log-format=json";
@@ -75,9 +73,8 @@ static void set_journal_stream(void *context)
     setenv("JOURNAL_STREAM", text, 1);
 }
 
-TEST(logs, a_stream_of_an_unreachable_journal_gets_lines_with_priorities)
+TEST_F(logs, a_stream_of_an_unreachable_journal_gets_lines_with_priorities)
 {
-    struct host *f = *state;
     SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");
     f->daemon.prepare = set_journal_stream;
     KILN_AUTO(mem) char *log = log_of_one_run(f);
@@ -92,18 +89,16 @@ static void name_another_stream(void *context)
     setenv("JOURNAL_STREAM", "1:1", 1); /* inherited from a parent with another standard error */
 }
 
-TEST(logs, a_stream_that_is_not_a_journal_gets_plain_lines)
+TEST_F(logs, a_stream_that_is_not_a_journal_gets_plain_lines)
 {
-    struct host *f = *state;
     f->daemon.prepare = name_another_stream;
     KILN_AUTO(mem) char *log = log_of_one_run(f);
     assert_says(log, "info: stopped\n");
     assert_null(strstr(log, "<6>"));
 }
 
-TEST(logs, a_configured_journal_that_is_absent_is_refused)
+TEST_F(logs, a_configured_journal_that_is_absent_is_refused)
 {
-    struct host *f = *state;
     SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--log-format",
                 "journal", NULL);

@@ -127,13 +127,10 @@ static int remove_all(void **state)
 TEST_PROGRAM(build_all, remove_all)
 
 /* Makes the directories of a daemon, with copies of the built packages. The daemon trusts "ops". */
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    open_fixture(&f);
-    shell(f.files, "cp '%s'/* . && cp ops.pub '%s'", builder.files, f.keys);
-    *state = &f;
-    return 0;
+    open_fixture(f);
+    shell(f->files, "cp '%s'/* . && cp ops.pub '%s'", builder.files, f->keys);
 }
 
 static int teardown(void **state)

@@ -33,37 +33,32 @@ static struct kiln_client *open_client(const struct fixture *f)
     return kiln_client_open(&options, &client, NULL) ? NULL : client;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .problem = { .size = sizeof(f.problem),
-                                       .spatial_dims = 2,
-                                       .n = 4,
-                                       .c = 64,
-                                       .k = 64,
-                                       .groups = 1,
-                                       .in = { 1, 14, 14 },
-                                       .filter = { 1, 1, 1 },
-                                       .stride = { 1, 1, 1 },
-                                       .dilation = { 1, 1, 1 } },
-                          .options = { .size = sizeof(f.options),
-                                       .target = TARGET,
-                                       .database_id = DEVICE,
-                                       .no_objects = 1 } };
-    daemon_process_init(&f.daemon);
-    daemon_process_start(&f.daemon);
-    f.client = open_client(&f);
-    assert_non_null(f.client);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .problem = { .size = sizeof(f->problem),
+                                        .spatial_dims = 2,
+                                        .n = 4,
+                                        .c = 64,
+                                        .k = 64,
+                                        .groups = 1,
+                                        .in = { 1, 14, 14 },
+                                        .filter = { 1, 1, 1 },
+                                        .stride = { 1, 1, 1 },
+                                        .dilation = { 1, 1, 1 } },
+                           .options = { .size = sizeof(f->options),
+                                        .target = TARGET,
+                                        .database_id = DEVICE,
+                                        .no_objects = 1 } };
+    daemon_process_init(&f->daemon);
+    daemon_process_start(&f->daemon);
+    f->client = open_client(f);
+    assert_non_null(f->client);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     daemon_process_remove(&f->daemon);
-    return 0;
 }
 
 FIXTURE(plan_records, set_up, tear_down);

@@ -244,9 +244,8 @@ static int wait_to_be_killed(struct fixture *f)
 }
 
 /* Ends the cgroup as a batch system does. */
-TEST(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
+TEST_F(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
 {
-    struct fixture *f = *state;
     char group[64], path[128], pid_text[16];
     snprintf(group, sizeof(group), "/sys/fs/cgroup/kiln-test-%d", (int)getpid());
     snprintf(path, sizeof(path), "%s/cgroup.kill", group);
@@ -385,9 +384,8 @@ TEST_F(private_kilnd, a_home_that_cannot_be_written_to_is_replaced_by_a_temporar
     assert_says(f->shared->error, "/proc/nowhere");
 }
 
-TEST(private_kilnd, a_directory_of_another_user_is_not_used)
+TEST_F(private_kilnd, a_directory_of_another_user_is_not_used)
 {
-    struct fixture *f = *state;
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
     NEED_ROOT();

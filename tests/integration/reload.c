@@ -24,29 +24,20 @@ static void write_file(const char *path, const char *text)
     fclose(file);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    snprintf(f.file, sizeof(f.file), "%s/kilnd.json", f.daemon.directory);
-    write_file(f.file, "{\"workers\": 1, \"hot_limit\": \"64MiB\"}");
-    f.daemon.arguments[0] = "--config";
-    f.daemon.arguments[1] = f.file;
-    f.daemon.arguments[2] = "--queue";
-    f.daemon.arguments[3] = "500";
-    f.daemon.keep_log = true;
-    daemon_process_start(&f.daemon);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    snprintf(f->file, sizeof(f->file), "%s/kilnd.json", f->daemon.directory);
+    write_file(f->file, "{\"workers\": 1, \"hot_limit\": \"64MiB\"}");
+    f->daemon.arguments[0] = "--config";
+    f->daemon.arguments[1] = f->file;
+    f->daemon.arguments[2] = "--queue";
+    f->daemon.arguments[3] = "500";
+    f->daemon.keep_log = true;
+    daemon_process_start(&f->daemon);
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    daemon_process_remove(&f->daemon);
-    return 0;
-}
+TEAR_DOWN(teardown) { daemon_process_remove(&f->daemon); }
 
 FIXTURE(reload_and_wait, setup, teardown);
 

@@ -44,29 +44,24 @@ struct fixture {
     struct load *load;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    assert_int_equal(chmod(f.daemon.directory, 0711), 0);
-    f.daemon.keep_log = true;
-    f.load = mmap(NULL, sizeof(*f.load), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f.load, MAP_FAILED);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    assert_int_equal(chmod(f->daemon.directory, 0711), 0);
+    f->daemon.keep_log = true;
+    f->load =
+        mmap(NULL, sizeof(*f->load), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(f->load, MAP_FAILED);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     if (f->daemon.pid)
         daemon_process_stop(&f->daemon);
     if (f->manager.daemon)
         service_manager_close(&f->manager);
     daemon_process_remove(&f->daemon);
     munmap(f->load, sizeof(*f->load));
-    return 0;
 }
 
 FIXTURE(restart, setup, teardown);

@@ -42,23 +42,18 @@ struct fixture {
     int fd; /* a client after the handshake */
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    daemon_process_init(&f.daemon);
-    f.daemon.keep_log = true;
-    f.fd = -1;
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    f->daemon.keep_log = true;
+    f->fd = -1;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     if (f->fd >= 0)
         close(f->fd);
     daemon_process_remove(&f->daemon);
-    return 0;
 }
 
 FIXTURE(sandbox, setup, teardown);
@@ -659,9 +654,8 @@ TEST(sandbox, privileges_that_can_be_gained_are_reported)
     expect_layer_missing(*state, forbid_no_new_privileges, "no_new_privileges");
 }
 
-TEST(sandbox, a_compiler_that_stays_root_is_rejected)
+TEST_F(sandbox, a_compiler_that_stays_root_is_rejected)
 {
-    struct fixture *f = *state;
     char text[512];
     SKIP_IF(geteuid() != 0, "only root's kilnd changes its compilers' user");
     f->daemon.prepare = pretend_to_change_user;
@@ -705,9 +699,8 @@ static void every_toolchain_compiles(struct fixture *f)
 }
 
 /* Needs a host with all layers, as a packaged kilnd does. */
-TEST(sandbox, compilers_work_where_every_layer_is_required_and_present)
+TEST_F(sandbox, compilers_work_where_every_layer_is_required_and_present)
 {
-    struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = NULL;
     f->daemon.arguments[0] = "--sandbox";
     f->daemon.arguments[1] = "require";

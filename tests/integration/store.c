@@ -26,22 +26,13 @@ struct fixture {
     char cache[128];
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    snprintf(f.cache, sizeof(f.cache), "%s", f.daemon.cache);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    snprintf(f->cache, sizeof(f->cache), "%s", f->daemon.cache);
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    daemon_process_remove(&f->daemon);
-    return 0;
-}
+TEAR_DOWN(teardown) { daemon_process_remove(&f->daemon); }
 
 FIXTURE(store, setup, teardown);
 

@@ -55,30 +55,25 @@ static void keep_every(struct fixture *f, size_t step)
     f->count = kept;
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    daemon_process_init(&f.daemon);
-    daemon_process_start_in_whole_sandbox(&f.daemon);
-    read_problems(&f, KILN_SOURCE "/scripts/networks/resnet50.txt");
-    assert_int_equal(f.count, 69);
-    keep_every(&f, EVERY);
+    daemon_process_init(&f->daemon);
+    daemon_process_start_in_whole_sandbox(&f->daemon);
+    read_problems(f, KILN_SOURCE "/scripts/networks/resnet50.txt");
+    assert_int_equal(f->count, 69);
+    keep_every(f, EVERY);
     struct kiln_client_options options = { .size = sizeof(options),
-                                           .socket_path = f.daemon.socket,
+                                           .socket_path = f->daemon.socket,
                                            .timeout_ms = 600000 };
     struct kiln_error err;
-    if (kiln_client_open(&options, &f.client, &err))
+    if (kiln_client_open(&options, &f->client, &err))
         fail_msg("%s", err.text);
-    *state = &f;
-    return 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     daemon_process_remove(&f->daemon);
-    return 0;
 }
 
 TEST_PROGRAM(setup, teardown)

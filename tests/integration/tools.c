@@ -11,27 +11,24 @@
 #define NOBODY 65534
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
 
-FIXTURE(tools, host_set_up, host_tear_down);
+FIXTURE_OF(tools, struct host, host_set_up, host_tear_down);
 
-TEST(tools, an_unknown_command_exits_with_two)
+TEST_F(tools, an_unknown_command_exits_with_two)
 {
-    struct host *f = *state;
     run_program(&f->daemon, &f->result, "kilnctl", "no-such-command", NULL);
     assert_int_equal(f->result.status, 2);
     assert_says(f->result.output, "no-such-command");
 }
 
-TEST(tools, without_a_daemon_the_exit_status_is_three)
+TEST_F(tools, without_a_daemon_the_exit_status_is_three)
 {
-    struct host *f = *state;
     run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
     assert_int_equal(f->result.status, 3);
     assert_says(f->result.output, "kilnd");
 }
 
-TEST(tools, a_command_that_needs_an_administrator_exits_with_four)
+TEST_F(tools, a_command_that_needs_an_administrator_exits_with_four)
 {
-    struct host *f = *state;
     need_root();
     daemon_process_start(&f->daemon);
     run_programs_as(&f->daemon, NOBODY);
@@ -44,18 +41,16 @@ TEST(tools, a_command_that_needs_an_administrator_exits_with_four)
     assert_says(f->result.output, "administrator");
 }
 
-TEST(tools, a_kernel_that_does_not_exist_exits_with_five)
+TEST_F(tools, a_kernel_that_does_not_exist_exits_with_five)
 {
-    struct host *f = *state;
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnctl", "kernel", "show", "0123456789abcdef", NULL);
     assert_int_equal(f->result.status, 5);
     assert_says(f->result.output, "0123456789abcdef");
 }
 
-TEST(tools, the_configuration_is_shown_where_one_is_read)
+TEST_F(tools, the_configuration_is_shown_where_one_is_read)
 {
-    struct host *f = *state;
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnctl", "config", NULL);
     assert_int_equal(f->result.status, 0);
@@ -75,9 +70,8 @@ static struct json *next_event(FILE *events)
     return event;
 }
 
-TEST(tools, events_report_each_compile_as_it_happens)
+TEST_F(tools, events_report_each_compile_as_it_happens)
 {
-    struct host *f = *state;
     int fd;
     daemon_process_start(&f->daemon);
     pid_t listener = start_program(&f->daemon, &fd, "kilnctl", "events", "--json", NULL);

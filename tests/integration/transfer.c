@@ -54,38 +54,33 @@ struct transfer {
 
 static void on_tick(struct loop_timer *timer) { (void)timer; }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    package_fixture_open(&f.p);
-    f.err = KILN_ERR_INIT;
-    f.line.context = &f;
-    must(loop_create(&f.loop, &f.err), f.err);
-    must(work_queues_create(f.loop, 2, &f.work_queues, &f.err), f.err);
-    loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
-    loop_timer_start(&f.tick, 5, 5);
+    package_fixture_open(&f->p);
+    f->err = KILN_ERR_INIT;
+    f->line.context = f;
+    must(loop_create(&f->loop, &f->err), f->err);
+    must(work_queues_create(f->loop, 2, &f->work_queues, &f->err), f->err);
+    loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
+    loop_timer_start(&f->tick, 5, 5);
     const bool root =
         geteuid() == 0; /* root: run as another user, who may not enter these directories */
     const struct transfers_options options = {
-        .loop = f.loop,
-        .work_queues = f.work_queues,
+        .loop = f->loop,
+        .work_queues = f->work_queues,
         .program = KILN_BIN "/kiln-transfer",
         .user = { .uid = 65534, .gid = 65534, .other = root },
         .timeout_ms = 600000,
         .silence_ms = 600000,
         .exit_ms = 60000,
     };
-    must(transfers_create(&options, &f.transfers, &f.err), f.err);
-    *state = &f;
-    return 0;
+    must(transfers_create(&options, &f->transfers, &f->err), f->err);
 }
 
 static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     loop_timer_close(&f->tick);
     transfers_close(f->transfers, on_closed, f);
     LOOP_TO_END(f->loop, "the transfers to close");
@@ -96,7 +91,6 @@ static int tear_down(void **state)
     nginx_stop(&f->nginx);
     assert_is_empty(f->p.staging);
     package_fixture_close(&f->p);
-    return 0;
 }
 
 FIXTURE(transfer, set_up, tear_down);

@@ -43,25 +43,20 @@ static struct kiln_client *open_client(const struct fixture *f)
     return kiln_client_open(&options, &client, NULL) ? NULL : client;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .options = { .size = sizeof(f.options), .database_id = DEVICE } };
-    daemon_process_init(&f.daemon);
-    daemon_process_start(&f.daemon);
-    f.client = open_client(&f);
-    assert_non_null(f.client);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .options = { .size = sizeof(f->options), .database_id = DEVICE } };
+    daemon_process_init(&f->daemon);
+    daemon_process_start(&f->daemon);
+    f->client = open_client(f);
+    assert_non_null(f->client);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_tuned_free(f->tuned);
     kiln_client_close(f->client);
     daemon_process_remove(&f->daemon);
-    return 0;
 }
 
 FIXTURE(tuning_api, set_up, tear_down);

@@ -57,14 +57,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-FIXTURE(tuning_cli, set_up, tear_down);
+FIXTURE_OF(tuning_cli, struct node, set_up, tear_down);
 
 /* ---- import and export ---- */
 
-TEST(tuning_cli, an_imported_find_db_is_exported_byte_for_byte)
+TEST_F(tuning_cli, an_imported_find_db_is_exported_byte_for_byte)
 {
-    struct node *f = *state;
-
     kilnctl_ok(f, "db", "import", f->system);
 
     assert_says(f->result.output, "3 records");
@@ -76,9 +74,8 @@ TEST(tuning_cli, an_imported_find_db_is_exported_byte_for_byte)
     assert_says(f->result.output, "3 the");
 }
 
-TEST(tuning_cli, a_directory_is_imported_with_its_packed_files)
+TEST_F(tuning_cli, a_directory_is_imported_with_its_packed_files)
 {
-    struct node *f = *state;
     shell(f->in, "bzip2 " SYSTEM " && echo nothing >README");
     kilnctl_ok(f, "db", "import", f->in, "--json");
     KILN_AUTO(json) struct json *answer = printed_json(&f->result);
@@ -88,9 +85,8 @@ TEST(tuning_cli, a_directory_is_imported_with_its_packed_files)
     shell(f->daemon.directory, "bunzip2 in/" SYSTEM ".bz2 && cmp in/" SYSTEM " out/" SYSTEM);
 }
 
-TEST(tuning_cli, genuine_databases_are_exported_unchanged)
+TEST_F(tuning_cli, genuine_databases_are_exported_unchanged)
 {
-    struct node *f = *state;
     static const char *const names[] = { "gfx942130.HIP.fdb.txt", "gfx900_56.OpenCL.fdb.txt" };
     for (size_t i = 0; i < 2; i++) {
         char packed[64], path[512];
@@ -103,9 +99,8 @@ TEST(tuning_cli, genuine_databases_are_exported_unchanged)
     }
 }
 
-TEST(tuning_cli, a_bad_line_is_reported_by_number_and_the_rest_imported)
+TEST_F(tuning_cli, a_bad_line_is_reported_by_number_and_the_rest_imported)
 {
-    struct node *f = *state;
     char reported[320];
     shell(f->in, "sed -i '2s/=.*/=ConvAsm3x3U:fast/' " SYSTEM);
     snprintf(reported, sizeof(reported), "%s:2: ", f->system);
@@ -117,9 +112,8 @@ TEST(tuning_cli, a_bad_line_is_reported_by_number_and_the_rest_imported)
     kilnctl_fails(f, 5, "recorded", "db", "get", OTHER_KEY, "--db-id", "gfx90a68");
 }
 
-TEST(tuning_cli, a_strict_import_takes_nothing_of_a_file_with_a_bad_line)
+TEST_F(tuning_cli, a_strict_import_takes_nothing_of_a_file_with_a_bad_line)
 {
-    struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system);
     shell(f->in, "sed -i '2s/=.*/=ConvAsm3x3U:fast/; 1s/0.0321/7/' " SYSTEM);
     kilnctl(f, "db", "import", "--strict", f->system);
@@ -129,9 +123,8 @@ TEST(tuning_cli, a_strict_import_takes_nothing_of_a_file_with_a_bad_line)
     assert_says(f->result.output, "0.0321");
 }
 
-TEST(tuning_cli, imported_records_are_there_after_a_restart)
+TEST_F(tuning_cli, imported_records_are_there_after_a_restart)
 {
-    struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system, f->own);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     daemon_process_start(&f->daemon);
@@ -142,9 +135,8 @@ TEST(tuning_cli, imported_records_are_there_after_a_restart)
 
 /* ---- look-ups ---- */
 
-TEST(tuning_cli, a_problem_is_shown_by_key_and_by_command_line)
+TEST_F(tuning_cli, a_problem_is_shown_by_key_and_by_command_line)
 {
-    struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system, f->own);
     kilnctl_ok(f, "db", "get", "--db-id", "gfx90a68", "--json",
                "conv -n 32 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1");
@@ -160,9 +152,8 @@ TEST(tuning_cli, a_problem_is_shown_by_key_and_by_command_line)
     assert_int_equal(json_get_u64(entry, "workspace", 0), 4096);
 }
 
-TEST(tuning_cli, a_neighbour_is_shown_only_when_asked_for)
+TEST_F(tuning_cli, a_neighbour_is_shown_only_when_asked_for)
 {
-    struct node *f = *state;
     const char *third = "64-56-56-3x3-64-56-56-128-1x1-1x1-1x1-0-NCHW-FP32-F";
     kilnctl_ok(f, "db", "import", f->system);
     kilnctl_fails(f, 5, "--nearest", "db", "get", third, "--db-id", "gfx90a68");
@@ -170,9 +161,8 @@ TEST(tuning_cli, a_neighbour_is_shown_only_when_asked_for)
     assert_says(f->result.output, KEY " (batch");
 }
 
-TEST(tuning_cli, the_keys_of_an_unrecorded_problem_are_shown)
+TEST_F(tuning_cli, the_keys_of_an_unrecorded_problem_are_shown)
 {
-    struct node *f = *state;
     kilnctl_fails(f, 5, "recorded", "db", "get", "--db-id", "gfx90a68",
                   "conv -n 32 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1");
     assert_says(f->result.output, "find key " KEY "\n");
@@ -180,9 +170,8 @@ TEST(tuning_cli, the_keys_of_an_unrecorded_problem_are_shown)
                 "perf key 2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF\n");
 }
 
-TEST(tuning_cli, a_text_that_names_no_problem_is_refused_with_its_position)
+TEST_F(tuning_cli, a_text_that_names_no_problem_is_refused_with_its_position)
 {
-    struct node *f = *state;
     kilnctl(f, "db", "get", "64-56-", "--db-id", "gfx90a68");
     assert_int_equal(f->result.status, 2);
 }
@@ -195,9 +184,8 @@ static void run_as_another_user(struct node *f)
     run_programs_as(&f->daemon, OTHER_USER);
 }
 
-TEST(tuning_cli, a_user_changes_only_their_own_records)
+TEST_F(tuning_cli, a_user_changes_only_their_own_records)
 {
-    struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own); /* root imports its own file */
     run_as_another_user(f);
     kilnctl_fails(f, 5, "recorded", "db", "get", KEY, "--db-id", "gfx90a68");
@@ -214,18 +202,16 @@ TEST(tuning_cli, a_user_changes_only_their_own_records)
     assert_says(f->result.output, "MyOwn");
 }
 
-TEST(tuning_cli, a_file_that_may_not_be_read_is_denied)
+TEST_F(tuning_cli, a_file_that_may_not_be_read_is_denied)
 {
-    struct node *f = *state;
     run_as_another_user(f);
     assert_int_equal(chmod(f->own, 0), 0);
     kilnctl_fails(f, 4, "Permission denied", "db", "import", "--tier", "user", f->own, f->system);
     assert_says(f->result.output, "3 records");
 }
 
-TEST(tuning_cli, promoted_records_are_visible_to_all_users)
+TEST_F(tuning_cli, promoted_records_are_visible_to_all_users)
 {
-    struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own);
     kilnctl_ok(f, "db", "promote", "--db-id", "gfx90a68", "--kind", "find");
     assert_says(f->result.output, "1 added");
@@ -236,9 +222,8 @@ TEST(tuning_cli, promoted_records_are_visible_to_all_users)
     assert_says(f->result.output, "host");
 }
 
-TEST(tuning_cli, a_merge_shows_contradictions_to_recorded_values)
+TEST_F(tuning_cli, a_merge_shows_contradictions_to_recorded_values)
 {
-    struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own);
     shell(f->in, "sed -i 's/0.01/0.02/' " OWN);
     kilnctl_ok(f, "db", "merge", f->own);
@@ -248,9 +233,8 @@ TEST(tuning_cli, a_merge_shows_contradictions_to_recorded_values)
                 "\"time_ms\":0.01,"); /* the faster of two records without statistics */
 }
 
-TEST(tuning_cli, a_system_database_is_dropped_as_a_whole)
+TEST_F(tuning_cli, a_system_database_is_dropped_as_a_whole)
 {
-    struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system);
     kilnctl_ok(f, "db", "rm", "--tier", "system", "--db-id", "gfx90a68", "--kind", "find", "--yes");
     kilnctl_fails(f, 5, "recorded", "db", "get", KEY, "--db-id", "gfx90a68");
@@ -260,9 +244,8 @@ TEST(tuning_cli, a_system_database_is_dropped_as_a_whole)
 
 /* ---- MIOpen's jobs ---- */
 
-TEST(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
+TEST_F(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
 {
-    struct node *f = *state;
     char expected[400];
     kilnctl_ok(f, "db", "import", f->system, f->own);
 
@@ -288,9 +271,8 @@ TEST(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
 }
 
 /* kilnd itself makes the tables that MIOpen's classes would make. */
-TEST(tuning_cli, a_jobs_perf_db_is_collected_with_its_log)
+TEST_F(tuning_cli, a_jobs_perf_db_is_collected_with_its_log)
 {
-    struct node *f = *state;
     const char *perf = "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF";
     shell(f->in, "printf '%s=ConvAsm3x3U:6,8,3\\n' >gfx90a68_1.1.0.udb.txt", perf);
     kilnctl_ok(f, "db", "import", f->system, f->in);
@@ -337,9 +319,8 @@ TEST(caches, kernels_of_a_job_are_collected)
 
 /* ---- maintenance ---- */
 
-TEST(tuning_cli, a_backup_is_a_database_that_holds_the_records)
+TEST_F(tuning_cli, a_backup_is_a_database_that_holds_the_records)
 {
-    struct node *f = *state;
     char path[200];
     kilnctl_ok(f, "db", "import", f->own);
     snprintf(path, sizeof(path), "%s/copy.db", f->daemon.directory);

@@ -31,23 +31,17 @@ struct fixture {
     struct job *job;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    f.job = mmap(NULL, sizeof(*f.job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f.job, MAP_FAILED);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    f->job = mmap(NULL, sizeof(*f->job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(f->job, MAP_FAILED);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     daemon_process_remove(&f->daemon);
     munmap(f->job, sizeof(*f->job));
-    return 0;
 }
 
 FIXTURE(work, setup, teardown);

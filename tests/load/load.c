@@ -204,35 +204,30 @@ static void expect_hostile_has_no_role(const struct fixture *f)
     close(fd);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
     static const char *const arguments[] = { "--compiler", KILN_BIN "/../tests/fault_compiler",
                                              "--log-level", "error", NULL };
-    daemon_process_init(&f.daemon);
-    memcpy(f.daemon.arguments, arguments, sizeof(arguments));
-    daemon_process_start(&f.daemon);
+    daemon_process_init(&f->daemon);
+    memcpy(f->daemon.arguments, arguments, sizeof(arguments));
+    daemon_process_start(&f->daemon);
     if (geteuid() == 0) /* other users must reach the socket */
-        assert_int_equal(chmod(f.daemon.directory, 0755) | chmod(f.daemon.socket, 0666), 0);
+        assert_int_equal(chmod(f->daemon.directory, 0755) | chmod(f->daemon.socket, 0666), 0);
     else
         print_message("the hostile clients are the same user as the others: this is not root\n");
-    expect_hostile_has_no_role(&f);
-    f.watcher = raw_greeted(&f.daemon);
-    json_destroy(raw_ask(f.watcher, MESSAGE_toolchains,
+    expect_hostile_has_no_role(f);
+    f->watcher = raw_greeted(&f->daemon);
+    json_destroy(raw_ask(f->watcher, MESSAGE_toolchains,
                          "{}")); /* kilnd caches the toolchains from here on */
-    f.resting = process_usage_of(f.daemon.pid);
-    *state = &f;
-    return 0;
+    f->resting = process_usage_of(f->daemon.pid);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     close(f->watcher);
     int status = daemon_process_stop(&f->daemon);
     daemon_process_remove(&f->daemon);
     assert_int_equal(status, 0);
-    return 0;
 }
 
 static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)

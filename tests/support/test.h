@@ -3,6 +3,20 @@
 
 /* Every cmocka test includes this header first. A test file defines its tests like this:
  *
+ *     struct fixture {
+ *         struct kernel_store *store;
+ *     };
+ *
+ *     SET_UP(set_up)
+ *     {
+ *         f->store = ...
+ *     }
+ *
+ *     TEAR_DOWN(tear_down)
+ *     {
+ *         kernel_store_destroy(f->store);
+ *     }
+ *
  *     FIXTURE(store, set_up, tear_down);
  *
  *     TEST_F(store, evicts_the_least_recently_used_kernel_first)
@@ -40,11 +54,39 @@ struct test_case {
     struct test_case *next;
 };
 
-/* Declares the set-up and tear-down of TEST(name, ...). Use it once, where both functions are
- * declared. */
-#define FIXTURE(name, setup_, teardown_)            \
+/* The set-up of a struct fixture. The body follows, with the parameter 'struct fixture *f': it is
+ * zeroed, and lives until the next set-up. */
+#define SET_UP(name)                                                        \
+    static void name##_body(struct fixture *f);                             \
+    static int name(void **state)                                           \
+    {                                                                       \
+        static struct fixture fixture_of_##name;                            \
+        __builtin_memset(&fixture_of_##name, 0, sizeof(fixture_of_##name)); \
+        *state = &fixture_of_##name;                                        \
+        name##_body(&fixture_of_##name);                                    \
+        return 0;                                                           \
+    }                                                                       \
+    static void name##_body(struct fixture *f)
+
+/* Its tear-down, with the same parameter. */
+#define TEAR_DOWN(name)                         \
+    static void name##_body(struct fixture *f); \
+    static int name(void **state)               \
+    {                                           \
+        name##_body(*state);                    \
+        return 0;                               \
+    }                                           \
+    static void name##_body(struct fixture *f)
+
+/* Declares the set-up and tear-down of the tests of fixture |name|, whose *state is a |type|. Use
+ * it once, where both functions are declared. */
+#define FIXTURE_OF(name, type, setup_, teardown_)   \
+    typedef type name##_fixture_type;               \
     static const struct test_fixture name##_fixture \
         __attribute__((unused)) = { .setup = (setup_), .teardown = (teardown_) }
+
+/* The same with a struct fixture. */
+#define FIXTURE(name, setup_, teardown_) FIXTURE_OF(name, struct fixture, setup_, teardown_)
 
 /* For tests that need no fixture: TEST(plain, ...). */
 FIXTURE(plain, NULL, NULL);
@@ -63,13 +105,13 @@ FIXTURE(plain, NULL, NULL);
     TEST_REGISTERED(fixture, name, name##_case, #name) \
     static void name(void **state __attribute__((unused)))
 
-/* The head of a test whose fixture's *state is a struct fixture. The body follows, with the
- * parameter 'struct fixture *f'. */
+/* The head of a test that uses its fixture. The body follows, with the parameter 'struct fixture
+ * *f', or a pointer to the type of FIXTURE_OF. */
 #define TEST_F(fixture_, name)                              \
-    static void name##_body(struct fixture *f);             \
+    static void name##_body(fixture_##_fixture_type *f);    \
     static void name(void **state) { name##_body(*state); } \
     TEST_REGISTERED(fixture_, name, name##_case, #name)     \
-    static void name##_body(struct fixture *f)
+    static void name##_body(fixture_##_fixture_type *f)
 
 /* After a TEST: runs it once more with another fixture. */
 #define TEST_ALSO(fixture, name) \

@@ -19,12 +19,10 @@ static int set_up(void **state)
     return *state ? 0 : -1;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     driver_call_done(&f->call);
     free(f);
-    return 0;
 }
 
 FIXTURE(driver_options, set_up, tear_down);

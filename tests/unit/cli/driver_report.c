@@ -24,13 +24,11 @@ static int set_up(void **state)
     return f->out ? 0 : -1;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     report_done(&f->report);
     fclose(f->out);
     free(f);
-    return 0;
 }
 
 FIXTURE(driver_report, set_up, tear_down);

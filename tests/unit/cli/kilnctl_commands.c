@@ -53,12 +53,7 @@ static int set_up(void **state)
     return f ? 0 : -1;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    free(f);
-    return 0;
-}
+TEAR_DOWN(tear_down) { free(f); }
 
 FIXTURE(kilnctl_commands, set_up, tear_down);
 

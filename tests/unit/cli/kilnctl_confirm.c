@@ -41,16 +41,14 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     dup2(f->old_in, STDIN_FILENO);
     dup2(f->old_err, STDERR_FILENO);
     close(f->old_in);
     close(f->old_err);
     close(f->terminal);
     free(f);
-    return 0;
 }
 
 FIXTURE(kilnctl_confirm, set_up, tear_down);

@@ -26,13 +26,11 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     unlink(f->file);
     rmdir(f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(kilnctl_metrics, set_up, tear_down);

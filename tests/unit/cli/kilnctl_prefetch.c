@@ -161,12 +161,10 @@ static int set_up(void **state)
     return fd >= 0 ? close(fd) : -1;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     unlink(f->path);
     free(f);
-    return 0;
 }
 
 FIXTURE(kilnctl_prefetch, set_up, tear_down);

@@ -32,14 +32,12 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     unlink(f->file);
     rmdir(f->directory);
     free(f->page);
     free(f);
-    return 0;
 }
 
 FIXTURE(kilnctl_report, set_up, tear_down);

@@ -27,14 +27,12 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     if (f->snapshot.fd >= 0)
         close(f->snapshot.fd);
     scratch_directory_remove(&f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(kilnctl_snapshot, set_up, tear_down);

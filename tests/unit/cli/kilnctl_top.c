@@ -58,13 +58,11 @@ static int set_up(void **state)
     return f ? 0 : -1;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     top_sample_done(&f->before);
     top_sample_done(&f->now);
     free(f);
-    return 0;
 }
 
 FIXTURE(kilnctl_top, set_up, tear_down);

@@ -41,13 +41,11 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     options_done(&f->table, 1);
     option_list_done(&f->words);
     free(f);
-    return 0;
 }
 
 FIXTURE(options, set_up, tear_down);

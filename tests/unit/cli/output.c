@@ -28,12 +28,10 @@ static int set_up(void **state)
     return f->out ? 0 : -1;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     fclose(f->out);
     free(f);
-    return 0;
 }
 
 FIXTURE(output, set_up, tear_down);

@@ -24,14 +24,12 @@ static int set_up(void **state)
     return fd >= 0 ? close(fd) : -1;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     unlink(f->path);
     line_file_done(&f->file);
     problem_set_done(&f->set);
     free(f);
-    return 0;
 }
 
 FIXTURE(problems, set_up, tear_down);

@@ -14,13 +14,10 @@ struct fixture {
     int pipe[2]; /* the write end is sent */
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, f.ends), 0);
-    assert_int_equal(pipe2(f.pipe, O_CLOEXEC | O_NONBLOCK), 0);
-    *state = &f;
-    return 0;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, f->ends), 0);
+    assert_int_equal(pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK), 0);
 }
 
 static int tear_down(void **state)

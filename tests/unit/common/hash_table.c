@@ -19,22 +19,17 @@ struct fixture {
     struct number numbers[NUMBERS];
 };
 
-static int make_table(void **state)
+SET_UP(make_table)
 {
-    static struct fixture f;
-    f = (struct fixture){ .table = { 0 } };
+    *f = (struct fixture){ .table = { 0 } };
     for (int i = 0; i < NUMBERS; i++)
-        f.numbers[i].value = i;
-    *state = &f;
-    return 0;
+        f->numbers[i].value = i;
 }
 
-static int destroy_table(void **state)
+TEAR_DOWN(destroy_table)
 {
-    struct fixture *f = *state;
     calls_failed();
     hash_table_done(&f->table);
-    return 0;
 }
 
 FIXTURE(table, make_table, destroy_table);

@@ -15,17 +15,14 @@ struct fixture {
     struct number numbers[NUMBERS]; /* in the list, in order: 0, 1, 2, 3 */
 };
 
-static int make_list(void **state)
+SET_UP(make_list)
 {
-    static struct fixture f;
-    f = (struct fixture){ .numbers = { { .value = 0 } } };
-    list_init(&f.list);
+    *f = (struct fixture){ .numbers = { { .value = 0 } } };
+    list_init(&f->list);
     for (int i = 0; i < NUMBERS; i++) {
-        f.numbers[i].value = i;
-        list_append(&f.list, &f.numbers[i].link);
+        f->numbers[i].value = i;
+        list_append(&f->list, &f->numbers[i].link);
     }
-    *state = &f;
-    return 0;
 }
 
 FIXTURE(list, make_list, NULL);

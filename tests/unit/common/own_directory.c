@@ -27,29 +27,21 @@ static bool seems_root;
 
 WRAP(uid_t, geteuid, void) { return seems_root ? 0 : __real_geteuid(); }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
     seems_root = false;
-    snprintf(f.directory, sizeof(f.directory), "/tmp/kiln-test-XXXXXX");
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/a/b", f.directory);
-    setenv("HOME", f.directory, 1);
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->path, sizeof(f->path), "%s/a/b", f->directory);
+    setenv("HOME", f->directory, 1);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("XDG_STATE_HOME");
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("TMPDIR");
-    *state = &f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
-}
+TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
 
 FIXTURE(own_directory, set_up, tear_down);
 

@@ -26,12 +26,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
-}
+TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
 
 FIXTURE(directory, set_up, tear_down);
 

@@ -23,23 +23,18 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_refused_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    assert_int_equal(chmod(f.directory, 0711), 0);
-    snprintf(f.path, sizeof(f.path), "%s/thing", f.directory);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = "/tmp/kiln_refused_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f->directory));
+    assert_int_equal(chmod(f->directory, 0711), 0);
+    snprintf(f->path, sizeof(f->path), "%s/thing", f->directory);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     calls_failed();
     fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
 }
 
 FIXTURE(directory, set_up, tear_down);

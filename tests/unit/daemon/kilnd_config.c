@@ -64,18 +64,15 @@ static const char *origin_of(const struct fixture *f, enum config_key key)
     return f->config.entries[key].origin;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kilnd_config_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    assert_int_equal(chmod(f.directory, 0711), 0);
-    snprintf(f.file, sizeof(f.file), "%s/some.json", f.directory);
-    add_flag(&f, "kilnd");
-    add_flag(&f, "--compiler=/bin/true");
-    setenv("XDG_CONFIG_HOME", f.directory, 1);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = "/tmp/kilnd_config_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f->directory));
+    assert_int_equal(chmod(f->directory, 0711), 0);
+    snprintf(f->file, sizeof(f->file), "%s/some.json", f->directory);
+    add_flag(f, "kilnd");
+    add_flag(f, "--compiler=/bin/true");
+    setenv("XDG_CONFIG_HOME", f->directory, 1);
 }
 
 static int tear_down(void **state)

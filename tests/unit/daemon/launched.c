@@ -35,29 +35,24 @@ struct fixture {
 
 static void on_tick(struct loop_timer *timer) { (void)timer; }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_launched_XXXXXX",
-                          .far_end = -1,
-                          .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
-    loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
-    loop_timer_start(&f.tick, 1, 1);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = "/tmp/kiln_launched_XXXXXX",
+                           .far_end = -1,
+                           .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f->directory));
+    assert_int_equal(loop_create(&f->loop, &f->err), KILN_OK);
+    loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
+    loop_timer_start(&f->tick, 1, 1);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     loop_timer_close(&f->tick);
     LOOP_CLOSE(f->loop);
     fd_auto(&f->far_end);
     launch_service_stop(&f->service);
     assert_int_equal(rmdir(f->directory), 0);
-    return 0;
 }
 
 FIXTURE(launched, set_up, tear_down);

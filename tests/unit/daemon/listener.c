@@ -20,24 +20,19 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_listener_XXXXXX",
-                          .listener = LISTENER_CLOSED,
-                          .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.directory);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = "/tmp/kiln_listener_XXXXXX",
+                           .listener = LISTENER_CLOSED,
+                           .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     listener_close(&f->listener);
     fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
 }
 
 FIXTURE(listener, set_up, tear_down);

@@ -53,26 +53,21 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     loop_watch_close(watch);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT, .watch.ready = on_readable };
+    *f = (struct fixture){ .err = KILN_ERR_INIT, .watch.ready = on_readable };
     memset(&seen, 0, sizeof(seen));
-    assert_int_equal(pipe(f.ends), 0);
-    must(loop_create(&f.loop, &f.err), f.err);
-    must(loop_watch_init(f.loop, &f.watch, &f.owner, f.ends[0], &f.err), f.err);
-    *state = &f;
-    return 0;
+    assert_int_equal(pipe(f->ends), 0);
+    must(loop_create(&f->loop, &f->err), f->err);
+    must(loop_watch_init(f->loop, &f->watch, &f->owner, f->ends[0], &f->err), f->err);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     loop_watch_close(&f->watch);
     LOOP_CLOSE(f->loop);
     close(f->ends[0]);
     close(f->ends[1]);
-    return 0;
 }
 
 FIXTURE(loop_queue, set_up, tear_down);

@@ -57,25 +57,20 @@ struct fixture {
     struct manager manager;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
     memset(&seen, 0, sizeof(seen));
-    must(loop_create(&f.loop, &f.err), f.err);
-    manager_init(&f.manager, f.loop, &f.owner, NULL, "off");
-    manager_ready(&f.manager);
-    *state = &f;
-    return 0;
+    must(loop_create(&f->loop, &f->err), f->err);
+    manager_init(&f->manager, f->loop, &f->owner, NULL, "off");
+    manager_ready(&f->manager);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     manager_close(&f->manager);
     LOOP_TO_END(f->loop, "the watchdog's timer to be closed");
     loop_destroy(f->loop);
-    return 0;
 }
 
 FIXTURE(manager, set_up, tear_down);

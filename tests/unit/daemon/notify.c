@@ -36,30 +36,25 @@ static void clear_variables(void)
         unsetenv(names[i]);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/notify", f.directory);
+    *f = (struct fixture){ .directory = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->path, sizeof(f->path), "%s/notify", f->directory);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    strcpy(address.sun_path, f.path);
-    f.manager = bound_socket(&address, sizeof(address));
+    strcpy(address.sun_path, f->path);
+    f->manager = bound_socket(&address, sizeof(address));
     clear_variables();
-    setenv("NOTIFY_SOCKET", f.path, 1);
-    *state = &f;
-    return 0;
+    setenv("NOTIFY_SOCKET", f->path, 1);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     close(f->manager);
     if (f->got_fd >= 0)
         close(f->got_fd);
     clear_variables();
     fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
 }
 
 FIXTURE(notify, set_up, tear_down);

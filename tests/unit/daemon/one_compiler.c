@@ -61,12 +61,10 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     f->compiler->ops->stop(f->compiler);
     fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
 }
 
 FIXTURE(compiler, set_up, tear_down);

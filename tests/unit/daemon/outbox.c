@@ -195,31 +195,28 @@ static void expect_frame(struct fixture *f, unsigned number)
     expect_bytes(f, frame->body.data + at, frame->body.size - at);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
     static const char *const texts[] = { "first", "2", "and the third of them" };
-    f = (struct fixture){ .err = KILN_ERR_INIT };
-    for (size_t i = 0; i < sizeof(f.body); i++)
-        f.body[i] = (uint8_t)(i * 7 + i / 256);
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
+    for (size_t i = 0; i < sizeof(f->body); i++)
+        f->body[i] = (uint8_t)(i * 7 + i / 256);
     for (int i = 0; i < 3; i++) {
-        f.files[i] = (struct object){ .fd = 500 + i };
-        f.inlays[i].data = (const uint8_t *)texts[i];
-        f.inlays[i].size = strlen(texts[i]);
+        f->files[i] = (struct object){ .fd = 500 + i };
+        f->inlays[i].data = (const uint8_t *)texts[i];
+        f->inlays[i].size = strlen(texts[i]);
     }
-    add_frame(&f, 0, 10, NULL, NULL);
-    add_frame(&f, 1, 40, &f.files[0], &f.files[1]);
-    add_frame(&f, 2, 0, NULL, NULL);
-    add_frame(&f, 3, 30, NULL, NULL);
-    add_segments(&f, 3);
-    add_frame(&f, 4, LARGE, NULL, NULL);
-    add_frame(&f, 5, 20, &f.files[2], NULL);
-    add_frame(&f, 6, 50, NULL, NULL);
-    add_frame(&f, 7, 60, NULL, NULL);
+    add_frame(f, 0, 10, NULL, NULL);
+    add_frame(f, 1, 40, &f->files[0], &f->files[1]);
+    add_frame(f, 2, 0, NULL, NULL);
+    add_frame(f, 3, 30, NULL, NULL);
+    add_segments(f, 3);
+    add_frame(f, 4, LARGE, NULL, NULL);
+    add_frame(f, 5, 20, &f->files[2], NULL);
+    add_frame(f, 6, 50, NULL, NULL);
+    add_frame(f, 7, 60, NULL, NULL);
     for (unsigned i = 0; i < FRAMES; i++)
-        expect_frame(&f, i);
-    *state = &f;
-    return 0;
+        expect_frame(f, i);
 }
 
 FIXTURE(outbox, set_up, NULL);

@@ -26,28 +26,20 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
-                          .address = { .sun_family = AF_UNIX },
-                          .err = KILN_ERR_INIT };
-    assert_true(f.listener >= 0);
+    *f = (struct fixture){ .listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                           .address = { .sun_family = AF_UNIX },
+                           .err = KILN_ERR_INIT };
+    assert_true(f->listener >= 0);
     /* An abstract name: every user may connect, and it disappears with the socket. */
-    snprintf(f.address.sun_path + 1, sizeof(f.address.sun_path) - 1, "kiln-test-peer-%d",
+    snprintf(f->address.sun_path + 1, sizeof(f->address.sun_path) - 1, "kiln-test-peer-%d",
              (int)getpid());
-    assert_int_equal(bind(f.listener, (struct sockaddr *)&f.address, sizeof(f.address)), 0);
-    assert_int_equal(listen(f.listener, 1), 0);
-    *state = &f;
-    return 0;
+    assert_int_equal(bind(f->listener, (struct sockaddr *)&f->address, sizeof(f->address)), 0);
+    assert_int_equal(listen(f->listener, 1), 0);
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    close(f->listener);
-    return 0;
-}
+TEAR_DOWN(tear_down) { close(f->listener); }
 
 FIXTURE(peer, set_up, tear_down);
 

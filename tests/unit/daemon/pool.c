@@ -310,15 +310,13 @@ static void start_with_unit(struct fixture *f)
     start_pool(f);
 }
 
-static int tear_down_with_unit(void **state)
+TEAR_DOWN(tear_down_with_unit)
 {
-    struct fixture *f = *state;
     char directory[sizeof(f->directory)];
     close_pool(f);
     snprintf(directory, sizeof(directory), "%s", f->directory);
     launch_service_stop(&unit);
     assert_int_equal(rmdir(directory), 0);
-    return 0;
 }
 
 FIXTURE(unit, set_up, tear_down_with_unit);

@@ -35,15 +35,12 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .output.program = "kiln-compiler", .fd = -1, .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .output.program = "kiln-compiler", .fd = -1, .err = KILN_ERR_INIT };
     reported[0] = '\0';
-    must(loop_create(&f.loop, &f.err), f.err);
-    must(process_stderr_open(f.loop, &f.output, &f.owner, &f.fd, &f.err), f.err);
-    *state = &f;
-    return 0;
+    must(loop_create(&f->loop, &f->err), f->err);
+    must(process_stderr_open(f->loop, &f->output, &f->owner, &f->fd, &f->err), f->err);
 }
 
 static void hang_up(struct fixture *f)
@@ -53,13 +50,11 @@ static void hang_up(struct fixture *f)
     f->fd = -1;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     hang_up(f);
     process_stderr_close(&f->output);
     LOOP_CLOSE(f->loop);
-    return 0;
 }
 
 FIXTURE(output, set_up, tear_down);

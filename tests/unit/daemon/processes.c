@@ -48,28 +48,23 @@ WRAP(int, pidfd_open, pid_t pid, unsigned int flags)
     return -1;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
     no_pidfds = false;
     killed = 0;
-    must(loop_create(&f.loop, &f.err), f.err);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.ends), 0);
-    *state = &f;
-    return 0;
+    must(loop_create(&f->loop, &f->err), f->err);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->ends), 0);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     loop_process_close(&f->process);
     LOOP_CLOSE(f->loop);
     close(f->ends[0]);
     if (f->ends[1] >= 0)
         close(f->ends[1]);
     signal(SIGCHLD, SIG_DFL);
-    return 0;
 }
 
 FIXTURE(process, set_up, tear_down);

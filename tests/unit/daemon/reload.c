@@ -49,38 +49,32 @@ static void on_end(struct reload *r, const char *note)
     snprintf(f->note, sizeof(f->note), "%s", note);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    f.err = KILN_ERR_INIT;
-    must(loop_create(&f.loop, &f.err), f.err);
-    must(work_queues_create(f.loop, 1, &f.work_queues, &f.err), f.err);
-    must(config_load(ARGUMENT_COUNT, arguments, (const char *const *)environ, &f.config, &f.err),
-         f.err);
-    const struct reload_parts parts = { .work_queues = f.work_queues,
-                                        .config = &f.config,
+    f->err = KILN_ERR_INIT;
+    must(loop_create(&f->loop, &f->err), f->err);
+    must(work_queues_create(f->loop, 1, &f->work_queues, &f->err), f->err);
+    must(config_load(ARGUMENT_COUNT, arguments, (const char *const *)environ, &f->config, &f->err),
+         f->err);
+    const struct reload_parts parts = { .work_queues = f->work_queues,
+                                        .config = &f->config,
                                         .argc = ARGUMENT_COUNT,
                                         .argv = arguments,
                                         .apply = apply_config,
                                         .begins = on_begin,
                                         .ended = on_end };
     fail_call("malloc", 1, ENOMEM);
-    assert_int_equal(reload_init(&f.reload, &parts, &f.err), KILN_NO_MEMORY);
+    assert_int_equal(reload_init(&f->reload, &parts, &f->err), KILN_NO_MEMORY);
     assert_true(calls_failed());
-    assert_says(f.err.text, "configuration");
-    must(reload_init(&f.reload, &parts, &f.err), f.err);
-    *state = &f;
-    return 0;
+    assert_says(f->err.text, "configuration");
+    must(reload_init(&f->reload, &parts, &f->err), f->err);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     reload_done(&f->reload);
     work_queues_destroy(f->work_queues);
     LOOP_CLOSE(f->loop);
-    return 0;
 }
 
 FIXTURE(reload, set_up, tear_down);

@@ -16,23 +16,20 @@ struct fixture {
     int writing[16]; /* copies of its other end; -1 once sent */
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
     int pipe_ends[2];
     struct kiln_err err = KILN_ERR_INIT;
-    memset(&f, 0, sizeof(f));
-    must(closer_create(&CLOSER_LIMITS_DEFAULT, &f.closer, &err), err);
-    must(closer_join(f.closer, 0, &err), err);
-    request_files_init(&f.files, f.closer, 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.ends), 0);
+    memset(f, 0, sizeof(*f));
+    must(closer_create(&CLOSER_LIMITS_DEFAULT, &f->closer, &err), err);
+    must(closer_join(f->closer, 0, &err), err);
+    request_files_init(&f->files, f->closer, 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->ends), 0);
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
-    f.reading = pipe_ends[0];
+    f->reading = pipe_ends[0];
     for (size_t i = 0; i < 16; i++)
-        f.writing[i] = fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 0);
+        f->writing[i] = fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 0);
     close(pipe_ends[1]);
-    *state = &f;
-    return 0;
 }
 
 static void close_copies(struct fixture *f)
@@ -44,9 +41,8 @@ static void close_copies(struct fixture *f)
     }
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     request_files_drop(&f->files);
     close_copies(f);
     await_no_writer(f->reading);
@@ -55,7 +51,6 @@ static int tear_down(void **state)
     close(f->reading);
     close(f->ends[0]);
     close(f->ends[1]);
-    return 0;
 }
 
 FIXTURE(files, set_up, tear_down);

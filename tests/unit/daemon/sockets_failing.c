@@ -26,24 +26,19 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_sockets_XXXXXX",
-                          .group = "",
-                          .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.directory);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = "/tmp/kiln_sockets_XXXXXX",
+                           .group = "",
+                           .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     calls_failed();
     fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
 }
 
 FIXTURE(socket, set_up, tear_down);

@@ -47,29 +47,24 @@ static void on_fire(struct loop_timer *timer)
         loop_timer_close(&probe->closes->timer);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
     fired_together = 0;
-    must(loop_create(&f.loop, &f.err), f.err);
-    loop_timer_init(f.loop, &f.a.timer, &f.owner, on_fire);
-    loop_timer_init(f.loop, &f.b.timer, &f.owner, on_fire);
-    loop_timer_init(f.loop, &f.c.timer, &f.owner, on_fire);
-    *state = &f;
-    return 0;
+    must(loop_create(&f->loop, &f->err), f->err);
+    loop_timer_init(f->loop, &f->a.timer, &f->owner, on_fire);
+    loop_timer_init(f->loop, &f->b.timer, &f->owner, on_fire);
+    loop_timer_init(f->loop, &f->c.timer, &f->owner, on_fire);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     loop_timer_close(&f->a.timer);
     loop_timer_close(&f->b.timer);
     loop_timer_close(&f->c.timer);
     LOOP_TO_END(f->loop, "the timers to be closed");
     assert_int_equal(f->owner.open, 0);
     loop_destroy(f->loop);
-    return 0;
 }
 
 FIXTURE(timers, set_up, tear_down);

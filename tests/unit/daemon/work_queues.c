@@ -69,31 +69,26 @@ static void note_done(struct task *task)
     c->ended = seen.done++;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
     atomic_store(&seen.started, 0);
     atomic_store(&seen.running, 0);
     atomic_store(&seen.max_running, 0);
     seen.done = 0;
     seen.loop_thread = pthread_self();
-    must(loop_create(&f.loop, &f.err), f.err);
-    must(work_queues_create(f.loop, READERS, &f.work_queues, &f.err), f.err);
-    const struct executor_uv_parts parts = { .loop = f.loop, .work_queues = f.work_queues };
-    executor_uv_init(&f.executor, &parts);
-    *state = &f;
-    return 0;
+    must(loop_create(&f->loop, &f->err), f->err);
+    must(work_queues_create(f->loop, READERS, &f->work_queues, &f->err), f->err);
+    const struct executor_uv_parts parts = { .loop = f->loop, .work_queues = f->work_queues };
+    executor_uv_init(&f->executor, &parts);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     LOOP_TO_END(f->loop, "the executor to end");
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
-    return 0;
 }
 
 FIXTURE(work_queues, set_up, tear_down);

@@ -17,13 +17,10 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_user_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = "/tmp/kiln_user_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f->directory));
 }
 
 static int tear_down(void **state)

@@ -27,22 +27,17 @@ static void answer(struct fake_request *rq)
             fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{\"event\":\"x\"}"));
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .daemon = { .handle = answer } };
-    fake_daemon_start(&f.daemon);
-    f.client = fake_client(&f.daemon);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .daemon = { .handle = answer } };
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(admin, set_up, tear_down);

@@ -98,26 +98,23 @@ static int count_progress(void *context, const char *json)
     return f->enough && f->reported >= f->enough;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .daemon = { .handle = answer } };
-    f.daemon.context = &f;
-    fake_daemon_start(&f.daemon);
-    f.client = fake_client(&f.daemon);
-    f.call = (struct kiln_admin_call){
-        .size = sizeof(f.call),
+    *f = (struct fixture){ .daemon = { .handle = answer } };
+    f->daemon.context = f;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
+    f->call = (struct kiln_admin_call){
+        .size = sizeof(f->call),
         .request = "package_build",
-        .files = f.files,
+        .files = f->files,
         .progress = count_progress,
-        .context = &f,
-        .ret_files = f.ret_files,
+        .context = f,
+        .ret_files = f->ret_files,
         .ret_files_max = 4,
-        .ret_file_count = &f.ret_file_count,
+        .ret_file_count = &f->ret_file_count,
     };
-    f.descriptors = open_descriptors();
-    *state = &f;
-    return 0;
+    f->descriptors = open_descriptors();
 }
 
 /* Waits: the fake daemon closes its end of a connection on its own thread. */
@@ -127,13 +124,11 @@ static void let_the_daemon_go(struct fixture *f)
     fake_daemon_stop(&f->daemon);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_free(f->json);
     let_the_daemon_go(f);
     assert_true(open_descriptors() <= f->descriptors);
-    return 0;
 }
 
 FIXTURE(admin_call, set_up, tear_down);

@@ -27,24 +27,18 @@ struct fixture {
     struct value values[8];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ 0 };
     struct kiln_err err = KILN_ERR_INIT;
     struct answer_cache_options options = { .limit_entries = 3, .limit_bytes = 1 << 20 };
-    must(answer_cache_create(&options, &f.cache, &err), err);
-    *state = &f;
-    return 0;
+    must(answer_cache_create(&options, &f->cache, &err), err);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     answer_cache_destroy(f->cache);
     for (size_t i = 0; i < 8; i++)
         assert_int_equal(f->values[i].references, 0);
-    return 0;
 }
 
 FIXTURE(answer_cache, set_up, tear_down);

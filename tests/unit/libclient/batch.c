@@ -29,28 +29,22 @@ struct fixture {
     unsigned dropped;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
     for (unsigned i = 0; i < ITEMS; i++) {
         struct digest key = fake_key(i + 1);
-        digest_to_hex(&key, f.hex[i]);
-        f.keys[i] = f.hex[i];
+        digest_to_hex(&key, f->hex[i]);
+        f->keys[i] = f->hex[i];
     }
-    f.daemon.context = &f;
-    *state = &f;
-    return 0;
+    f->daemon.context = f;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     for (size_t i = 0; i < ITEMS; i++)
         kiln_kernel_unref(f->seen.kept[i]);
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(batch, set_up, tear_down);

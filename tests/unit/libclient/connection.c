@@ -18,21 +18,16 @@ struct fixture {
 
 static void answer_ping(struct fake_request *rq) { fake_pong(rq); }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .daemon = { .handle = answer_ping } };
-    f.daemon.context = &f;
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .daemon = { .handle = answer_ping } };
+    f->daemon.context = f;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(connection, set_up, tear_down);

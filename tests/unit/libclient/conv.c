@@ -28,9 +28,8 @@ TEST(conv, find_orders_solvers_by_speed_and_says_what_was_wrong_with_others)
     assert_int_equal(f->reported, 8);
 }
 
-TEST(conv, find_returns_the_devices_times_and_compares_the_whole_result)
+TEST_F(conv, find_returns_the_devices_times_and_compares_the_whole_result)
 {
-    struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
     struct kiln_conv_entry e = conv_entry(f, "ConvGood");
     assert_true(fabs(e.median_ms - 1) < 1e-9);
@@ -42,9 +41,8 @@ TEST(conv, find_returns_the_devices_times_and_compares_the_whole_result)
     assert_says(e.reason, "1023");
 }
 
-TEST(conv, timings_are_recorded_with_their_origin)
+TEST_F(conv, timings_are_recorded_with_their_origin)
 {
-    struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
     assert_int_equal(f->put_count, 4);
     const struct conv_put *p = conv_put_of(f, TUNING_FIND, "ConvGood");
@@ -70,9 +68,8 @@ TEST(conv, no_record_keeps_measurements_from_being_recorded)
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_TIMED);
 }
 
-TEST(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
+TEST_F(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
 {
-    struct conv_fixture *f = *state;
     f->refuses_puts = true;
     must(conv_find(f), f->err);
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
@@ -84,9 +81,8 @@ TEST(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
     assert_int_equal(f->puts_asked, 1); /* after the first rejection no more are sent */
 }
 
-TEST(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
+TEST_F(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
 {
-    struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
     f->refuses_puts = true;
@@ -99,9 +95,8 @@ TEST(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
 }
 
-TEST(conv, a_device_without_a_database_id_is_reported_as_not_recorded)
+TEST_F(conv, a_device_without_a_database_id_is_reported_as_not_recorded)
 {
-    struct conv_fixture *f = *state;
     f->device->base.database_id[0] = '\0';
     must(conv_find(f), f->err);
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
@@ -110,9 +105,8 @@ TEST(conv, a_device_without_a_database_id_is_reported_as_not_recorded)
     assert_int_equal(f->puts_asked, 0);
 }
 
-TEST(conv, a_find_may_be_limited_to_one_solver)
+TEST_F(conv, a_find_may_be_limited_to_one_solver)
 {
-    struct conv_fixture *f = *state;
     f->options.solver = "ConvGood";
     must(conv_find(f), f->err);
     assert_int_equal(kiln_conv_result_count(f->result), 1);
@@ -229,45 +223,40 @@ TEST(conv, without_the_reference_nothing_is_searched)
     assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvTuned");
 }
 
-TEST(conv, a_problem_that_nothing_is_built_in_for_fails)
+TEST_F(conv, a_problem_that_nothing_is_built_in_for_fails)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->not_built_in = "ConvDirectNaive ConvTuned";
     assert_int_equal(conv_find(f), KILN_E_NOT_FOUND);
     assert_says(f->err.text, "built into");
 }
 
-TEST(conv, find_and_tune_fail_as_unavailable_without_a_daemon)
+TEST_F(conv, find_and_tune_fail_as_unavailable_without_a_daemon)
 {
-    struct conv_fixture *f = *state;
     fake_daemon_kill(&f->daemon);
     assert_int_equal(conv_find(f), KILN_E_UNAVAILABLE);
     assert_int_equal(conv_tune(f), KILN_E_UNAVAILABLE);
     assert_int_equal(f->device->memories, 0);
 }
 
-TEST(conv, plans_that_never_come_time_out)
+TEST_F(conv, plans_that_never_come_time_out)
 {
-    struct conv_fixture *f = *state;
     f->silent_plans = true;
     f->options.timeout_ms = WAIT_MS;
     assert_int_equal(conv_find(f), KILN_E_TIMED_OUT);
     assert_says(f->err.text, "reference");
 }
 
-TEST(conv, a_device_without_memory_fails_find_with_its_name)
+TEST_F(conv, a_device_without_memory_fails_find_with_its_name)
 {
-    struct conv_fixture *f = *state;
     f->device->memory_left = 1000;
     assert_int_equal(conv_find(f), KILN_E_NO_MEMORY);
     assert_says(f->err.text, "made:0");
 }
 
 /* There is memory for one set of operands only. */
-TEST(conv, where_memory_is_short_one_set_of_operands_serves)
+TEST_F(conv, where_memory_is_short_one_set_of_operands_serves)
 {
-    struct conv_fixture *f = *state;
     uint64_t bytes = 0, all = 0;
     for (int i = 0; i < 3; i++) {
         must(kiln_problem_tensor(&f->problem, i, NULL, &bytes, &f->err), f->err);
@@ -278,9 +267,8 @@ TEST(conv, where_memory_is_short_one_set_of_operands_serves)
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-TEST(conv, invalid_options_of_find_are_refused)
+TEST_F(conv, invalid_options_of_find_are_refused)
 {
-    struct conv_fixture *f = *state;
     f->options.mode = 4;
     assert_int_equal(conv_find(f), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_conv_options.mode");
@@ -359,9 +347,8 @@ TEST(conv, the_callers_tensors_are_used_and_checked)
         kiln_memory_destroy(memory[i]);
 }
 
-TEST(conv, the_callers_tensors_are_read_after_its_stream_has_finished)
+TEST_F(conv, the_callers_tensors_are_read_after_its_stream_has_finished)
 {
-    struct conv_fixture *f = *state;
     struct kiln_memory *memory[3];
     struct kiln_stream stream = { .device = &f->device->base, .native = &stream };
     uint64_t bytes;

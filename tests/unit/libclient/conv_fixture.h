@@ -62,7 +62,7 @@ extern const struct conv_solver conv_tunable[2]; /* "ConvTuned" has a space */
 /* With conv_several and without a journal. */
 int conv_set_up(void **state);
 int conv_tear_down(void **state); /* fails if anything is left on the device */
-FIXTURE(conv, conv_set_up, conv_tear_down);
+FIXTURE_OF(conv, struct conv_fixture, conv_set_up, conv_tear_down);
 
 int conv_find(struct conv_fixture *f);
 int conv_tune(struct conv_fixture *f);

@@ -14,21 +14,18 @@ struct fixture {
     uint16_t half[COUNT], other[COUNT];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .problem = { .spatial_dims = 2,
-                                       .n = 2,
-                                       .c = 64,
-                                       .k = 32,
-                                       .groups = 1,
-                                       .in = { 1, 8, 8 },
-                                       .filter = { 1, 3, 3 },
-                                       .pad = { 0, 1, 1 },
-                                       .stride = { 1, 1, 1 },
-                                       .dilation = { 1, 1, 1 } } };
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .problem = { .spatial_dims = 2,
+                                        .n = 2,
+                                        .c = 64,
+                                        .k = 32,
+                                        .groups = 1,
+                                        .in = { 1, 8, 8 },
+                                        .filter = { 1, 3, 3 },
+                                        .pad = { 0, 1, 1 },
+                                        .stride = { 1, 1, 1 },
+                                        .dilation = { 1, 1, 1 } } };
 }
 
 FIXTURE(conv_operands, set_up, NULL);

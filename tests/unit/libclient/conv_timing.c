@@ -30,14 +30,11 @@ static enum kiln_code launch(void *context, unsigned launches, double *ret_ms, s
     return KILN_OK;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .source = { .launch = launch, .context = &f },
-                          .limits = { .limit_ms = 1000, .samples = 20 },
-                          .one_ms = 1 };
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .source = { .launch = launch, .context = f },
+                           .limits = { .limit_ms = 1000, .samples = 20 },
+                           .one_ms = 1 };
 }
 
 FIXTURE(conv_timing, set_up, NULL);

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-TEST(conv, tune_finds_the_best_config_and_records_it)
+TEST_F(conv, tune_finds_the_best_config_and_records_it)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     must(conv_tune(f), f->err);
     assert_string_equal(conv_at(f, 0).solver, "ConvTuned");
@@ -27,9 +26,8 @@ TEST(conv, tune_finds_the_best_config_and_records_it)
     assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
 }
 
-TEST(conv, wrong_and_uncompiled_configs_never_win)
+TEST_F(conv, wrong_and_uncompiled_configs_never_win)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->wrong_config = "11,1";
     f->uncompiled_config = "10,1";
@@ -39,9 +37,8 @@ TEST(conv, wrong_and_uncompiled_configs_never_win)
     assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 1);
 }
 
-TEST(conv, a_config_that_wants_too_much_memory_costs_only_itself)
+TEST_F(conv, a_config_that_wants_too_much_memory_costs_only_itself)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->greedy_config = "9,1"; /* the last config before finalists are timed again */
     must(conv_tune(f), f->err);
@@ -50,9 +47,8 @@ TEST(conv, a_config_that_wants_too_much_memory_costs_only_itself)
     assert_int_equal(conv_trials_in(f, KILN_CONV_TIMED), CONV_SPACE - 1);
 }
 
-TEST(conv, a_device_lost_in_a_search_keeps_the_records_made_before)
+TEST_F(conv, a_device_lost_in_a_search_keeps_the_records_made_before)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->fatal_config = "11,1";
     assert_int_equal(conv_tune(f), KILN_E_GPU_FAULT);
@@ -66,9 +62,8 @@ static const struct conv_solver tuned_before[] = {
     { .name = "ConvDirectNaive", .kernel = "right 4" },
 };
 
-TEST(conv, a_tuned_config_is_searched_again_only_if_enforced)
+TEST_F(conv, a_tuned_config_is_searched_again_only_if_enforced)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, tuned_before);
     must(conv_tune(f), f->err);
     assert_string_equal(conv_at(f, 0).config, "5,1");
@@ -82,9 +77,8 @@ TEST(conv, a_tuned_config_is_searched_again_only_if_enforced)
     assert_string_equal(conv_at(f, 0).config, "11,1");
 }
 
-TEST(conv, find_searches_where_that_is_enforced)
+TEST_F(conv, find_searches_where_that_is_enforced)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->options.enforce = KILN_ENFORCE_DB_UPDATE;
     must(conv_find(f), f->err);
@@ -98,9 +92,8 @@ TEST(conv, find_searches_where_that_is_enforced)
     assert_string_equal(conv_at(f, 0).config, "11,1");
 }
 
-TEST(conv, clean_forgets_the_config_and_searches_nothing)
+TEST_F(conv, clean_forgets_the_config_and_searches_nothing)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, tuned_before);
     f->options.enforce = KILN_ENFORCE_DB_CLEAN;
     must(conv_tune(f), f->err);
@@ -113,9 +106,8 @@ TEST(conv, clean_forgets_the_config_and_searches_nothing)
     assert_int_equal(f->removals, 1);
 }
 
-TEST(conv, processes_share_a_search_in_the_clients_own_fallback_mode)
+TEST_F(conv, processes_share_a_search_in_the_clients_own_fallback_mode)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->options.share = 1;
     setenv("KILN_FALLBACK", "changed later", 1);
@@ -143,9 +135,8 @@ TEST(conv, clean_measures_whatever_find_records_say)
     assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
 }
 
-TEST(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
+TEST_F(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->enough_after = 2 + 3; /* two solvers are timed, and three configs tried */
     must(conv_tune(f), f->err);
@@ -153,9 +144,8 @@ TEST(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
     assert_non_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
 }
 
-TEST(conv, a_search_that_tried_nothing_new_records_no_config)
+TEST_F(conv, a_search_that_tried_nothing_new_records_no_config)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->enough_after = 2 + 1; /* only the heuristic's config is tried, as with a small budget */
     must(conv_tune(f), f->err);
@@ -164,9 +154,8 @@ TEST(conv, a_search_that_tried_nothing_new_records_no_config)
     assert_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
 }
 
-TEST(conv, a_shared_search_reports_its_shares)
+TEST_F(conv, a_shared_search_reports_its_shares)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->options.share = 1;
     must(conv_tune(f), f->err);
@@ -176,9 +165,8 @@ TEST(conv, a_shared_search_reports_its_shares)
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
 }
 
-TEST(conv, the_known_best_is_refined_if_all_shares_are_taken)
+TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->options.share = 1;
     f->all_taken = true;
@@ -187,9 +175,8 @@ TEST(conv, the_known_best_is_refined_if_all_shares_are_taken)
     assert_string_equal(conv_at(f, 0).config, "11,1"); /* step by step from 0,1 */
 }
 
-TEST(conv, a_lost_lease_is_taken_again)
+TEST_F(conv, a_lost_lease_is_taken_again)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->options.share = 1;
     f->loses_lease = true; /* as after a restart of kilnd */
@@ -200,9 +187,8 @@ TEST(conv, a_lost_lease_is_taken_again)
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
 }
 
-TEST(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
+TEST_F(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->options.share = 1;
     f->refuses_reports = true;
@@ -214,9 +200,8 @@ TEST(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
     assert_says(f->err.text, "ConvTuned");
 }
 
-TEST(conv, a_tuned_config_that_cannot_be_recorded_is_returned)
+TEST_F(conv, a_tuned_config_that_cannot_be_recorded_is_returned)
 {
-    struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
     f->refuses_puts = true;
     must(conv_tune(f), f->err);
@@ -246,11 +231,10 @@ static int tear_down_with_journal(void **state)
     return conv_tear_down(state);
 }
 
-FIXTURE(with_journal, set_up_with_journal, tear_down_with_journal);
+FIXTURE_OF(with_journal, struct conv_fixture, set_up_with_journal, tear_down_with_journal);
 
-TEST(with_journal, a_resumed_search_retries_configs_that_kilnd_had_no_time_for)
+TEST_F(with_journal, a_resumed_search_retries_configs_that_kilnd_had_no_time_for)
 {
-    struct conv_fixture *f = *state;
     f->busy = "11,1";
     f->uncompiled_config = "10,1";
     must(conv_tune(f), f->err);
@@ -265,9 +249,8 @@ TEST(with_journal, a_resumed_search_retries_configs_that_kilnd_had_no_time_for)
     assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 1);
 }
 
-TEST(with_journal, without_a_directory_for_a_journal_tune_does_without)
+TEST_F(with_journal, without_a_directory_for_a_journal_tune_does_without)
 {
-    struct conv_fixture *f = *state;
     const char *mine = f->options.journal;
     f->options.journal = NULL;
     setenv("XDG_STATE_HOME", "/proc/nowhere", 1);

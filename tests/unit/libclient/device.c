@@ -93,16 +93,14 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_plan_unref(f->plan);
     if (f->client)
         fake_daemon_stop(&f->daemon);
     kiln_client_close(f->client);
     kiln_device_close(f->device);
     free((void *)f->binary.data);
-    return 0;
 }
 
 FIXTURE(device, set_up, tear_down);

@@ -70,15 +70,13 @@ static void close_for_good(const char *file)
     }
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     if (f->library.file)
         close_for_good(f->library.file);
     free(f->library.file);
     free(f->library.path);
     free(f);
-    return 0;
 }
 
 FIXTURE(dynamic_library, set_up, tear_down);

@@ -94,13 +94,11 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->kilnd);
     fake_daemon_stop(&f->engine);
-    return 0;
 }
 
 FIXTURE(fallback, set_up, tear_down);

@@ -18,21 +18,16 @@ struct fixture {
     int prepared; /* the descriptor to send */
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .key = fake_key(1) };
-    digest_to_hex(&f.key, f.hex);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .key = fake_key(1) };
+    digest_to_hex(&f->key, f->hex);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(fetch, set_up, tear_down);

@@ -45,24 +45,19 @@ static void answer(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .daemon = { .handle = answer } };
-    f.daemon.context = &f;
-    fake_daemon_start(&f.daemon);
-    f.client = fake_client(&f.daemon);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .daemon = { .handle = answer } };
+    f->daemon.context = f;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_kernel_unref(f->kernel);
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(fetch_named, set_up, tear_down);

@@ -100,13 +100,11 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
     buffer_done(&f->body);
-    return 0;
 }
 
 FIXTURE(lease, set_up, tear_down);

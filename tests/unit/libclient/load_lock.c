@@ -70,14 +70,12 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     for (int i = 0; i < 2; i++) {
         close(f->says[i]);
         close(f->hears[i]);
     }
-    return 0;
 }
 
 FIXTURE(load_lock, set_up, tear_down);

@@ -104,12 +104,11 @@ static void answer(struct fake_request *rq)
     fake_reply(rq, MESSAGE_planned, 0, buffer_view(&body));
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
     static const struct digest key = { { 7 } };
-    f = (struct fixture){
-        .problem = { .size = sizeof(f.problem),
+    *f = (struct fixture){
+        .problem = { .size = sizeof(f->problem),
                      .spatial_dims = 2,
                      .n = 1,
                      .c = 4,
@@ -120,7 +119,7 @@ static int set_up(void **state)
                      .pad = { 0, 1, 1 },
                      .stride = { 1, 1, 1 },
                      .dilation = { 1, 1, 1 } },
-        .options = { .size = sizeof(f.options), .target = "gfx90a" },
+        .options = { .size = sizeof(f->options), .target = "gfx90a" },
         .answers.planned = { .solver = bytes_of_text("Naive"),
                              .config = bytes_of_text("8,4"),
                              .source = PLAN_SOURCE_FIND,
@@ -143,20 +142,16 @@ static int set_up(void **state)
         .answers.argument = { .kind = ARGUMENT_Y },
         .answers.object = fake_inline_result(0, &key, bytes_of_text("object")),
     };
-    f.daemon.context = &f;
-    f.daemon.handle = answer;
-    fake_daemon_start(&f.daemon);
-    f.client = fake_client(&f.daemon);
-    *state = &f;
-    return 0;
+    f->daemon.context = f;
+    f->daemon.handle = answer;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(plan, set_up, tear_down);

@@ -104,24 +104,16 @@ static void copy_this_program(const char *path)
     must(fs_write_all(fd, buffer_view(&program), &err), err);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "" };
-    strcpy(f.directory, "/tmp/kiln-test-XXXXXX");
-    assert_true(mkdtemp(f.directory) && chmod(f.directory, 0777) == 0);
-    snprintf(f.copy, sizeof(f.copy), "%s/copy", f.directory);
-    copy_this_program(f.copy);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = "" };
+    strcpy(f->directory, "/tmp/kiln-test-XXXXXX");
+    assert_true(mkdtemp(f->directory) && chmod(f->directory, 0777) == 0);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy", f->directory);
+    copy_this_program(f->copy);
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
-}
+TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
 
 FIXTURE(privileged, set_up, tear_down);
 

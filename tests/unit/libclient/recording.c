@@ -49,42 +49,37 @@ static void record(struct fake_request *rq)
     fake_reply(rq, MESSAGE_recorded, 0, buffer_view(&body));
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .problem = fake_problem(3),
-                          .recording = { .size = sizeof(f.recording),
-                                         .database_id = "gfx90a68",
-                                         .tier = KILN_TUNING_USER,
-                                         .device_uuid = "GPU-1",
-                                         .device = "MI210",
-                                         .driver = "6.2.4",
-                                         .toolchain = "clang 17",
-                                         .clock_mhz = 1700,
-                                         .measurements = f.measurements,
-                                         .measurement_count = 2 } };
+    *f = (struct fixture){ .problem = fake_problem(3),
+                           .recording = { .size = sizeof(f->recording),
+                                          .database_id = "gfx90a68",
+                                          .tier = KILN_TUNING_USER,
+                                          .device_uuid = "GPU-1",
+                                          .device = "MI210",
+                                          .driver = "6.2.4",
+                                          .toolchain = "clang 17",
+                                          .clock_mhz = 1700,
+                                          .measurements = f->measurements,
+                                          .measurement_count = 2 } };
     for (size_t i = 0; i <= ENTRIES; i++)
-        f.measurements[i] = (struct kiln_measurement){ .size = sizeof(f.measurements[i]),
-                                                       .solver = i ? "SolverB" : "SolverA",
-                                                       .algorithm = ALGORITHM,
-                                                       .params = "1,2",
-                                                       .workspace = 4096,
-                                                       .samples = 7,
-                                                       .median_ms = 0.5,
-                                                       .spread_ms = 0.25 };
-    buffer_init(&f.body, LIMIT_FRAME_BODY);
-    f.client = fake_daemon_serve(&f.daemon, record, &f);
-    *state = &f;
-    return 0;
+        f->measurements[i] = (struct kiln_measurement){ .size = sizeof(f->measurements[i]),
+                                                        .solver = i ? "SolverB" : "SolverA",
+                                                        .algorithm = ALGORITHM,
+                                                        .params = "1,2",
+                                                        .workspace = 4096,
+                                                        .samples = 7,
+                                                        .median_ms = 0.5,
+                                                        .spread_ms = 0.25 };
+    buffer_init(&f->body, LIMIT_FRAME_BODY);
+    f->client = fake_daemon_serve(&f->daemon, record, f);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
     buffer_done(&f->body);
-    return 0;
 }
 
 FIXTURE(recording, set_up, tear_down);

@@ -96,12 +96,11 @@ static void answer(struct fake_request *rq)
         answer_configs(f, rq);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){
+    *f = (struct fixture){
         .problem = fake_problem(1),
-        .options = { .size = sizeof(f.options), .target = "gfx90a" },
+        .options = { .size = sizeof(f->options), .target = "gfx90a" },
         .solution = { .solver = bytes_of_text("ConvSome"),
                       .algorithm = bytes_of_text("miopenConvolutionFwdAlgoDirect"),
                       .flags = SOLUTION_FAVOURED | SOLUTION_ESTIMATED,
@@ -116,17 +115,13 @@ static int set_up(void **state)
         .count = 3,
         .part = 100,
     };
-    f.client = fake_daemon_serve(&f.daemon, answer, &f);
-    *state = &f;
-    return 0;
+    f->client = fake_daemon_serve(&f->daemon, answer, f);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(solutions, set_up, tear_down);

@@ -19,22 +19,17 @@ struct fixture {
     int codes[2];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .keys = { fake_key(1), fake_key(2) }, .stops = 1 };
+    *f = (struct fixture){ .keys = { fake_key(1), fake_key(2) }, .stops = 1 };
     for (size_t i = 0; i < 2; i++)
-        digest_to_hex(&f.keys[i], f.hex[i]);
-    *state = &f;
-    return 0;
+        digest_to_hex(&f->keys[i], f->hex[i]);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(stopping, set_up, tear_down);

@@ -25,27 +25,22 @@ struct fixture {
     struct transport_frame frame;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
     int ends[2];
-    f = (struct fixture){ .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    f.same = dup(ends[0]);
-    must(transport_socket_adopt(ends[0], &f.transport, &f.err), f.err);
-    f.peer = ends[1];
-    *state = &f;
-    return 0;
+    f->same = dup(ends[0]);
+    must(transport_socket_adopt(ends[0], &f->transport, &f->err), f->err);
+    f->peer = ends[1];
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     transport_destroy(f->transport);
     close(f->same);
     if (f->peer >= 0)
         close(f->peer);
-    return 0;
 }
 
 FIXTURE(transport, set_up, tear_down);

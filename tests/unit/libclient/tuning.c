@@ -100,12 +100,11 @@ static void put_off_or_answer(struct fake_request *rq)
     fake_hang_up(rq);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){
+    *f = (struct fixture){
         .problem = fake_problem(1),
-        .options = { .size = sizeof(f.options), .database_id = "gfx90a68" },
+        .options = { .size = sizeof(f->options), .database_id = "gfx90a68" },
         .answer = fake_tuning_answer(0, FIND_NEW),
         .type = MESSAGE_tuned,
         .copies = 1,
@@ -113,7 +112,7 @@ static int set_up(void **state)
         .flip = SIZE_MAX,
     };
     for (size_t i = 0; i < 3; i++)
-        f.measurements[i] =
+        f->measurements[i] =
             (struct message_tuning_measurement){ .id = bytes_of_text(i ? "SolverA" : "SolverB"),
                                                  .samples = 9,
                                                  .median_ms = fake_real(0.5),
@@ -126,18 +125,14 @@ static int set_up(void **state)
                                                  .toolchain = bytes_of_text("clang"),
                                                  .library = bytes_of_text("libkiln"),
                                                  .clock_mhz = 1700 };
-    f.client = fake_daemon_serve(&f.daemon, put_off_or_answer, &f);
-    *state = &f;
-    return 0;
+    f->client = fake_daemon_serve(&f->daemon, put_off_or_answer, f);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     kiln_tuned_free(f->tuned);
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(tuning, set_up, tear_down);

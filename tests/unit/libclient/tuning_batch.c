@@ -69,16 +69,13 @@ static void answer(struct fake_request *rq)
     buffer_done(&t.answers);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .options = { .size = sizeof(f.options), .database_id = "gfx90a68" },
-                          .frame_answers = 100 };
+    *f = (struct fixture){ .options = { .size = sizeof(f->options), .database_id = "gfx90a68" },
+                           .frame_answers = 100 };
     for (uint32_t i = 0; i < PROBLEMS; i++)
-        f.problems[i] = fake_problem(i + 1);
-    f.client = fake_daemon_serve(&f.daemon, answer, &f);
-    *state = &f;
-    return 0;
+        f->problems[i] = fake_problem(i + 1);
+    f->client = fake_daemon_serve(&f->daemon, answer, f);
 }
 
 static void forget(struct fixture *f)
@@ -88,13 +85,11 @@ static void forget(struct fixture *f)
     memset(f->tuned, 0, sizeof(f->tuned));
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     forget(f);
     kiln_client_close(f->client);
     fake_daemon_stop(&f->daemon);
-    return 0;
 }
 
 FIXTURE(tuning_batch, set_up, tear_down);

@@ -60,30 +60,26 @@ struct fixture {
     uint64_t free_space; /* in its directory; 0: limited only by the disk */
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    strcpy(f.directory, "/tmp/kiln-test-confine-XXXXXX");
-    assert_non_null(mkdtemp(f.directory));
+    strcpy(f->directory, "/tmp/kiln-test-confine-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
     if (geteuid() == 0)
-        assert_int_equal(chown(f.directory, NOBODY, NOBODY), 0);
-    f.outside = getpid();
-    f.free_space = 0;
-    f.seen = mmap(NULL, sizeof(*f.seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(f.seen != MAP_FAILED);
-    *state = &f;
-    return 0;
+        assert_int_equal(chown(f->directory, NOBODY, NOBODY), 0);
+    f->outside = getpid();
+    f->free_space = 0;
+    f->seen =
+        mmap(NULL, sizeof(*f->seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(f->seen != MAP_FAILED);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     char path[128];
     munmap(f->seen, sizeof(*f->seen));
     snprintf(path, sizeof(path), "%s/inside", f->directory);
     unlink(path);
     assert_int_equal(rmdir(f->directory), 0);
-    return 0;
 }
 
 FIXTURE(box, set_up, tear_down);

@@ -14,17 +14,14 @@ struct fixture {
     struct buffer headers;
 };
 
-static int make_job(void **state)
+SET_UP(make_job)
 {
-    static struct fixture f;
-    buffer_init(&f.headers, 4096);
-    f.job = (struct compile_job){ .toolchain = bytes_of_text("hiprtc"),
-                                  .target = bytes_of_text("gfx90a"),
-                                  .program = bytes_of_text("k.cl"),
-                                  .options = bytes_of_text("-DA=1"),
-                                  .source = bytes_of_text("source") };
-    *state = &f;
-    return 0;
+    buffer_init(&f->headers, 4096);
+    f->job = (struct compile_job){ .toolchain = bytes_of_text("hiprtc"),
+                                   .target = bytes_of_text("gfx90a"),
+                                   .program = bytes_of_text("k.cl"),
+                                   .options = bytes_of_text("-DA=1"),
+                                   .source = bytes_of_text("source") };
 }
 
 static int free_job(void **state)

@@ -20,13 +20,10 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int make_table(void **state)
+SET_UP(make_table)
 {
-    static struct fixture f;
-    f.err = KILN_ERR_INIT;
-    must(toolchain_table_create(&f.table, &f.err), f.err);
-    *state = &f;
-    return 0;
+    f->err = KILN_ERR_INIT;
+    must(toolchain_table_create(&f->table, &f->err), f->err);
 }
 
 static int free_table(void **state)

@@ -18,24 +18,19 @@ struct fixture { /* the test plays the worker */
     struct kiln_err err;
 };
 
-static int connect_both(void **state)
+SET_UP(connect_both)
 {
-    static struct fixture f;
     int pair[2];
-    f.err = KILN_ERR_INIT;
+    f->err = KILN_ERR_INIT;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    f.daemon_fd = pair[0];
-    f.worker_fd = pair[1];
-    *state = &f;
-    return 0;
+    f->daemon_fd = pair[0];
+    f->worker_fd = pair[1];
 }
 
-static int disconnect(void **state)
+TEAR_DOWN(disconnect)
 {
-    struct fixture *f = *state;
     fd_auto(&f->daemon_fd);
     fd_auto(&f->worker_fd);
-    return 0;
 }
 
 FIXTURE(connected, connect_both, disconnect);

@@ -51,15 +51,13 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     buffer_done(&f->file);
     buffer_done(&f->pages);
     buffer_done(&f->whole);
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(log_salvage, setup, teardown);

@@ -31,15 +31,13 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     sqlite3_close(f->db);
     if (f->fd >= 0)
         close(f->fd);
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(page_scan, setup, teardown);

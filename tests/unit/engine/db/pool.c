@@ -34,25 +34,20 @@ static void close_one(void *connection)
     free(connection);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
     const struct db_pool_options options = {
-        .open = open_one, .close = close_one, .context = &f, .max = 3
+        .open = open_one, .close = close_one, .context = f, .max = 3
     };
-    f = (struct fixture){ .opens_left = 100 };
-    open_count = &f.open;
-    db_pool_init(&f.pool, &options);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .opens_left = 100 };
+    open_count = &f->open;
+    db_pool_init(&f->pool, &options);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     db_pool_done(&f->pool);
     assert_int_equal(atomic_load(&f->open), 0);
-    return 0;
 }
 
 FIXTURE(pool, setup, teardown);

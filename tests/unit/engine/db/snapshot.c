@@ -52,13 +52,11 @@ static void stop_writer(struct fixture *f)
     f->writer = 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     stop_writer(f);
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(snapshot, setup, teardown);

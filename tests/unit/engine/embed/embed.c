@@ -205,12 +205,10 @@ static int open_fixture(void **state, bool compiles)
 static int set_up(void **state) { return open_fixture(state, /* compiles= */ false); }
 static int set_up_compiler(void **state) { return open_fixture(state, /* compiles= */ true); }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     transport_destroy(f->t);
     close(f->compiler.wake_fd);
-    return 0;
 }
 
 FIXTURE(compiler, set_up_compiler, tear_down);

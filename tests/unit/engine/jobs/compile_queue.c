@@ -34,26 +34,17 @@ static void on_done(struct compile_order *order)
     compile_result_done(&order->task.result);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    f.err = KILN_ERR_INIT;
-    fake_executor_init(&f.executor, 1);
-    struct compile_queue_options options = { .executor = &f.executor.base,
+    f->err = KILN_ERR_INIT;
+    fake_executor_init(&f->executor, 1);
+    struct compile_queue_options options = { .executor = &f->executor.base,
                                              .limit = 20,
                                              .limit_uid = 10 };
-    must(compile_queue_create(&options, &f.queue, &f.err), f.err);
-    *state = &f;
-    return 0;
+    must(compile_queue_create(&options, &f->queue, &f->err), f->err);
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    compile_queue_destroy(f->queue);
-    return 0;
-}
+TEAR_DOWN(teardown) { compile_queue_destroy(f->queue); }
 
 FIXTURE(queue, setup, teardown);
 

@@ -20,24 +20,18 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    f.err = KILN_ERR_INIT;
+    f->err = KILN_ERR_INIT;
     const struct fair_queue_options options = { .max = 12, .max_uid = 8, .noun = "tests" };
-    fair_queue_init(&f.queue, &options);
-    *state = &f;
-    return 0;
+    fair_queue_init(&f->queue, &options);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     while (fair_queue_pop(&f->queue)) {
     }
     fair_queue_done(&f->queue);
-    return 0;
 }
 
 FIXTURE(case, setup, teardown);

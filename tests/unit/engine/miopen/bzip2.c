@@ -27,14 +27,12 @@ static int setup(void **state)
     return mkdtemp(f->directory) ? 0 : -1;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->directory);
     buffer_done(&f->raw);
     buffer_done(&f->stored);
     free(f);
-    return 0;
 }
 
 FIXTURE(bzip2, setup, teardown);

@@ -34,14 +34,12 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     perf_db_writer_destroy(f->writer);
     buffer_done(&f->reported);
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(perf_db, setup, teardown);

@@ -29,13 +29,11 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     buffer_done(&f->headers);
     buffer_done(&f->text);
     free(f);
-    return 0;
 }
 
 FIXTURE(kernel_name, setup, teardown);

@@ -69,14 +69,12 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     fsyncs_until_full = -1;
     fs_remove_tree(AT_FDCWD, f->directory);
     buffer_done(&f->manifest);
     free(f);
-    return 0;
 }
 
 FIXTURE(manifest, setup, teardown);

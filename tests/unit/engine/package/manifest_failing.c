@@ -33,13 +33,11 @@ static int set_up(void **state)
     return manifest_keygen(f->directory, "alice", &f->err);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     calls_failed();
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(manifest_failing, set_up, tear_down);

@@ -26,23 +26,15 @@ struct fixture {
     char directory[64], other[80];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    strcpy(f.directory, "/tmp/kiln-test-verify-XXXXXX");
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.other, sizeof(f.other), "%s/a directory", f.directory);
-    assert_int_equal(mkdir(f.other, 0700), 0);
-    *state = &f;
-    return 0;
+    strcpy(f->directory, "/tmp/kiln-test-verify-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->other, sizeof(f->other), "%s/a directory", f->directory);
+    assert_int_equal(mkdir(f->other, 0700), 0);
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
-}
+TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
 
 FIXTURE(verify, set_up, tear_down);
 

@@ -205,9 +205,8 @@ static const struct json *row_of(const struct json *answer, const char *name)
         assert_true(json_get_number(row, "compile_s", 9) == (double)(compiles_)*COMPILE_S); \
     } while (0)
 
-TEST(users, saved_time_survives_a_restart)
+TEST_F(users, saved_time_survives_a_restart)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
     compile_program(&f->admin, "pool.cl");
     fetch_times(f, &f->ann, "conv.cl", 3);
@@ -245,9 +244,8 @@ static void send_batch(struct test_caller *c, unsigned count, const char *const 
     SEND_MESSAGE(c, batch, 77, &m);
 }
 
-TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
+TEST_F(users, a_kernel_that_a_batch_names_twice_is_counted_once)
 {
-    struct users *f = *state;
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
     compile_program(&f->ann, "conv.cl");
     compile_program(&f->ann, "pool.cl");
@@ -268,9 +266,8 @@ TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     assert_row(by_program, "pool.cl", 4, 1);
 }
 
-TEST(users, a_displaced_user_is_not_counted_twice_after_a_restart)
+TEST_F(users, a_displaced_user_is_not_counted_twice_after_a_restart)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
@@ -285,9 +282,8 @@ TEST(users, a_displaced_user_is_not_counted_twice_after_a_restart)
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);
 }
 
-TEST(users, saved_time_survives_clearing_its_kernels)
+TEST_F(users, saved_time_survives_clearing_its_kernels)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
     fetch_times(f, &f->ann, "conv.cl", 2);
     json_destroy(test_caller_ask(&f->admin, MESSAGE_clear, "{\"all\":true}"));
@@ -298,9 +294,8 @@ TEST(users, saved_time_survives_clearing_its_kernels)
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "bytes", 9), 0);
 }
 
-TEST(users, a_private_kernel_is_accounted_without_its_name)
+TEST_F(users, a_private_kernel_is_accounted_without_its_name)
 {
-    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("secret.o", "  -mcpu=gfx906", "the object");
     char cache[100];
     snprintf(cache, sizeof(cache), "%s/user.ukdb", f->engine.directory);
@@ -325,9 +320,8 @@ TEST(users, a_private_kernel_is_accounted_without_its_name)
     assert_null(row_of(answer, "secret.o"));
 }
 
-TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
+TEST_F(users, a_user_sees_their_own_row_and_the_others_as_one)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
     compile_program(&f->admin, "pool.cl");
     fetch_times(f, &f->admin, "conv.cl", 3);
@@ -341,16 +335,14 @@ TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
     assert_null(json_get(others, "uid"));
 }
 
-TEST(users, a_usage_request_without_a_grouping_is_refused)
+TEST_F(users, a_usage_request_without_a_grouping_is_refused)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
     test_caller_refused(&f->ann, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID, "not 'moon'");
 }
 
-TEST(users, usage_without_a_store_is_counted_and_marked_as_not_kept)
+TEST_F(users, usage_without_a_store_is_counted_and_marked_as_not_kept)
 {
-    struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
     users_reopen(f);
     compile_program(&f->ann, "conv.cl");
@@ -371,9 +363,8 @@ WRAP(enum kiln_code, kernel_store_accounting_put, struct kernel_store *store,
                           : __real_kernel_store_accounting_put(store, accounting, ret_written, err);
 }
 
-TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
+TEST_F(users, usage_totals_that_a_full_disk_refuses_are_written_later)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
     fetch_times(f, &f->ann, "conv.cl", 2);
     put_is_dropped = true;
@@ -394,9 +385,8 @@ WRAP(enum kiln_code, kernel_store_accounting, struct kernel_store *store,
                      : __real_kernel_store_accounting(store, request, ret_since, err);
 }
 
-TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
+TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "conv.cl");
     fetch_times(f, &f->ann, "conv.cl", 2);
     get_fails = true;
@@ -421,9 +411,8 @@ static void add_users(struct accounting *l, uint32_t first_uid)
 }
 
 /* Here each row that is read displaces another one. */
-TEST(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
+TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 {
-    struct users *f = *state;
     add_users(f->engine.engine->metrics.accounting, 5000);
     restart_daemon(f);
     unsigned laters = f->engine.executor.laters;
@@ -444,9 +433,8 @@ TEST(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 }
 
 /* A worker thread sorts and prints a copy of the rows, so later changes do not appear. */
-TEST(users, a_usage_answer_has_what_was_counted_before_its_request)
+TEST_F(users, a_usage_answer_has_what_was_counted_before_its_request)
 {
-    struct users *f = *state;
     struct accounting *l = f->engine.engine->metrics.accounting;
     add_users(l, 5000);
     test_caller_forget_replies(&f->admin);

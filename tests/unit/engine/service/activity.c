@@ -29,9 +29,8 @@ static const struct json *first_compile(const struct json *answer)
 
 /* ---- activity ---- */
 
-TEST(users, an_idle_engine_does_nothing)
+TEST_F(users, an_idle_engine_does_nothing)
 {
-    struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask_activity(&f->ann);
     assert_int_equal(json_count(json_get(answer, "compiles")), 0);
     assert_int_equal(json_count(json_get(answer, "users")), 0);
@@ -39,9 +38,8 @@ TEST(users, an_idle_engine_does_nothing)
     assert_int_equal(json_get_u64(answer, "slots", 0), 1);
 }
 
-TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
+TEST_F(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
 {
-    struct users *f = *state;
     fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     KILN_AUTO(json) struct json *answer = ask_activity(&f->ann);
     const struct json *compile = first_compile(answer);
@@ -59,9 +57,8 @@ TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
     assert_int_equal(json_count(json_get(later, "compiles")), 0);
 }
 
-TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
+TEST_F(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
 {
-    struct users *f = *state;
     fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     fetch_as(f, &f->ann, 2, "b.cl", PRIORITY_PREFETCH);
     KILN_AUTO(json) struct json *theirs = ask_activity(&f->bob);
@@ -81,9 +78,8 @@ TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
     finish_compiles(f, bytes_of_text("object"));
 }
 
-TEST(users, each_user_who_waits_has_a_line)
+TEST_F(users, each_user_who_waits_has_a_line)
 {
-    struct users *f = *state;
     fetch_as(f, &f->ann, 1, "a.cl", PRIORITY_INTERACTIVE);
     fetch_as(f, &f->admin, 2, "b.cl", PRIORITY_INTERACTIVE);
     fetch_as(f, &f->admin, 3, "c.cl", PRIORITY_PREFETCH);
@@ -136,9 +132,8 @@ TEST(users, health_reports_why_a_missing_directory_failed)
     assert_string_equal(json_get_text(state_directory, "trouble", ""), "No such file or directory");
 }
 
-TEST(users, only_an_administrator_may_run_a_deep_health_check)
+TEST_F(users, only_an_administrator_may_run_a_deep_health_check)
 {
-    struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask_health(&f->admin, "{\"deep\":true}");
     assert_true(json_get_bool(json_get(answer, "cache"), "checked", false));
     test_caller_forget_replies(&f->ann);

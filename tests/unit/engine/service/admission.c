@@ -29,7 +29,7 @@ static int teardown(void **state)
     return users_teardown(state);
 }
 
-FIXTURE(admission, setup, teardown);
+FIXTURE_OF(admission, struct users, setup, teardown);
 
 static uint64_t charged(const struct users *f) { return budget_taken(f->engine.engine->budget); }
 
@@ -70,9 +70,8 @@ static struct counts count_results(const struct test_caller *c)
     return counts;
 }
 
-TEST(admission, lookups_of_a_batch_are_charged_until_they_are_answered)
+TEST_F(admission, lookups_of_a_batch_are_charged_until_they_are_answered)
 {
-    struct users *f = *state;
     send_lookups(&f->ann, 1, ITEMS);
     assert_true(charged(f) >= ITEMS * (sizeof(struct deferred) + 1024));
 
@@ -84,17 +83,15 @@ TEST(admission, lookups_of_a_batch_are_charged_until_they_are_answered)
     assert_int_equal(counts.frames_last, 1);
 }
 
-TEST(admission, misses_of_a_batch_share_frames)
+TEST_F(admission, misses_of_a_batch_share_frames)
 {
-    struct users *f = *state;
     send_lookups(&f->ann, 1, ITEMS);
     fake_executor_run_tasks(&f->engine.executor);
     assert_true(f->ann.reply_count <= 3);
 }
 
-TEST(admission, a_client_that_leaves_gives_back_all_charges_at_once)
+TEST_F(admission, a_client_that_leaves_gives_back_all_charges_at_once)
 {
-    struct users *f = *state;
     send_lookups(&f->ann, 1, ITEMS);
     test_caller_fetch_source(&f->ann, 2, "k.cl", PRIORITY_INTERACTIVE);
     test_caller_send(&f->ann, MESSAGE_stats, 3, bytes_of_text("{}"));
@@ -106,9 +103,8 @@ TEST(admission, a_client_that_leaves_gives_back_all_charges_at_once)
     assert_true(charged(f) <= 4096); /* for the one that runs */
 }
 
-TEST(admission, a_cancelled_batch_gives_back_all_charges)
+TEST_F(admission, a_cancelled_batch_gives_back_all_charges)
 {
-    struct users *f = *state;
     send_lookups(&f->ann, 1, ITEMS);
     test_caller_cancel(&f->ann, 1);
     assert_int_equal(charged(f), 0);
@@ -128,9 +124,8 @@ static struct message_result first_result(const struct test_caller *c)
     return message_result_read(&results);
 }
 
-TEST(admission, items_beyond_the_users_budget_are_busy_and_the_others_are_answered)
+TEST_F(admission, items_beyond_the_users_budget_are_busy_and_the_others_are_answered)
 {
-    struct users *f = *state;
     limit_bytes(f);
     send_lookups(&f->ann, 1, ITEMS);
     assert_true(charged(f) <= LIMIT);
@@ -149,9 +144,8 @@ TEST(admission, items_beyond_the_users_budget_are_busy_and_the_others_are_answer
     assert_int_equal(counts.frames_last, 1);
 }
 
-TEST(admission, a_user_at_the_limit_still_gets_hot_kernels)
+TEST_F(admission, a_user_at_the_limit_still_gets_hot_kernels)
 {
-    struct users *f = *state;
     limit_bytes(f);
     struct digest key = compile_program(&f->ann, "hot.cl");
     send_lookups(&f->ann, 1, ITEMS);
@@ -168,9 +162,8 @@ TEST(admission, a_user_at_the_limit_still_gets_hot_kernels)
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_OK);
 }
 
-TEST(admission, a_user_at_the_limit_does_not_limit_others)
+TEST_F(admission, a_user_at_the_limit_does_not_limit_others)
 {
-    struct users *f = *state;
     limit_bytes(f);
     send_lookups(&f->ann, 1, ITEMS);
     send_lookups(&f->bob, 1, 10);
@@ -179,9 +172,8 @@ TEST(admission, a_user_at_the_limit_does_not_limit_others)
 }
 
 /* However many users ask for as much as they may have. */
-TEST(admission, users_who_hold_much_leave_something_to_those_who_come)
+TEST_F(admission, users_who_hold_much_leave_something_to_those_who_come)
 {
-    struct users *f = *state;
     f->engine.options.queue_bytes = 4u * LIMIT;
     limit_bytes(f);
     struct test_caller *greedy[] = { &f->ann, &f->publisher, &f->admin };
@@ -200,9 +192,8 @@ TEST(admission, users_who_hold_much_leave_something_to_those_who_come)
 
 /* ---- slices ---- */
 
-TEST(admission, a_large_batch_runs_in_slices)
+TEST_F(admission, a_large_batch_runs_in_slices)
 {
-    struct users *f = *state;
     step_clock(1000000);
     send_lookups(&f->ann, 1, ITEMS);
     assert_true(count_tasks(f) > 0 && count_tasks(f) < ITEMS);
@@ -214,9 +205,8 @@ TEST(admission, a_large_batch_runs_in_slices)
     assert_int_equal(counts.frames_last, 1);
 }
 
-TEST(admission, a_client_that_leaves_between_two_slices_leaves_nothing)
+TEST_F(admission, a_client_that_leaves_between_two_slices_leaves_nothing)
 {
-    struct users *f = *state;
     step_clock(1000000);
     send_lookups(&f->ann, 1, ITEMS);
     assert_true(count_tasks(f) < ITEMS);
@@ -228,9 +218,8 @@ TEST(admission, a_client_that_leaves_between_two_slices_leaves_nothing)
     assert_int_equal(charged(f), 0);
 }
 
-TEST(admission, a_batch_without_budget_for_its_rest_ends_at_once)
+TEST_F(admission, a_batch_without_budget_for_its_rest_ends_at_once)
 {
-    struct users *f = *state;
     limit_bytes(f);
     step_clock(1000000);
     send_lookups(&f->ann, 1, ITEMS);
@@ -240,9 +229,8 @@ TEST(admission, a_batch_without_budget_for_its_rest_ends_at_once)
     assert_int_equal(counts.frames_last, 1);
 }
 
-TEST(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
+TEST_F(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
 {
-    struct users *f = *state;
     const uint32_t count = 4096;
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 1u << 20);

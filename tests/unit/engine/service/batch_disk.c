@@ -42,30 +42,25 @@ static void store_one(struct fixture *f, unsigned i)
     test_caller_forget_replies(&f->ann);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    f = (struct fixture){ .count = 0 };
-    engine_fixture_open(&f.engine, true);
-    join(&f);
+    *f = (struct fixture){ .count = 0 };
+    engine_fixture_open(&f->engine, true);
+    join(f);
     for (unsigned i = 0; i < STORED; i++)
-        store_one(&f, i);
-    leave(&f);
-    engine_fixture_stop(&f.engine); /* which empties the hot set */
-    engine_fixture_start(&f.engine, /* describe= */ true);
-    join(&f);
-    buffer_init(&f.items, 1u << 20);
-    *state = &f;
-    return 0;
+        store_one(f, i);
+    leave(f);
+    engine_fixture_stop(&f->engine); /* which empties the hot set */
+    engine_fixture_start(&f->engine, /* describe= */ true);
+    join(f);
+    buffer_init(&f->items, 1u << 20);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     leave(f);
     engine_fixture_close(&f->engine);
     buffer_done(&f->items);
-    return 0;
 }
 
 FIXTURE(batch, setup, teardown);

@@ -37,7 +37,7 @@ static int teardown(void **state)
     return users_teardown(state);
 }
 
-FIXTURE(build, setup, teardown);
+FIXTURE_OF(build, struct users, setup, teardown);
 
 static int problems_file(const struct problem *problems, size_t count)
 {
@@ -134,9 +134,8 @@ static size_t check_package(const char *path)
 
 /* ---- content ---- */
 
-TEST(build, a_package_of_several_problems_has_each_kernel_once_sorted)
+TEST_F(build, a_package_of_several_problems_has_each_kernel_once_sorted)
 {
-    struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
     assert_int_equal(compile_all(f), 3);
 
@@ -150,9 +149,8 @@ TEST(build, a_package_of_several_problems_has_each_kernel_once_sorted)
     assert_int_equal(check_package(f->made), 3);
 }
 
-TEST(build, the_order_of_problems_does_not_change_the_package)
+TEST_F(build, the_order_of_problems_does_not_change_the_package)
 {
-    struct users *f = *state;
     static const char *const formats[] = { "kdb", "kiln" };
     for (size_t i = 0; i < 2; i++) {
         char question[100];
@@ -168,9 +166,8 @@ TEST(build, the_order_of_problems_does_not_change_the_package)
     }
 }
 
-TEST(build, a_built_package_answers_the_plans_it_was_built_for)
+TEST_F(build, a_built_package_answers_the_plans_it_was_built_for)
 {
-    struct users *f = *state;
     struct problem problem = small_problem(8);
     struct program_names names;
     program_names_find(&problem, FIXTURE_TARGET, NULL, &names);
@@ -204,9 +201,8 @@ static bool check_kiln_row(void *context, const struct package_row *row)
     return true;
 }
 
-TEST(build, a_kpkg_has_key_and_toolchain_of_each_kernel)
+TEST_F(build, a_kpkg_has_key_and_toolchain_of_each_kernel)
 {
-    struct users *f = *state;
     begin_build(
         f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"database_id\":\"gfx90a68\"}",
         (const uint32_t[]){ 8, 16, 0 });
@@ -234,9 +230,8 @@ static void begin_many(struct users *f, uint32_t count)
     begin_with(f, QUESTION, problems_file(problems, count));
 }
 
-TEST(build, a_build_of_many_problems_compiles_all_of_them)
+TEST_F(build, a_build_of_many_problems_compiles_all_of_them)
 {
-    struct users *f = *state;
     reopen(f, 64u << 20, 1000);
     begin_many(f, 300);
     assert_int_equal(users_stat(f, "queued"), 255); /* one more is running */
@@ -246,9 +241,8 @@ TEST(build, a_build_of_many_problems_compiles_all_of_them)
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-TEST(build, a_full_compile_queue_delays_a_build_without_failures)
+TEST_F(build, a_full_compile_queue_delays_a_build_without_failures)
 {
-    struct users *f = *state;
     reopen(f, 64u << 20, /* compiles= */ 10);
     begin_many(f, 60);
     assert_int_equal(users_stat(f, "queued"), 10);
@@ -258,9 +252,8 @@ TEST(build, a_full_compile_queue_delays_a_build_without_failures)
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-TEST(build, a_compile_queue_filled_by_others_fails_kernels_of_a_build)
+TEST_F(build, a_compile_queue_filled_by_others_fails_kernels_of_a_build)
 {
-    struct users *f = *state;
     reopen(f, 64u << 20, 1);
     fetch_program(&f->ann, 1, "running.cl");
     fetch_program(&f->ann, 2, "waiting.cl");
@@ -270,18 +263,16 @@ TEST(build, a_compile_queue_filled_by_others_fails_kernels_of_a_build)
     assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "problems");
 }
 
-TEST(build, the_problems_of_a_build_are_bounded_in_bytes)
+TEST_F(build, the_problems_of_a_build_are_bounded_in_bytes)
 {
-    struct users *f = *state;
     reopen(f, 100u << 10, 100);
     begin_many(f, 100);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "100 problems");
 }
 
-TEST(build, a_build_reports_progress_before_the_package)
+TEST_F(build, a_build_reports_progress_before_the_package)
 {
-    struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
@@ -294,9 +285,8 @@ TEST(build, a_build_reports_progress_before_the_package)
 
 /* ---- failures ---- */
 
-TEST(build, a_build_lists_failures_and_builds_the_rest)
+TEST_F(build, a_build_lists_failures_and_builds_the_rest)
 {
-    struct users *f = *state;
     struct problem problems[] = { small_problem(8), small_problem(16), small_problem(32) };
     problems[1].n = 0; /* invalid */
     begin_with(f, QUESTION, problems_file(problems, 3));
@@ -316,9 +306,8 @@ TEST(build, a_build_lists_failures_and_builds_the_rest)
                 "-c 32"); /* the first problem that has this kernel */
 }
 
-TEST(build, a_build_without_any_kernel_fails_with_the_reason)
+TEST_F(build, a_build_without_any_kernel_fails_with_the_reason)
 {
-    struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fake_executor_run_tasks(&f->engine.executor);
@@ -332,9 +321,8 @@ TEST(build, a_build_without_any_kernel_fails_with_the_reason)
     assert_reply_refuses(&f->ann, last, KILN_UNSUPPORTED, "problems");
 }
 
-TEST(build, a_build_counts_failures_beyond_those_it_shows)
+TEST_F(build, a_build_counts_failures_beyond_those_it_shows)
 {
-    struct users *f = *state;
     reopen(f, 64u << 20, 100);
     static struct problem problems[151];
     for (size_t i = 0; i < 151; i++)
@@ -346,17 +334,15 @@ TEST(build, a_build_counts_failures_beyond_those_it_shows)
     assert_int_equal(json_count(json_get(answer, "failed")), 100);
 }
 
-TEST(build, a_build_for_a_target_without_a_compiler_is_refused)
+TEST_F(build, a_build_for_a_target_without_a_compiler_is_refused)
 {
-    struct users *f = *state;
     begin_build(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-TEST(build, invalid_build_questions_are_refused)
+TEST_F(build, invalid_build_questions_are_refused)
 {
-    struct users *f = *state;
     static const struct {
         const char *question, *says;
     } bad[] = {
@@ -373,9 +359,8 @@ TEST(build, invalid_build_questions_are_refused)
 
 /* ---- the file of problems ---- */
 
-TEST(build, an_unsealed_file_of_problems_is_refused)
+TEST_F(build, an_unsealed_file_of_problems_is_refused)
 {
-    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer b;
     struct problem problem = small_problem(8);
@@ -401,18 +386,16 @@ TEST(build, an_unsealed_file_of_problems_is_refused)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
-TEST(build, a_file_without_problems_is_refused)
+TEST_F(build, a_file_without_problems_is_refused)
 {
-    struct users *f = *state;
     begin_with(f, QUESTION, sealed_file(bytes_of_text("")));
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "list of");
     begin_with(f, QUESTION, sealed_file(bytes_of_text("a hundred bytes are one, this is less")));
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "list of");
 }
 
-TEST(build, a_build_needs_exactly_one_file)
+TEST_F(build, a_build_needs_exactly_one_file)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_package_build, QUESTION, KILN_INVALID, "one file");
     struct problem problem = small_problem(8);
     const int files[] = { problems_file(&problem, 1), problems_file(&problem, 1) };
@@ -421,9 +404,8 @@ TEST(build, a_build_needs_exactly_one_file)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "one file");
 }
 
-TEST(build, too_many_problems_for_one_build_are_refused)
+TEST_F(build, too_many_problems_for_one_build_are_refused)
 {
-    struct users *f = *state;
     enum { MANY = 20001 };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, MANY * PROBLEM_WIRE_SIZE);
@@ -444,9 +426,8 @@ static void begin_quietly(struct test_caller *c, const struct problem *problems,
     test_caller_send_files(c, MESSAGE_package_build, QUESTION, &file, 1);
 }
 
-TEST(build, equal_problems_are_fetched_once)
+TEST_F(build, equal_problems_are_fetched_once)
 {
-    struct users *f = *state;
     static struct problem problems[300];
     reopen(f, 64u << 20, 1000);
     for (size_t i = 0; i < 300; i++)
@@ -458,9 +439,8 @@ TEST(build, equal_problems_are_fetched_once)
     assert_int_equal(users_stat(f, "fetches"), 1);
 }
 
-TEST(build, a_build_holds_few_kernels_in_memory_at_a_time)
+TEST_F(build, a_build_holds_few_kernels_in_memory_at_a_time)
 {
-    struct users *f = *state;
     static struct problem problems[600];
     reopen(f, 64u << 20, 1000);
     for (uint32_t i = 0; i < 600; i++)
@@ -481,9 +461,8 @@ TEST(build, a_build_holds_few_kernels_in_memory_at_a_time)
 }
 
 /* If every kernel is hot, only the limit of a step returns to the loop. */
-TEST(build, a_build_takes_hot_kernels_over_several_loop_iterations)
+TEST_F(build, a_build_takes_hot_kernels_over_several_loop_iterations)
 {
-    struct users *f = *state;
     static struct problem problems[200];
     f->engine.options.hot_limit_count = 1000;
     f->engine.options.hot_limit_bytes = 64u << 20;
@@ -503,9 +482,8 @@ TEST(build, a_build_takes_hot_kernels_over_several_loop_iterations)
     assert_int_equal(users_stat(f, "hits.hot"), 200);
 }
 
-TEST(build, builds_use_one_work_queue_task_at_a_time)
+TEST_F(build, builds_use_one_work_queue_task_at_a_time)
 {
-    struct users *f = *state;
     struct problem problem = small_problem(8);
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
@@ -521,9 +499,8 @@ TEST(build, builds_use_one_work_queue_task_at_a_time)
     assert_int_equal(f->bob.replies[f->bob.reply_count - 1].object_count, 1);
 }
 
-TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
+TEST_F(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
 {
-    struct users *f = *state;
     struct problem problem = small_problem(8);
     begin_quietly(&f->ann, &problem, 1);
     begin_quietly(&f->bob, &problem, 1);
@@ -534,9 +511,8 @@ TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
     assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
 }
 
-TEST(build, each_user_has_one_build_at_a_time)
+TEST_F(build, each_user_has_one_build_at_a_time)
 {
-    struct users *f = *state;
     struct test_caller again;
     const struct problem problem = small_problem(8);
     test_caller_connect(&again, &f->engine, 1000,
@@ -561,9 +537,8 @@ TEST(build, each_user_has_one_build_at_a_time)
 }
 
 /* A running step cannot be stopped. A user who reconnects must not start more of them. */
-TEST(build, a_user_who_leaves_a_running_build_waits_for_its_end)
+TEST_F(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 {
-    struct users *f = *state;
     const struct problem problem = small_problem(8);
     begin_quietly(&f->ann, &problem, 1);
     fake_executor_begin_task(&f->engine.executor);
@@ -582,9 +557,8 @@ TEST(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 
 /* ---- ended early ---- */
 
-TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
+TEST_F(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
 {
-    struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
     finish_compile(f, "object");
     assert_int_equal(users_stat(f, "queued"), 1);
@@ -597,9 +571,8 @@ TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
+TEST_F(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
 {
-    struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 0 });
     compile_all(f);
     test_caller_forget_replies(&f->ann);
@@ -612,9 +585,8 @@ TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(build, a_cancelled_build_is_answered_once)
+TEST_F(build, a_cancelled_build_is_answered_once)
 {
-    struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t reported = f->ann.reply_count;
     test_caller_cancel(&f->ann, 3);
@@ -623,9 +595,8 @@ TEST(build, a_cancelled_build_is_answered_once)
     assert_int_equal(reply_error(&f->ann, reported).code, KILN_CANCELLED);
 }
 
-TEST(build, a_stopping_daemon_ends_a_build_that_has_some_kernels)
+TEST_F(build, a_stopping_daemon_ends_a_build_that_has_some_kernels)
 {
-    struct users *f = *state;
     begin_build(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
     finish_compile(f, "object");
     engine_drain(f->engine.engine);
@@ -638,9 +609,8 @@ TEST(build, a_stopping_daemon_ends_a_build_that_has_some_kernels)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(build, a_stopping_daemon_sends_no_half_written_package)
+TEST_F(build, a_stopping_daemon_sends_no_half_written_package)
 {
-    struct users *f = *state;
     static struct problem problems[200];
     reopen(f, 64u << 20, 1000);
     for (uint32_t i = 0; i < 200; i++)

@@ -66,32 +66,27 @@ static void take_directories_away(struct fixture *f)
     f->engine.executor.slots = 0;
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
     struct problem problem = small_problem(8);
-    memset(&f, 0, sizeof(f));
-    engine_fixture_open(&f.engine, false);
-    engine_fixture_stop(&f.engine);
-    program_names_find(&problem, "gfx90a", NULL, &f.names);
-    make_item(&f, AMD_XNACK_EITHER);
-    take_directories_away(&f);
-    engine_fixture_start(&f.engine, /* describe= */ false);
-    test_caller_connect(&f.caller, &f.engine, 1000, ROLE_ADMIN);
-    *state = &f;
-    return 0;
+    memset(f, 0, sizeof(*f));
+    engine_fixture_open(&f->engine, false);
+    engine_fixture_stop(&f->engine);
+    program_names_find(&problem, "gfx90a", NULL, &f->names);
+    make_item(f, AMD_XNACK_EITHER);
+    take_directories_away(f);
+    engine_fixture_start(&f->engine, /* describe= */ false);
+    test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     test_caller_leave(&f->caller);
     engine_fixture_close(&f->engine);
     program_names_done(&f->names);
     buffer_done(&f->image);
     buffer_done(&f->index[TUNING_FIND]);
     buffer_done(&f->index[TUNING_PERF]);
-    return 0;
 }
 
 FIXTURE(built_in, setup, teardown);

@@ -59,9 +59,8 @@ static void describe_as(struct users *f, const char *identity)
 
 #define UPGRADED "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
-TEST(users, kernels_of_removed_toolchains_are_stale)
+TEST_F(users, kernels_of_removed_toolchains_are_stale)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "old.cl");
     import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
     describe_as(f, UPGRADED);
@@ -81,9 +80,8 @@ TEST(users, kernels_of_removed_toolchains_are_stale)
     assert_true(is_stored(f, "named.o")); /* an import, so its toolchain is unknown */
 }
 
-TEST(users, two_versions_of_a_toolchain_live_side_by_side)
+TEST_F(users, two_versions_of_a_toolchain_live_side_by_side)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "k.cl");
     describe_as(f, UPGRADED);
     fetch_program(&f->ann, 1, "k.cl");
@@ -92,9 +90,8 @@ TEST(users, two_versions_of_a_toolchain_live_side_by_side)
     assert_int_equal(users_stat(f, "store_objects"), 2);
 }
 
-TEST(users, no_kernel_is_stale_while_toolchains_are_unknown)
+TEST_F(users, no_kernel_is_stale_while_toolchains_are_unknown)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "k.cl");
     users_stop(f);
     users_start_as(f, /* toolchains= */ NULL);
@@ -103,9 +100,8 @@ TEST(users, no_kernel_is_stale_while_toolchains_are_unknown)
     assert_true(is_stored(f, "k.cl"));
 }
 
-TEST(users, gc_to_zero_bytes_spares_pinned_kernels)
+TEST_F(users, gc_to_zero_bytes_spares_pinned_kernels)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "a.cl");
     compile_program(&f->ann, "b.cl");
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"b.cl\"}"), 1);
@@ -117,9 +113,8 @@ TEST(users, gc_to_zero_bytes_spares_pinned_kernels)
     assert_int_equal(users_stat(f, "evictions"), 1);
 }
 
-TEST(users, gc_sends_an_event_if_it_dropped_kernels)
+TEST_F(users, gc_sends_an_event_if_it_dropped_kernels)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "a.cl");
     json_destroy(test_caller_ask(&f->bob, MESSAGE_events, NULL));
     test_caller_forget_replies(&f->bob);
@@ -132,9 +127,8 @@ TEST(users, gc_sends_an_event_if_it_dropped_kernels)
 
 /* ---- pin ---- */
 
-TEST(users, kernels_are_pinned_and_unpinned_by_key)
+TEST_F(users, kernels_are_pinned_and_unpinned_by_key)
 {
-    struct users *f = *state;
     struct digest key = compile_program(&f->ann, "a.cl");
     char hex[DIGEST_HEX_SIZE], question[200];
     digest_to_hex(&key, hex);
@@ -149,9 +143,8 @@ TEST(users, kernels_are_pinned_and_unpinned_by_key)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 1);
 }
 
-TEST(users, kernels_are_pinned_by_target_name_and_database_id)
+TEST_F(users, kernels_are_pinned_by_target_name_and_database_id)
 {
-    struct users *f = *state;
     compile_program(&f->ann, "a.cl");
     compile_program(&f->ann, "b.cl");
     import_kernel(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
@@ -161,9 +154,8 @@ TEST(users, kernels_are_pinned_by_target_name_and_database_id)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 0);
 }
 
-TEST(users, a_pin_request_must_name_kernels)
+TEST_F(users, a_pin_request_must_name_kernels)
 {
-    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{}", KILN_INVALID, "kernel_pin");
     test_caller_refused(&f->admin, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"],\"name\":\"x\"}",
                         KILN_INVALID, "kernel_pin");
@@ -176,9 +168,8 @@ TEST(users, a_pin_request_must_name_kernels)
     test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 }
 
-TEST(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
+TEST_F(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
 {
-    struct users *f = *state;
     struct digest key = compile_program(&f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
@@ -213,9 +204,8 @@ static void store_four_kernels(struct users *f)
     import_kernel(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
 }
 
-TEST(users, clearing_removes_only_matching_kernels)
+TEST_F(users, clearing_removes_only_matching_kernels)
 {
-    struct users *f = *state;
     static const struct {
         const char *question;
         const char *gone; /* first letters of the programs that are cleared */
@@ -246,9 +236,8 @@ TEST(users, clearing_removes_only_matching_kernels)
     }
 }
 
-TEST(users, a_cleared_kernel_is_no_longer_hot)
+TEST_F(users, a_cleared_kernel_is_no_longer_hot)
 {
-    struct users *f = *state;
     store_four_kernels(f);
     test_caller_fetch_name(&f->ann, "gfx906_60", "named.o", ARGS);
     assert_int_equal(last_result(&f->ann).code, KILN_OK);
@@ -257,9 +246,8 @@ TEST(users, a_cleared_kernel_is_no_longer_hot)
     assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_clear_request_must_name_kernels)
+TEST_F(users, a_clear_request_must_name_kernels)
 {
-    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
                         "older_than_s");
 }

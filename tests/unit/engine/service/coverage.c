@@ -31,9 +31,8 @@ static size_t missing_reported(const struct users *f)
     return count;
 }
 
-TEST(users, a_gpu_without_a_package_is_reported_once_a_boot)
+TEST_F(users, a_gpu_without_a_package_is_reported_once_a_boot)
 {
-    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     add_gpu(f, 2, "90010", 416); /* the same kind of GPU: one report for both */
     add_gpu(f, 3, "90006", 240);
@@ -45,9 +44,8 @@ TEST(users, a_gpu_without_a_package_is_reported_once_a_boot)
     assert_int_equal(missing_reported(f), 2);
 }
 
-TEST(users, a_gpu_with_a_fitting_package_is_not_reported)
+TEST_F(users, a_gpu_with_a_fitting_package_is_not_reported)
 {
-    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
@@ -56,9 +54,8 @@ TEST(users, a_gpu_with_a_fitting_package_is_not_reported)
     assert_int_equal(missing_reported(f), 0);
 }
 
-TEST(users, a_gpu_that_loses_its_package_is_reported_again)
+TEST_F(users, a_gpu_that_loses_its_package_is_reported_again)
 {
-    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     users_reopen(f);
     assert_int_equal(missing_reported(f), 1);
@@ -69,9 +66,8 @@ TEST(users, a_gpu_that_loses_its_package_is_reported_again)
     assert_int_equal(missing_reported(f), 3); /* the report differs now */
 }
 
-TEST(users, an_unknown_gpu_is_named_and_the_others_are_shown)
+TEST_F(users, an_unknown_gpu_is_named_and_the_others_are_shown)
 {
-    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     add_gpu(f, 2, "nonsense", 416);
     KILN_AUTO(json)
@@ -80,18 +76,16 @@ TEST(users, an_unknown_gpu_is_named_and_the_others_are_shown)
     assert_true(strlen(json_get_text(answer, "skipped", "")) > 0);
 }
 
-TEST(users, a_host_without_gpus_lists_none)
+TEST_F(users, a_host_without_gpus_lists_none)
 {
-    struct users *f = *state;
     KILN_AUTO(json)
     struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     assert_int_equal(json_count(json_get(answer, "gpus")), 0);
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-TEST(users, coverage_shows_how_each_package_fits_each_gpu)
+TEST_F(users, coverage_shows_how_each_package_fits_each_gpu)
 {
-    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
     KILN_AUTO(json)

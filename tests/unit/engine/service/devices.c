@@ -32,9 +32,8 @@ static struct json *ask_devices(struct users *f)
     return test_caller_ask(&f->ann, MESSAGE_devices, NULL);
 }
 
-TEST(users, every_user_sees_every_device)
+TEST_F(users, every_user_sees_every_device)
 {
-    struct users *f = *state;
     add_file(f, "0/properties", "simd_count 0\n");
     add_file(f, "1/properties", MI210);
     add_file(f, "1/mem_banks/0/properties", "heap_type 1\nsize_in_bytes 68702699520\nflags 0\n");
@@ -54,9 +53,8 @@ TEST(users, every_user_sees_every_device)
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-TEST(users, partitions_of_a_gpu_are_listed_as_partitions)
+TEST_F(users, partitions_of_a_gpu_are_listed_as_partitions)
 {
-    struct users *f = *state;
     for (int i = 1; i <= 8; i++) {
         char file[32];
         snprintf(file, sizeof(file), "%d/properties", i);
@@ -71,9 +69,8 @@ TEST(users, partitions_of_a_gpu_are_listed_as_partitions)
     }
 }
 
-TEST(users, unknown_properties_of_a_device_are_absent)
+TEST_F(users, unknown_properties_of_a_device_are_absent)
 {
-    struct users *f = *state;
     add_file(f, "1/properties", "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n");
     add_file(f, "2/properties", "simd_count nonsense\n");
     KILN_AUTO(json) struct json *answer = ask_devices(f);
@@ -84,9 +81,8 @@ TEST(users, unknown_properties_of_a_device_are_absent)
     assert_says(json_get_text(answer, "skipped", ""), "simd_count");
 }
 
-TEST(users, a_host_without_gpus_lists_none)
+TEST_F(users, a_host_without_gpus_lists_none)
 {
-    struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask_devices(f);
     assert_int_equal(json_count(json_get(answer, "devices")), 0);
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");

@@ -55,14 +55,12 @@ static void close_all(struct fixture *f)
         object_unref(f->objects[--f->count]);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     close_all(f);
     exported_files_destroy(f->exported);
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(exported_files, setup, teardown);

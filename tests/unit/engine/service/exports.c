@@ -58,9 +58,8 @@ static const struct kernel_row three[] = {
     TEXT_KERNEL("a.o", " -mcpu=gfx906", "the same name, another blank"),
 };
 
-TEST(users, imported_kernels_are_exported_in_their_order)
+TEST_F(users, imported_kernels_are_exported_in_their_order)
 {
-    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     export_to(&f->ann, f->made);
     assert_kernel_file(f->made, three, 3);
@@ -86,9 +85,8 @@ static void expect_exported(struct users *f, const char *question, const char *n
     unlink(f->made);
 }
 
-TEST(users, each_version_of_miopen_is_exported_separately)
+TEST_F(users, each_version_of_miopen_is_exported_separately)
 {
-    struct users *f = *state;
     static const struct kernel_row old = TEXT_KERNEL("a.o", ARGS, "of an old MIOpen");
     static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &old, 1 }, "{\"version\":\"3.2\"}");
@@ -109,9 +107,8 @@ TEST(users, each_version_of_miopen_is_exported_separately)
                         "version");
 }
 
-TEST(users, kernels_without_a_version_are_exported_on_request)
+TEST_F(users, kernels_without_a_version_are_exported_on_request)
 {
-    struct users *f = *state;
     static const struct kernel_row plain = TEXT_KERNEL("a.o", ARGS, "of no version");
     static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &plain, 1 }, "{}");
@@ -123,9 +120,8 @@ TEST(users, kernels_without_a_version_are_exported_on_request)
     test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_INVALID, "none");
 }
 
-TEST(users, the_only_version_of_a_device_need_not_be_named)
+TEST_F(users, the_only_version_of_a_device_need_not_be_named)
 {
-    struct users *f = *state;
     static const struct kernel_row row = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &row, 1 }, "{\"version\":\"3.3\"}");
     import_rows(f, &f->ann, &(struct cache){ "gfx908", &row, 1 }, "{\"version\":\"3.2\"}");
@@ -133,9 +129,8 @@ TEST(users, the_only_version_of_a_device_need_not_be_named)
     expect_exported(f, "{\"database_id\":\"gfx906_60\"}", "gfx906_60@3.3.ukdb", &row);
 }
 
-TEST(users, importing_an_export_and_exporting_again_gives_the_same_file)
+TEST_F(users, importing_an_export_and_exporting_again_gives_the_same_file)
 {
-    struct users *f = *state;
     static char names[MANY][16], contents[MANY][64];
     static struct kernel_row rows[MANY];
     for (unsigned i = 0; i < MANY; i++) {
@@ -155,9 +150,8 @@ TEST(users, importing_an_export_and_exporting_again_gives_the_same_file)
     assert_same_bytes(f->made, f->again);
 }
 
-TEST(users, objects_of_every_size_come_back_byte_for_byte)
+TEST_F(users, objects_of_every_size_come_back_byte_for_byte)
 {
-    struct users *f = *state;
     static char large[200000], one[] = "x";
     for (size_t i = 0; i < sizeof(large); i++)
         large[i] = (char)(i % 251 ? i * i >> 7 : 0);
@@ -171,9 +165,8 @@ TEST(users, objects_of_every_size_come_back_byte_for_byte)
     assert_kernel_file(f->made, rows, 3);
 }
 
-TEST(users, each_database_id_is_exported_to_its_own_file)
+TEST_F(users, each_database_id_is_exported_to_its_own_file)
 {
-    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     import_rows(f, &f->ann, &(struct cache){ "gfx90a68", three, 1 }, "{}");
     KILN_AUTO(json)
@@ -193,9 +186,8 @@ TEST(users, each_database_id_is_exported_to_its_own_file)
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-TEST(users, shared_imports_are_exported_unless_private_ones_replace_them)
+TEST_F(users, shared_imports_are_exported_unless_private_ones_replace_them)
 {
-    struct users *f = *state;
     const struct kernel_row shared[] = { TEXT_KERNEL("a.o", ARGS, "a of all"),
                                          TEXT_KERNEL("b.o", ARGS, "b of all") };
     const struct kernel_row own[] = { TEXT_KERNEL("b.o", ARGS, "b of ann") };
@@ -209,33 +201,29 @@ TEST(users, shared_imports_are_exported_unless_private_ones_replace_them)
     assert_kernel_file(f->again, shared, 2);
 }
 
-TEST(users, private_imports_of_others_are_not_exported)
+TEST_F(users, private_imports_of_others_are_not_exported)
 {
-    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     test_caller_refused(&f->bob, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND, "imported kernels");
     test_caller_refused(&f->bob, MESSAGE_kernel_export, "{\"database_id\":\"gfx906_60\"}",
                         KILN_NOT_FOUND, "of gfx906_60");
 }
 
-TEST(users, kernels_compiled_here_are_not_exported)
+TEST_F(users, kernels_compiled_here_are_not_exported)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
     finish_compile(f, "object");
     test_caller_refused(&f->ann, MESSAGE_kernel_export, "", KILN_NOT_FOUND, "imported kernels");
 }
 
-TEST(users, another_format_is_refused)
+TEST_F(users, another_format_is_refused)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"format\":\"zip\"}", KILN_INVALID,
                         "'zip'");
 }
 
-TEST(users, a_damaged_kernel_is_left_out_and_counted)
+TEST_F(users, a_damaged_kernel_is_left_out_and_counted)
 {
-    struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("a.o", ARGS, "this object will be damaged"),
                                        TEXT_KERNEL("b.o", ARGS, "this object stays well") };
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 2 }, "{}");
@@ -261,9 +249,8 @@ TEST(users, a_damaged_kernel_is_left_out_and_counted)
 }
 
 /* Exports are files on disk, so limits of memory do not apply. */
-TEST(users, an_export_may_be_larger_than_any_code_object)
+TEST_F(users, an_export_may_be_larger_than_any_code_object)
 {
-    struct users *f = *state;
     const off_t size = (off_t)LIMIT_CODE_OBJECT + 4097;
     int fd = open(f->file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
@@ -287,9 +274,8 @@ TEST(users, an_export_may_be_larger_than_any_code_object)
     object_unref(object);
 }
 
-TEST(users, an_export_counts_for_its_user_until_closed)
+TEST_F(users, an_export_counts_for_its_user_until_closed)
 {
-    struct users *f = *state;
     struct exported_files *exported = f->engine.engine->exported;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL));
@@ -304,9 +290,8 @@ TEST(users, an_export_counts_for_its_user_until_closed)
     assert_int_equal(exported_files_count(exported), 0);
 }
 
-TEST(users, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
+TEST_F(users, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
 {
-    struct users *f = *state;
     struct exported_files *exported = f->engine.engine->exported;
     const struct export_receiver to = { .uid = f->ann.base.uid };
     static struct object *kept[EXPORTED_FILES_MAX_UID];
@@ -325,9 +310,8 @@ TEST(users, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
     export_to(&f->ann, f->made);
 }
 
-TEST(users, an_invalid_database_id_is_refused_by_export)
+TEST_F(users, an_invalid_database_id_is_refused_by_export)
 {
-    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     test_caller_refused(&f->ann, MESSAGE_kernel_export, "{\"database_id\":\"no such id\"}",
                         KILN_INVALID, "id");
@@ -339,17 +323,15 @@ TEST(users, an_invalid_database_id_is_refused_by_export)
                         "version already");
 }
 
-TEST(users, a_missing_exported_file_fails_the_request)
+TEST_F(users, a_missing_exported_file_fails_the_request)
 {
-    struct users *f = *state;
     struct object *object = NULL;
     assert_int_equal(object_of_file(f->file, &object, &f->engine.err), KILN_NOT_FOUND);
     assert_non_null(strstr(f->engine.err.text, f->file));
 }
 
-TEST(users, an_export_of_more_files_than_a_frame_carries_is_refused)
+TEST_F(users, an_export_of_more_files_than_a_frame_carries_is_refused)
 {
-    struct users *f = *state;
     for (unsigned i = 0; i < 65; i++) {
         char id[32];
         snprintf(id, sizeof(id), "gfx90a%x", 70 + i);
@@ -389,9 +371,8 @@ static void begin_export(struct users *f)
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
 }
 
-TEST(users, a_large_object_is_exported_in_steps_of_four_mebibytes)
+TEST_F(users, a_large_object_is_exported_in_steps_of_four_mebibytes)
 {
-    struct users *f = *state;
     import_huge(f);
     const unsigned *tasks = f->engine.executor.tasks_of;
     unsigned reads = tasks[WORK_QUEUE_READ];
@@ -404,9 +385,8 @@ TEST(users, a_large_object_is_exported_in_steps_of_four_mebibytes)
     assert_same_bytes(f->made, f->again);
 }
 
-TEST(users, small_objects_are_exported_in_steps_of_four_mebibytes)
+TEST_F(users, small_objects_are_exported_in_steps_of_four_mebibytes)
 {
-    struct users *f = *state;
     static char content[200000];
     static struct kernel_row rows[STEP / sizeof(content) * 2 + 2];
     static char names[sizeof(rows) / sizeof(rows[0])][16];
@@ -425,9 +405,8 @@ TEST(users, small_objects_are_exported_in_steps_of_four_mebibytes)
     assert_kernel_file(f->made, rows, count);
 }
 
-TEST(users, another_users_list_is_answered_between_the_steps_of_an_export)
+TEST_F(users, another_users_list_is_answered_between_the_steps_of_an_export)
 {
-    struct users *f = *state;
     begin_export(f);
     test_caller_send(&f->bob, MESSAGE_kernel_list, 3, (struct bytes){ 0 });
     while (f->bob.reply_count == 0)
@@ -439,9 +418,8 @@ TEST(users, another_users_list_is_answered_between_the_steps_of_an_export)
     assert_int_equal(f->ann.replies[0].object_count, 1);
 }
 
-TEST(users, a_client_that_leaves_ends_its_export_after_the_step)
+TEST_F(users, a_client_that_leaves_ends_its_export_after_the_step)
 {
-    struct users *f = *state;
     begin_export(f);
 
     test_caller_leave(&f->ann);
@@ -451,9 +429,8 @@ TEST(users, a_client_that_leaves_ends_its_export_after_the_step)
     assert_int_equal(exported_files_count(f->engine.engine->exported), 0);
 }
 
-TEST(users, a_stopping_daemon_ends_an_export_after_the_step)
+TEST_F(users, a_stopping_daemon_ends_an_export_after_the_step)
 {
-    struct users *f = *state;
     begin_export(f);
 
     engine_drain(f->engine.engine);
@@ -463,9 +440,8 @@ TEST(users, a_stopping_daemon_ends_an_export_after_the_step)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(users, the_memory_of_a_large_exported_object_is_charged_to_its_user)
+TEST_F(users, the_memory_of_a_large_exported_object_is_charged_to_its_user)
 {
-    struct users *f = *state;
     import_huge(f);
     f->engine.options.queue_bytes_uid = HUGE / 2;
     users_reopen(f);
@@ -473,9 +449,8 @@ TEST(users, the_memory_of_a_large_exported_object_is_charged_to_its_user)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(users, a_client_that_leaves_during_an_export_leaves_nothing)
+TEST_F(users, a_client_that_leaves_during_an_export_leaves_nothing)
 {
-    struct users *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     test_caller_send(&f->ann, MESSAGE_kernel_export, 9, (struct bytes){ 0 });
     test_caller_leave(&f->ann);

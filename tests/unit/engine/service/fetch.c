@@ -16,9 +16,8 @@ static void fetch_key(struct users *f, struct test_caller *c, uint64_t id, const
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, many_requests_for_a_cold_kernel_cost_one_compile)
+TEST_F(users, many_requests_for_a_cold_kernel_cost_one_compile)
 {
-    struct users *f = *state;
     for (uint64_t id = 0; id < 4; id++) {
         fetch_program(&f->ann, id, "k.cl");
         fetch_program(&f->admin, id, "k.cl");
@@ -37,9 +36,8 @@ TEST(users, many_requests_for_a_cold_kernel_cost_one_compile)
     assert_int_equal(users_stat(f, "misses"), 8);
 }
 
-TEST(users, a_compiled_kernel_is_hot_and_after_a_restart_on_disk)
+TEST_F(users, a_compiled_kernel_is_hot_and_after_a_restart_on_disk)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
     finish_compile(f, "object");
     fetch_program(&f->ann, 2, "k.cl");
@@ -53,9 +51,8 @@ TEST(users, a_compiled_kernel_is_hot_and_after_a_restart_on_disk)
     assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
-TEST(users, a_key_alone_never_compiles)
+TEST_F(users, a_key_alone_never_compiles)
 {
-    struct users *f = *state;
     struct digest nowhere = { { 1, 2, 3 } };
     fetch_key(f, &f->ann, 1, &nowhere, 0);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_NOT_FOUND);
@@ -69,9 +66,8 @@ static void ask_for_key(struct test_caller *c, uint64_t id, const struct digest 
     SEND_MESSAGE(c, fetch, id, &m);
 }
 
-TEST(users, a_lookup_that_waits_vanishes_when_its_last_client_leaves)
+TEST_F(users, a_lookup_that_waits_vanishes_when_its_last_client_leaves)
 {
-    struct users *f = *state;
     struct digest nowhere = { { 1, 2, 3 } };
     ask_for_key(&f->ann, 1, &nowhere);
     ask_for_key(&f->bob, 1, &nowhere);
@@ -85,9 +81,8 @@ TEST(users, a_lookup_that_waits_vanishes_when_its_last_client_leaves)
     assert_int_equal(f->engine.executor.tasks_cancelled_of[WORK_QUEUE_READ], 1);
 }
 
-TEST(users, a_lookup_that_runs_ends_although_its_client_left)
+TEST_F(users, a_lookup_that_runs_ends_although_its_client_left)
 {
-    struct users *f = *state;
     struct digest nowhere = { { 1, 2, 3 } };
     ask_for_key(&f->ann, 1, &nowhere);
     fake_executor_begin_task(&f->engine.executor);
@@ -100,9 +95,8 @@ TEST(users, a_lookup_that_runs_ends_although_its_client_left)
     assert_int_equal(reply_result(&f->bob, 0).code, KILN_NOT_FOUND);
 }
 
-TEST(users, work_is_queued_as_that_of_the_user_who_asked)
+TEST_F(users, work_is_queued_as_that_of_the_user_who_asked)
 {
-    struct users *f = *state;
     struct digest nowhere = { { 1, 2, 3 } };
     fake_executor_run_tasks(&f->engine.executor);
     ask_for_key(&f->bob, 1, &nowhere);
@@ -116,9 +110,8 @@ TEST(users, work_is_queued_as_that_of_the_user_who_asked)
     assert_int_equal(uids[1], 1000);
 }
 
-TEST(users, an_object_is_inline_only_up_to_the_requested_limit)
+TEST_F(users, an_object_is_inline_only_up_to_the_requested_limit)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
     finish_compile(f, "object");
     struct digest key = reply_result(&f->ann, 0).key;
@@ -132,9 +125,8 @@ TEST(users, an_object_is_inline_only_up_to_the_requested_limit)
     assert_int_equal(reply_result(&f->ann, 2).descriptor, 0);
 }
 
-TEST(users, a_failed_compile_is_remembered_with_its_log)
+TEST_F(users, a_failed_compile_is_remembered_with_its_log)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", "line 7");
     fetch_program(&f->ann, 2, "bad.cl");
@@ -149,9 +141,8 @@ TEST(users, a_failed_compile_is_remembered_with_its_log)
     assert_int_equal(users_stat(f, "remembered_failures"), 1);
 }
 
-TEST(users, clearing_forgets_failures_and_empties_the_hot_set)
+TEST_F(users, clearing_forgets_failures_and_empties_the_hot_set)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "it crashed", NULL);
     fetch_program(&f->ann, 2, "good.cl");
@@ -168,9 +159,8 @@ TEST(users, clearing_forgets_failures_and_empties_the_hot_set)
     assert_int_equal(reply_result(&f->ann, 2).code, KILN_OK);
 }
 
-TEST(users, a_failure_for_want_of_a_compiler_is_not_remembered)
+TEST_F(users, a_failure_for_want_of_a_compiler_is_not_remembered)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker starts", NULL);
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNAVAILABLE);
@@ -189,9 +179,8 @@ static void limit_files(rlim_t most)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-TEST(users, a_full_disk_fails_no_fetch)
+TEST_F(users, a_full_disk_fails_no_fetch)
 {
-    struct users *f = *state;
     signal(SIGXFSZ, SIG_IGN);
     limit_files(4096);
     fetch_program(&f->ann, 1, "k.cl");
@@ -214,9 +203,8 @@ TEST(users, a_full_disk_fails_no_fetch)
     assert_int_equal(users_stat(f, "store_errors"), 1); /* later writes succeed again */
 }
 
-TEST(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
+TEST_F(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
 {
-    struct users *f = *state;
     fetch_program(&f->admin, 1, "runs.cl"); /* occupies the only compiler */
     fetch_program(&f->ann, 1, "waits.cl");
     fetch_program(&f->admin, 2, "waits.cl");
@@ -231,9 +219,8 @@ TEST(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
     assert_int_equal(users_stat(f, "cancelled"), 2);
 }
 
-TEST(users, a_running_compile_is_kept_when_its_client_leaves)
+TEST_F(users, a_running_compile_is_kept_when_its_client_leaves)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
     test_caller_leave(&f->ann);
     finish_compile(f, "object");
@@ -241,9 +228,8 @@ TEST(users, a_running_compile_is_kept_when_its_client_leaves)
     assert_int_equal(reply_result(&f->admin, 0).tier, TIER_HOT);
 }
 
-TEST(users, an_interactive_request_promotes_a_prefetch)
+TEST_F(users, an_interactive_request_promotes_a_prefetch)
 {
-    struct users *f = *state;
     test_caller_fetch_source(&f->admin, 1, "busy.cl", PRIORITY_PREFETCH);
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_fetch_source(&f->admin, 2, "first.cl", PRIORITY_PREFETCH);
@@ -255,9 +241,8 @@ TEST(users, an_interactive_request_promotes_a_prefetch)
     assert_true(bytes_equal_text(next->job.program, "second.cl"));
 }
 
-TEST(users, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
+TEST_F(users, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
     const struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(next);
@@ -272,9 +257,8 @@ static void limit_bytes(struct users *f, uint64_t bytes)
     users_reopen(f);
 }
 
-TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
+TEST_F(users, waiting_sources_of_one_user_are_bounded_in_bytes)
 {
-    struct users *f = *state;
     KILN_AUTO(mem) char *large = malloc(40000);
     assert_non_null(large);
     memset(large, ' ', 40000);
@@ -303,9 +287,8 @@ TEST(users, waiting_sources_of_one_user_are_bounded_in_bytes)
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
 }
 
-TEST(users, a_refused_option_is_named)
+TEST_F(users, a_refused_option_is_named)
 {
-    struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text("k.cl"),
                                       .options = bytes_of_text("-DN=1 -I/etc"),
@@ -317,9 +300,8 @@ TEST(users, a_refused_option_is_named)
     assert_says(text, "-I/etc");
 }
 
-TEST(users, an_opencl_target_of_another_machine_is_refused)
+TEST_F(users, an_opencl_target_of_another_machine_is_refused)
 {
-    struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text("opencl:other-cpu:other-build"),
                                       .program = bytes_of_text("k.cl"),
                                       .source = bytes_of_text("kernel void k() {}") };
@@ -348,9 +330,8 @@ static void send_batch(struct users *f, uint32_t count, struct bytes items)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, a_batch_is_answered_in_the_order_its_kernels_are_ready)
+TEST_F(users, a_batch_is_answered_in_the_order_its_kernels_are_ready)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "hot.cl");
     finish_compile(f, "hot");
     test_caller_forget_replies(&f->ann);
@@ -374,9 +355,8 @@ TEST(users, a_batch_is_answered_in_the_order_its_kernels_are_ready)
     assert_int_equal(f->ann.replies[2].request_id, 77);
 }
 
-TEST(users, hot_items_of_a_batch_share_frames)
+TEST_F(users, hot_items_of_a_batch_share_frames)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "hot.cl");
     finish_compile(f, "hot");
     test_caller_forget_replies(&f->ann);
@@ -403,9 +383,8 @@ static void put_key(struct buffer *items, const struct digest *key)
     PUT_BATCH_ITEM(items, 0, fetch, &m);
 }
 
-TEST(users, small_and_large_objects_share_a_frame_and_stay_whole)
+TEST_F(users, small_and_large_objects_share_a_frame_and_stay_whole)
 {
-    struct users *f = *state;
     static char large[5001];
     memset(large, 'x', sizeof(large) - 1);
     large[4999] = 'y';
@@ -439,9 +418,8 @@ TEST(users, small_and_large_objects_share_a_frame_and_stay_whole)
     assert_int_equal(answered, 40);
 }
 
-TEST(users, a_batch_with_a_wrong_count_is_refused_whole)
+TEST_F(users, a_batch_with_a_wrong_count_is_refused_whole)
 {
-    struct users *f = *state;
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
     put_item(&items, "a.cl");
@@ -455,9 +433,8 @@ TEST(users, a_batch_with_a_wrong_count_is_refused_whole)
     assert_int_equal(f->engine.executor.compiles_handed_over, 1);
 }
 
-TEST(users, a_cancelled_fetch_ends_with_cancelled)
+TEST_F(users, a_cancelled_fetch_ends_with_cancelled)
 {
-    struct users *f = *state;
     fetch_program(&f->admin, 1, "busy.cl");
     fetch_program(&f->ann, 5, "k.cl");
     struct message_cancel m = { .cancelled_id = 5 };
@@ -482,9 +459,8 @@ static void ask_plan(struct users *f, uint8_t flags, const char *solver)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, a_plan_has_solver_geometry_and_objects)
+TEST_F(users, a_plan_has_solver_geometry_and_objects)
 {
-    struct users *f = *state;
     ask_plan(f, 0, "");
     finish_compile(f, "object");
     assert_int_equal(f->ann.reply_count, 1);
@@ -503,9 +479,8 @@ TEST(users, a_plan_has_solver_geometry_and_objects)
     assert_true(k.name.size > 0 && k.grid_x > 0 && k.group_x > 0 && k.argument_count > 2);
 }
 
-TEST(users, a_plan_without_objects_still_compiles_them)
+TEST_F(users, a_plan_without_objects_still_compiles_them)
 {
-    struct users *f = *state;
     ask_plan(f, FETCH_NO_OBJECT, "");
     finish_compile(f, "object");
     assert_int_equal(f->ann.replies[0].type, MESSAGE_planned);
@@ -513,9 +488,8 @@ TEST(users, a_plan_without_objects_still_compiles_them)
     assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
-TEST(users, a_failed_plan_names_its_solver)
+TEST_F(users, a_failed_plan_names_its_solver)
 {
-    struct users *f = *state;
     ask_plan(f, 0, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", "log");
     struct message_error e = reply_error(&f->ann, 0);
@@ -525,9 +499,8 @@ TEST(users, a_failed_plan_names_its_solver)
     assert_true(bytes_equal_text(e.log, "log"));
 }
 
-TEST(users, an_unknown_solver_is_not_found)
+TEST_F(users, an_unknown_solver_is_not_found)
 {
-    struct users *f = *state;
     ask_plan(f, 0, "ConvMagic");
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_NOT_FOUND);
 }

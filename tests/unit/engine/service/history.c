@@ -31,7 +31,7 @@ static int setup(void **state)
     return users_setup(state);
 }
 
-FIXTURE(history, setup, users_teardown);
+FIXTURE_OF(history, struct users, setup, users_teardown);
 
 /* After a minute, the engine sends another describe job. */
 static void answer_describe(struct users *f)
@@ -76,9 +76,8 @@ static const struct json *sample_at(const struct json *answer, unsigned index)
     return j;
 }
 
-TEST(history, a_sample_has_the_counts_since_the_previous_one)
+TEST_F(history, a_sample_has_the_counts_since_the_previous_one)
 {
-    struct users *f = *state;
     compile_described(f, "k.cl");
     fetch_described(f, "k.cl");
     pass_time(HISTORY_EVERY_S + 1);
@@ -103,9 +102,8 @@ TEST(history, a_sample_has_the_counts_since_the_previous_one)
     assert_int_equal(json_get_u64(answer, "every_s", 0), HISTORY_EVERY_S);
 }
 
-TEST(history, an_unwritten_sample_is_reported_as_current)
+TEST_F(history, an_unwritten_sample_is_reported_as_current)
 {
-    struct users *f = *state;
     compile_described(f, "k.cl");
     pass_time(7);
     KILN_AUTO(json) struct json *answer = ask_history(f, "{}");
@@ -117,9 +115,8 @@ TEST(history, an_unwritten_sample_is_reported_as_current)
     assert_int_equal(json_get_u64(answer, "misses", 0), 1);
 }
 
-TEST(history, an_idle_hour_leaves_no_sample)
+TEST_F(history, an_idle_hour_leaves_no_sample)
 {
-    struct users *f = *state;
     for (unsigned i = 0; i < 12; i++) {
         pass_time(HISTORY_EVERY_S + 1);
         tick_engine(f);
@@ -132,9 +129,8 @@ TEST(history, an_idle_hour_leaves_no_sample)
     assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
 }
 
-TEST(history, samples_of_one_step_are_reported_together)
+TEST_F(history, samples_of_one_step_are_reported_together)
 {
-    struct users *f = *state;
     compile_described(f, "k.cl");
     for (unsigned i = 0; i < 6; i++) {
         fetch_described(f, "k.cl");
@@ -149,9 +145,8 @@ TEST(history, samples_of_one_step_are_reported_together)
     assert_int_equal(json_get_u64(sample_at(answer, 0), "store_objects", 0), 1);
 }
 
-TEST(history, only_the_last_weeks_are_kept)
+TEST_F(history, only_the_last_weeks_are_kept)
 {
-    struct users *f = *state;
     compile_described(f, "k.cl");
     pass_time(HISTORY_EVERY_S + 1);
     tick_engine(f);
@@ -163,9 +158,8 @@ TEST(history, only_the_last_weeks_are_kept)
     assert_int_equal(json_get_u64(sample_at(answer, 0), "compiles", 9), 0);
 }
 
-TEST(history, the_history_survives_a_restart)
+TEST_F(history, the_history_survives_a_restart)
 {
-    struct users *f = *state;
     compile_described(f, "k.cl");
     pass_time(20);
     engine_drain(f->engine.engine);
@@ -189,9 +183,8 @@ WRAP(enum kiln_code, kernel_store_history_put, struct kernel_store *store,
                : __real_kernel_store_history_put(store, sample, kept_s, ret_written, err);
 }
 
-TEST(history, a_sample_that_a_full_disk_refuses_is_part_of_the_next_one)
+TEST_F(history, a_sample_that_a_full_disk_refuses_is_part_of_the_next_one)
 {
-    struct users *f = *state;
     put_is_dropped = true;
     compile_described(f, "k.cl");
     pass_time(HISTORY_EVERY_S + 1);
@@ -206,9 +199,8 @@ TEST(history, a_sample_that_a_full_disk_refuses_is_part_of_the_next_one)
     assert_int_equal(json_get_u64(sample_at(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
 }
 
-TEST(history, history_without_a_store_has_the_counts_since_start)
+TEST_F(history, history_without_a_store_has_the_counts_since_start)
 {
-    struct users *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
     for (size_t i = 0; i < 2; i++) {
         f->engine.options.store_mode = modes[i];
@@ -222,9 +214,8 @@ TEST(history, history_without_a_store_has_the_counts_since_start)
     }
 }
 
-TEST(history, a_clock_set_back_spoils_no_sample)
+TEST_F(history, a_clock_set_back_spoils_no_sample)
 {
-    struct users *f = *state;
     compile_described(f, "k.cl");
     pass_time(HISTORY_EVERY_S + 1);
     tick_engine(f);
@@ -242,9 +233,8 @@ TEST(history, a_clock_set_back_spoils_no_sample)
     assert_int_equal(sum, 2);
 }
 
-TEST(history, the_slowest_compiles_are_listed_without_private_ones)
+TEST_F(history, the_slowest_compiles_are_listed_without_private_ones)
 {
-    struct users *f = *state;
     compile_described(f, "a.cl");
     compile_described(f, "b.cl");
     KILN_AUTO(json) struct json *two = ask_history(f, "{}");
@@ -261,9 +251,8 @@ TEST(history, the_slowest_compiles_are_listed_without_private_ones)
     assert_int_equal(json_count(json_get(none, "slowest")), 0);
 }
 
-TEST(history, the_owner_of_a_slow_compile_is_hidden_from_others)
+TEST_F(history, the_owner_of_a_slow_compile_is_hidden_from_others)
 {
-    struct users *f = *state;
     fetch_program(&f->admin, 7, "a.cl");
     finish_compile(f, "the object");
     KILN_AUTO(json) struct json *answer = ask_history(f, "{}");

@@ -9,9 +9,8 @@
 
 /* ---- ownership ---- */
 
-TEST(users, a_users_import_is_private_to_that_user)
+TEST_F(users, a_users_import_is_private_to_that_user)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
 
     assert_true(gets_content(&f->ann, "of ann"));
@@ -22,9 +21,8 @@ TEST(users, a_users_import_is_private_to_that_user)
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, another_users_private_kernel_is_not_served_by_key)
+TEST_F(users, another_users_private_kernel_is_not_served_by_key)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     assert_true(gets_content(&f->ann, "of ann")); /* the kernel becomes hot */
     struct digest key = last_result(&f->ann).key;
@@ -46,9 +44,8 @@ TEST(users, another_users_private_kernel_is_not_served_by_key)
     }
 }
 
-TEST(users, another_users_private_kernel_is_listed_only_for_admins)
+TEST_F(users, another_users_private_kernel_is_listed_only_for_admins)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     assert_int_equal(listed_kernels(&f->ann), 1);
     assert_int_equal(listed_kernels(&f->bob), 0);
@@ -77,9 +74,8 @@ static struct json *clear_kernels(struct test_caller *c, const char *question)
     return answer;
 }
 
-TEST(users, a_user_clears_only_their_own_private_kernels)
+TEST_F(users, a_user_clears_only_their_own_private_kernels)
 {
-    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     import_one(f, &f->ann, "{}", "of ann");
     import_one(f, &f->bob, "{}", "of bob");
@@ -97,9 +93,8 @@ TEST(users, a_user_clears_only_their_own_private_kernels)
     assert_true(gets_content(&f->bob, "of bob"));
 }
 
-TEST(users, a_user_removes_only_their_own_private_kernel)
+TEST_F(users, a_user_removes_only_their_own_private_kernel)
 {
-    struct users *f = *state;
     char of_ann[DIGEST_HEX_SIZE], of_all[DIGEST_HEX_SIZE], question[100];
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     assert_true(gets_content(&f->ann, "for all"));
@@ -119,9 +114,8 @@ TEST(users, a_user_removes_only_their_own_private_kernel)
     assert_true(gets_content(&f->ann, "for all"));
 }
 
-TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
+TEST_F(users, kernels_are_listed_and_cleared_by_database_id_and_version)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{}", "plain");
     import_one(f, &f->ann, "{\"version\":\"1\"}", "one");
     import_one(f, &f->ann, "{\"version\":\"2\"}", "two");
@@ -144,9 +138,8 @@ TEST(users, kernels_are_listed_and_cleared_by_database_id_and_version)
 }
 
 /* The last key of a page is its "next" key, which must not be a hidden kernel's. */
-TEST(users, pages_of_a_list_reveal_no_hidden_kernel)
+TEST_F(users, pages_of_a_list_reveal_no_hidden_kernel)
 {
-    struct users *f = *state;
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     import_one(f, &f->bob, "{}", "of bob");
@@ -163,9 +156,8 @@ TEST(users, pages_of_a_list_reveal_no_hidden_kernel)
 }
 
 /* A user who guesses a key must not notice that the kernel became hot. */
-TEST(users, guessing_a_private_key_does_not_make_it_hot)
+TEST_F(users, guessing_a_private_key_does_not_make_it_hot)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     const struct digest keys[] = {
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS)),
@@ -190,9 +182,8 @@ TEST(users, guessing_a_private_key_does_not_make_it_hot)
 }
 
 /* Users who drop their private kernels must not empty the hot set for others. */
-TEST(users, removing_a_private_kernel_keeps_others_kernels_hot)
+TEST_F(users, removing_a_private_kernel_keeps_others_kernels_hot)
 {
-    struct users *f = *state;
     char hex[DIGEST_HEX_SIZE], question[100];
     struct digest key =
         kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS));
@@ -211,9 +202,8 @@ TEST(users, removing_a_private_kernel_keeps_others_kernels_hot)
     }
 }
 
-TEST(users, only_an_admin_may_import_for_everyone)
+TEST_F(users, only_an_admin_may_import_for_everyone)
 {
-    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "for all");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"for_all\":true}");
@@ -229,9 +219,8 @@ TEST(users, only_an_admin_may_import_for_everyone)
     assert_int_equal(listed_kernels(&f->bob), 1);
 }
 
-TEST(users, private_imports_come_before_shared_ones_and_packages)
+TEST_F(users, private_imports_come_before_shared_ones_and_packages)
 {
-    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of the package");
     put_package(&f->engine, ID ".kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
@@ -244,9 +233,8 @@ TEST(users, private_imports_come_before_shared_ones_and_packages)
     assert_true(gets_content(&f->bob, "for all"));
 }
 
-TEST(users, importing_a_name_again_replaces_its_kernel)
+TEST_F(users, importing_a_name_again_replaces_its_kernel)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{}", "old");
     assert_true(gets_content(&f->ann, "old"));
     import_one(f, &f->ann, "{}", "new");
@@ -264,9 +252,8 @@ static uint64_t count_uses(struct users *f)
     return json_get_u64(json_first(json_get(list, "kernels")), "uses", 0);
 }
 
-TEST(users, uses_of_a_shared_kernel_count_when_it_is_hot)
+TEST_F(users, uses_of_a_shared_kernel_count_when_it_is_hot)
 {
-    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     uint64_t before = count_uses(f);
     assert_true(gets_content(&f->ann, "for all"));
@@ -288,18 +275,16 @@ static uint64_t replaced_by(struct users *f, const char *content)
     return json_get_u64(answer, "replaced", 9);
 }
 
-TEST(users, an_import_counts_kernels_replaced_by_other_bytes)
+TEST_F(users, an_import_counts_kernels_replaced_by_other_bytes)
 {
-    struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
     assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
     assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
     assert_int_equal(replaced_by(f, "of another MIOpen"), 1);
 }
 
-TEST(users, versions_of_miopen_do_not_replace_each_other)
+TEST_F(users, versions_of_miopen_do_not_replace_each_other)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{}", "of no version");
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of another version");
@@ -313,9 +298,8 @@ TEST(users, versions_of_miopen_do_not_replace_each_other)
     assert_true(gets_content(&f->ann, "of no version"));
 }
 
-TEST(users, a_plain_id_finds_a_version_only_while_there_is_one)
+TEST_F(users, a_plain_id_finds_a_version_only_while_there_is_one)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     assert_true(gets_content(&f->ann, "of one version"));
     assert_int_equal(ask_imported(&f->bob, "conv.o").code, KILN_NOT_FOUND);
@@ -325,9 +309,8 @@ TEST(users, a_plain_id_finds_a_version_only_while_there_is_one)
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, private_and_shared_versions_are_separate)
+TEST_F(users, private_and_shared_versions_are_separate)
 {
-    struct users *f = *state;
     import_one(f, &f->admin, "{\"version\":\"3.4.0\",\"for_all\":true}", "of everyone's");
     assert_true(gets_content(&f->ann, "of everyone's"));
     assert_true(gets_content(&f->bob, "of everyone's"));
@@ -339,9 +322,8 @@ TEST(users, private_and_shared_versions_are_separate)
     assert_true(gets_content(&f->bob, "of bob"));
 }
 
-TEST(users, no_version_is_guessed_if_unversioned_kernels_exist)
+TEST_F(users, no_version_is_guessed_if_unversioned_kernels_exist)
 {
-    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("other.o", ARGS, "of no version");
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     write_cache(f, &row, 1);
@@ -349,9 +331,8 @@ TEST(users, no_version_is_guessed_if_unversioned_kernels_exist)
     assert_int_equal(ask_imported(&f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, private_versions_of_others_do_not_matter)
+TEST_F(users, private_versions_of_others_do_not_matter)
 {
-    struct users *f = *state;
     char question[40];
     import_one(f, &f->ann, "{\"version\":\"2.0\"}", "of two");
     for (unsigned i = 0; i < 70; i++) {
@@ -363,9 +344,8 @@ TEST(users, private_versions_of_others_do_not_matter)
     assert_int_equal(ask_imported(&f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_client_that_states_a_version_gets_no_other)
+TEST_F(users, a_client_that_states_a_version_gets_no_other)
 {
-    struct users *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     test_caller_forget_replies(&f->ann);
     test_caller_fetch_name(&f->ann, ID "@3.3.0", "conv.o", ARGS);
@@ -375,9 +355,8 @@ TEST(users, a_client_that_states_a_version_gets_no_other)
     assert_true(bytes_equal_text(last_result(&f->ann).content, "of one version"));
 }
 
-TEST(users, an_invalid_version_is_refused_before_the_file_is_taken)
+TEST_F(users, an_invalid_version_is_refused_before_the_file_is_taken)
 {
-    struct users *f = *state;
     static const char *const questions[] = {
         "{\"version\":\"\"}",
         "{\"version\":\"3@2\"}",
@@ -393,9 +372,8 @@ TEST(users, an_invalid_version_is_refused_before_the_file_is_taken)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(users, kernels_hot_for_others_stay_hot_after_an_import)
+TEST_F(users, kernels_hot_for_others_stay_hot_after_an_import)
 {
-    struct users *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
     assert_true(gets_content(&f->bob, "of bob"));
     assert_true(gets_content(&f->bob, "of bob"));
@@ -407,9 +385,8 @@ TEST(users, kernels_hot_for_others_stay_hot_after_an_import)
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
-TEST(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
+TEST_F(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 {
-    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     assert_true(gets_content(&f->bob, "for all"));
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of ann");
@@ -418,9 +395,8 @@ TEST(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 }
 
 /* The same holds for a name that the second version does not have. */
-TEST(users, a_second_version_makes_the_only_version_cold)
+TEST_F(users, a_second_version_makes_the_only_version_cold)
 {
-    struct users *f = *state;
     const struct kernel_row other = TEXT_KERNEL("other.o", ARGS, "of ann");
     static const char *const questions[] = { "{}", "{\"version\":\"3.3.0\"}" };
     struct test_caller *const whose[] = { &f->ann, &f->bob };
@@ -435,9 +411,8 @@ TEST(users, a_second_version_makes_the_only_version_cold)
 
 /* ---- database ids ---- */
 
-TEST(users, an_import_may_name_the_database_id)
+TEST_F(users, an_import_may_name_the_database_id)
 {
-    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"database_id\":\"gfx906_60\"}");
@@ -452,9 +427,8 @@ TEST(users, an_import_may_name_the_database_id)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "database id");
 }
 
-TEST(users, imports_salvage_damage_and_need_no_signature)
+TEST_F(users, imports_salvage_damage_and_need_no_signature)
 {
-    struct users *f = *state;
     f->engine.options.require_signature = true;
     users_reopen(f);
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
@@ -470,9 +444,8 @@ TEST(users, imports_salvage_damage_and_need_no_signature)
 }
 
 /* Callers name no URL: kilnd must not open files on a user's behalf. */
-TEST(users, an_import_needs_a_file_and_no_url)
+TEST_F(users, an_import_needs_a_file_and_no_url)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{\"url\":\"file:///etc/passwd\"}",
                         KILN_INVALID, "'url'");
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{}", KILN_INVALID, "neither");

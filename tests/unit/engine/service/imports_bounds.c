@@ -19,9 +19,8 @@ static void run_first_step(struct users *f)
 
 /* ---- steps ---- */
 
-TEST(users, a_large_import_runs_in_steps_and_lets_others_in)
+TEST_F(users, a_large_import_runs_in_steps_and_lets_others_in)
 {
-    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     end_transfer(f);
@@ -50,9 +49,8 @@ static void write_huge(struct users *f, size_t size)
     free(content);
 }
 
-TEST(users, a_large_object_is_unpacked_in_steps_of_four_mebibytes)
+TEST_F(users, a_large_object_is_unpacked_in_steps_of_four_mebibytes)
 {
-    struct users *f = *state;
     write_huge(f, HUGE);
     const unsigned *tasks = f->engine.executor.tasks_of;
     unsigned reads = tasks[WORK_QUEUE_READ];
@@ -66,9 +64,8 @@ TEST(users, a_large_object_is_unpacked_in_steps_of_four_mebibytes)
     assert_int_equal(f->ann.replies[f->ann.reply_count - 1].first_object_size, HUGE);
 }
 
-TEST(users, an_object_beyond_64_mib_is_damaged_and_not_unpacked)
+TEST_F(users, an_object_beyond_64_mib_is_damaged_and_not_unpacked)
 {
-    struct users *f = *state;
     write_huge(f, (64u << 20) + 1);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -77,9 +74,8 @@ TEST(users, an_object_beyond_64_mib_is_damaged_and_not_unpacked)
     assert_says(json_get_text(answer, "first", ""), "67108864");
 }
 
-TEST(users, the_memory_of_a_large_object_is_charged_to_its_user)
+TEST_F(users, the_memory_of_a_large_object_is_charged_to_its_user)
 {
-    struct users *f = *state;
     write_huge(f, HUGE);
     f->engine.options.queue_bytes_uid = HUGE / 2;
     users_reopen(f);
@@ -88,9 +84,8 @@ TEST(users, the_memory_of_a_large_object_is_charged_to_its_user)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(users, an_uncompressed_object_is_charged_as_a_blob_and_as_an_object)
+TEST_F(users, an_uncompressed_object_is_charged_as_a_blob_and_as_an_object)
 {
-    struct users *f = *state;
     char *content = malloc(HUGE);
     assert_non_null(content);
     uint32_t seed = 1;
@@ -107,9 +102,8 @@ TEST(users, an_uncompressed_object_is_charged_as_a_blob_and_as_an_object)
     assert_reply_refuses(&f->ann, 0, KILN_BUSY, "queue_bytes_per_uid");
 }
 
-TEST(users, a_cache_of_exactly_one_step_is_imported_once)
+TEST_F(users, a_cache_of_exactly_one_step_is_imported_once)
 {
-    struct users *f = *state;
     write_many(f, 512);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -117,9 +111,8 @@ TEST(users, a_cache_of_exactly_one_step_is_imported_once)
     assert_int_equal(f->ann.reply_count, 1);
 }
 
-TEST(users, an_import_beyond_the_quota_fails_with_advice)
+TEST_F(users, an_import_beyond_the_quota_fails_with_advice)
 {
-    struct users *f = *state;
     f->engine.options.store_limit_bytes_uid = 64u << 10;
     users_reopen(f);
     write_many(f, MANY);
@@ -159,9 +152,8 @@ static void open_small_store(struct users *f)
     users_reopen(f);
 }
 
-TEST(users, evictions_for_an_import_for_all_are_reported_and_counted)
+TEST_F(users, evictions_for_an_import_for_all_are_reported_and_counted)
 {
-    struct users *f = *state;
     open_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
@@ -176,9 +168,8 @@ TEST(users, evictions_for_an_import_for_all_are_reported_and_counted)
     assert_int_equal(users_stat(f, "evictions"), evicted);
 }
 
-TEST(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
+TEST_F(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
 {
-    struct users *f = *state;
     open_small_store(f);
     write_large(f, LARGE_COUNT, 1);
     import_cache(f, &f->ann, "{}");
@@ -209,9 +200,8 @@ static void begin_clear(struct users *f)
     assert_int_equal(f->ann.reply_count, 0);
 }
 
-TEST(users, a_clear_of_many_kernels_runs_in_steps_and_lets_others_in)
+TEST_F(users, a_clear_of_many_kernels_runs_in_steps_and_lets_others_in)
 {
-    struct users *f = *state;
     begin_clear(f);
     test_caller_send(&f->bob, MESSAGE_kernel_list, 3, (struct bytes){ 0 });
     while (f->bob.reply_count == 0)
@@ -225,9 +215,8 @@ TEST(users, a_clear_of_many_kernels_runs_in_steps_and_lets_others_in)
     assert_int_equal(ask_imported(&f->ann, "k1.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_client_that_leaves_ends_its_clear_after_the_step)
+TEST_F(users, a_client_that_leaves_ends_its_clear_after_the_step)
 {
-    struct users *f = *state;
     begin_clear(f);
 
     test_caller_leave(&f->ann);
@@ -238,9 +227,8 @@ TEST(users, a_client_that_leaves_ends_its_clear_after_the_step)
 
 /* ---- limits ---- */
 
-TEST(users, a_cache_larger_than_the_store_is_not_copied)
+TEST_F(users, a_cache_larger_than_the_store_is_not_copied)
 {
-    struct users *f = *state;
     f->engine.options.store_limit_bytes = 2u << 20;
     f->engine.options.package_limit = 1u << 30;
     users_reopen(f);
@@ -255,9 +243,8 @@ TEST(users, a_cache_larger_than_the_store_is_not_copied)
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
-TEST(users, a_user_has_at_most_two_imports_in_flight)
+TEST_F(users, a_user_has_at_most_two_imports_in_flight)
 {
-    struct users *f = *state;
     write_many(f, 1);
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
@@ -277,9 +264,8 @@ TEST(users, a_user_has_at_most_two_imports_in_flight)
 
 #define USERS 6
 
-TEST(users, users_leave_upload_capacity_for_administrators)
+TEST_F(users, users_leave_upload_capacity_for_administrators)
 {
-    struct users *f = *state;
     struct test_caller users[USERS];
     write_many(f, 1);
     for (unsigned i = 0; i < USERS; i++) {
@@ -304,9 +290,8 @@ TEST(users, users_leave_upload_capacity_for_administrators)
 
 /* ---- ended early ---- */
 
-TEST(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
+TEST_F(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
 {
-    struct users *f = *state;
     write_many(f, 3);
     begin_import(f, &f->ann, "{}");
     test_caller_leave(&f->ann);
@@ -316,9 +301,8 @@ TEST(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
     assert_int_equal(users_stat(f, "store_objects"), 0);
 }
 
-TEST(users, a_client_that_leaves_ends_its_import_after_the_step)
+TEST_F(users, a_client_that_leaves_ends_its_import_after_the_step)
 {
-    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     end_transfer(f);
@@ -334,9 +318,8 @@ TEST(users, a_client_that_leaves_ends_its_import_after_the_step)
     assert_true(there > 0 && there < MANY);
 }
 
-TEST(users, a_cancelled_import_is_answered_once)
+TEST_F(users, a_cancelled_import_is_answered_once)
 {
-    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     end_transfer(f);
@@ -347,9 +330,8 @@ TEST(users, a_cancelled_import_is_answered_once)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-TEST(users, a_stopping_daemon_defers_the_rest_of_an_import)
+TEST_F(users, a_stopping_daemon_defers_the_rest_of_an_import)
 {
-    struct users *f = *state;
     write_many(f, MANY);
     begin_import(f, &f->ann, "{}");
     end_transfer(f);

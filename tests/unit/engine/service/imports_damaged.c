@@ -51,9 +51,8 @@ static bool damage_all(const struct users *f, const char *content)
     return any;
 }
 
-TEST(users, damaged_rows_are_counted_and_the_rest_is_imported)
+TEST_F(users, damaged_rows_are_counted_and_the_rest_is_imported)
 {
-    struct users *f = *state;
     write_many(f, 20);
     flip_bit(f->file, bytes_of_text("the object of kernel number 4"));
     flip_bit(f->file, bytes_of_text("the object of kernel number 7"));
@@ -76,9 +75,8 @@ TEST(users, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_int_equal(ask_imported(&f->ann, "k4.o").code, KILN_NOT_FOUND);
 }
 
-TEST(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
+TEST_F(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
 {
-    struct users *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "this object is for everybody here");
     users_stop(f);
     char path[100];
@@ -93,9 +91,8 @@ TEST(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
 }
 
 /* Page 1 has the schema; MIOpen's caches are often damaged there. */
-TEST(users, a_cache_damaged_at_its_head_is_salvaged)
+TEST_F(users, a_cache_damaged_at_its_head_is_salvaged)
 {
-    struct users *f = *state;
     write_many(f, 20);
     overwrite(f, 0, 100);
     import_cache(f, &f->ann, "{}");
@@ -108,9 +105,8 @@ TEST(users, a_cache_damaged_at_its_head_is_salvaged)
     assert_int_equal(ask_imported(&f->ann, "k19.o").code, KILN_OK);
 }
 
-TEST(users, lost_rows_are_counted_once_over_all_steps)
+TEST_F(users, lost_rows_are_counted_once_over_all_steps)
 {
-    struct users *f = *state;
     write_many(f, MANY);
     overwrite(f, page_of(f, "the object of kernel number 400"), PAGE);
     import_cache(f, &f->ann, "{}");
@@ -124,9 +120,8 @@ TEST(users, lost_rows_are_counted_once_over_all_steps)
     assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index has their names */
 }
 
-TEST(users, a_truncated_cache_reports_a_lower_bound_of_lost_rows)
+TEST_F(users, a_truncated_cache_reports_a_lower_bound_of_lost_rows)
 {
-    struct users *f = *state;
     write_many(f, MANY);
     struct stat seen;
     assert_int_equal(stat(f->file, &seen), 0);
@@ -138,9 +133,8 @@ TEST(users, a_truncated_cache_reports_a_lower_bound_of_lost_rows)
     assert_true(json_get_bool(answer, "lost_at_least", false));
 }
 
-TEST(users, an_import_names_some_damaged_rows_and_counts_all)
+TEST_F(users, an_import_names_some_damaged_rows_and_counts_all)
 {
-    struct users *f = *state;
     static struct kernel_row rows[MANY];
     static char names[MANY][16];
     for (unsigned i = 0; i < MANY; i++) {
@@ -156,9 +150,8 @@ TEST(users, an_import_names_some_damaged_rows_and_counts_all)
     assert_int_equal(json_count(json_get(answer, "damaged_rows")), 200);
 }
 
-TEST(users, a_cache_without_damage_is_not_called_damaged)
+TEST_F(users, a_cache_without_damage_is_not_called_damaged)
 {
-    struct users *f = *state;
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
@@ -172,9 +165,8 @@ TEST(users, a_cache_without_damage_is_not_called_damaged)
 #define LONG_NAME 300
 #define LONGER_THAN_ANY (17u << 10)
 
-TEST(users, a_row_with_an_invalid_name_counts_as_damaged)
+TEST_F(users, a_row_with_an_invalid_name_counts_as_damaged)
 {
-    struct users *f = *state;
     static char name[LONG_NAME + 1], args[LONGER_THAN_ANY + 1];
     memset(name, 'n', LONG_NAME);
     memset(args, 'a', LONGER_THAN_ANY);
@@ -194,9 +186,8 @@ TEST(users, a_row_with_an_invalid_name_counts_as_damaged)
 }
 
 /* The check must not run on the write queue, where other requests wait for the store. */
-TEST(users, an_import_is_checked_before_the_store_is_written)
+TEST_F(users, an_import_is_checked_before_the_store_is_written)
 {
-    struct users *f = *state;
     write_many(f, 20);
     overwrite(f, page_of(f, "the object of kernel number 4"), PAGE);
     begin_import(f, &f->ann, "{}");
@@ -214,9 +205,8 @@ TEST(users, an_import_is_checked_before_the_store_is_written)
     assert_true(json_get_bool(answer, "file_damaged", false));
 }
 
-TEST(users, an_unreadable_cache_is_an_error)
+TEST_F(users, an_unreadable_cache_is_an_error)
 {
-    struct users *f = *state;
     FILE *file = fopen(f->file, "w");
     fputs("not a database, and nothing like a row in it", file);
     fclose(file);

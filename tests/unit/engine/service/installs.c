@@ -28,7 +28,7 @@ static int setup(void **state)
     return rc;
 }
 
-FIXTURE(install, setup, users_teardown);
+FIXTURE_OF(install, struct users, setup, users_teardown);
 
 static void begin_install(struct users *f, const char *question)
 {
@@ -59,9 +59,8 @@ static bool is_installed(const struct users *f, const char *file_name)
 
 /* ---- install ---- */
 
-TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
+TEST_F(install, a_downloaded_package_is_installed_and_serves_kernels)
 {
-    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     begin_install(f, URL);
@@ -80,9 +79,8 @@ TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
     assert_string_equal(engine_fixture_reported(&f->engine, "package_installed"), "gfx90a68.kdb");
 }
 
-TEST(install, an_unused_file_is_listed_with_the_packages)
+TEST_F(install, an_unused_file_is_listed_with_the_packages)
 {
-    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     install_package(f, "gfx90a68.kdb");
     must(fs_replace_file(package_path(&f->engine, "gfx906_60.kdb"),
@@ -103,9 +101,8 @@ TEST(install, an_unused_file_is_listed_with_the_packages)
 }
 
 /* Hashing gigabytes takes seconds, which must not delay writes of compiled kernels. */
-TEST(install, an_install_uses_the_write_queue_only_for_the_rename)
+TEST_F(install, an_install_uses_the_write_queue_only_for_the_rename)
 {
-    struct users *f = *state;
     begin_install(f, URL);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     unsigned writes = f->engine.executor.tasks_of[WORK_QUEUE_WRITE];
@@ -121,9 +118,8 @@ TEST(install, an_install_uses_the_write_queue_only_for_the_rename)
     assert_true(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_client_that_leaves_during_the_package_check_installs_nothing)
+TEST_F(install, a_client_that_leaves_during_the_package_check_installs_nothing)
 {
-    struct users *f = *state;
     begin_install(f, URL);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
 
@@ -162,9 +158,8 @@ TEST(install, a_transfer_that_returns_another_name_is_refused)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(install, the_transfer_job_has_url_name_digest_and_limits)
+TEST_F(install, the_transfer_job_has_url_name_digest_and_limits)
 {
-    struct users *f = *state;
     begin_install(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
     const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
     assert_string_equal(job->url, "http://h/x");
@@ -180,9 +175,8 @@ TEST(install, the_transfer_job_has_url_name_digest_and_limits)
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
 }
 
-TEST(install, an_install_transfers_the_file_of_its_request)
+TEST_F(install, an_install_transfers_the_file_of_its_request)
 {
-    struct users *f = *state;
     const int files[] = { open_copy(f->file), sealed_file(bytes_of_text("manifest")) };
     test_caller_forget_replies(&f->admin);
     test_caller_send_files(&f->admin, MESSAGE_package_install,
@@ -198,9 +192,8 @@ TEST(install, an_install_transfers_the_file_of_its_request)
     assert_string_equal(json_get_text(answer, "source", ""), "/a/b");
 }
 
-TEST(install, progress_of_an_install_is_forwarded)
+TEST_F(install, progress_of_an_install_is_forwarded)
 {
-    struct users *f = *state;
     begin_install(f, URL);
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 10, 100);
     fake_executor_transfer_progress(&f->engine.executor, "checking", 2, 3);
@@ -218,9 +211,8 @@ TEST(install, progress_of_an_install_is_forwarded)
     assert_int_equal(f->admin.replies[2].flags, 0);
 }
 
-TEST(install, a_failed_transfer_fails_the_install_with_its_reason)
+TEST_F(install, a_failed_transfer_fails_the_install_with_its_reason)
 {
-    struct users *f = *state;
     begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
     assert_int_equal(f->admin.reply_count, 1);
@@ -228,9 +220,8 @@ TEST(install, a_failed_transfer_fails_the_install_with_its_reason)
     assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, an_invalid_package_is_refused_and_leaves_nothing)
+TEST_F(install, an_invalid_package_is_refused_and_leaves_nothing)
 {
-    struct users *f = *state;
     install_package(f, "gfx90a68.kdb");
     struct kiln_err err = KILN_ERR_INIT;
     char junk[200] = { 0 };
@@ -242,9 +233,8 @@ TEST(install, an_invalid_package_is_refused_and_leaves_nothing)
     assert_true(serves_kernel(f, "a.o")); /* the package installed before */
 }
 
-TEST(install, an_invalid_package_name_is_refused)
+TEST_F(install, an_invalid_package_name_is_refused)
 {
-    struct users *f = *state;
     static const char *const names[] = { "kernels.zip", "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "mi210.kdb" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -254,9 +244,8 @@ TEST(install, an_invalid_package_name_is_refused)
     }
 }
 
-TEST(install, an_install_needs_either_a_url_or_a_file)
+TEST_F(install, an_install_needs_either_a_url_or_a_file)
 {
-    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "neither");
     const int file = open_copy(f->file);
     test_caller_forget_replies(&f->admin);
@@ -265,9 +254,8 @@ TEST(install, an_install_needs_either_a_url_or_a_file)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(install, users_may_list_packages_but_not_change_them)
+TEST_F(install, users_may_list_packages_but_not_change_them)
 {
-    struct users *f = *state;
     static const unsigned denied[] = { MESSAGE_package_install, MESSAGE_package_remove,
                                        MESSAGE_package_verify };
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
@@ -277,18 +265,16 @@ TEST(install, users_may_list_packages_but_not_change_them)
     json_destroy(test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL));
 }
 
-TEST(install, a_request_that_takes_no_files_refuses_them)
+TEST_F(install, a_request_that_takes_no_files_refuses_them)
 {
-    struct users *f = *state;
     const int file = open_copy(f->file);
     test_caller_forget_replies(&f->admin);
     test_caller_send_files(&f->admin, MESSAGE_package_list, "", &file, 1);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list'");
 }
 
-TEST(install, installs_in_flight_are_limited)
+TEST_F(install, installs_in_flight_are_limited)
 {
-    struct users *f = *state;
     for (uint64_t id = 0; id < 16; id++)
         test_caller_send(&f->admin, MESSAGE_package_install, id, bytes_of_text(URL));
     test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_BUSY, "uploads: 16");
@@ -299,9 +285,8 @@ TEST(install, installs_in_flight_are_limited)
     assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* an upload has ended */
 }
 
-TEST(install, an_install_without_transfers_is_refused)
+TEST_F(install, an_install_without_transfers_is_refused)
 {
-    struct users *f = *state;
     const struct executor_ops *all = f->engine.executor.base.ops;
     struct executor_ops some = *all;
     some.transfer = NULL;
@@ -320,9 +305,8 @@ static uint64_t count_transfers(struct users *f, const char *op, const char *res
     return test_caller_metric(&f->ann, series);
 }
 
-TEST(install, a_transfer_is_counted_with_its_result)
+TEST_F(install, a_transfer_is_counted_with_its_result)
 {
-    struct users *f = *state;
     begin_install(f, URL);
     assert_int_equal(count_transfers(f, "download", "ok"), 0);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
@@ -345,9 +329,8 @@ TEST(install, a_transfer_is_counted_with_its_result)
 }
 
 /* The transfer succeeded; the check's result is counted with the request. */
-TEST(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
+TEST_F(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
-    struct users *f = *state;
     install_package(f, "kernels.zip");
     assert_int_equal(count_transfers(f, "download", "ok"), 1);
     assert_int_equal(test_caller_metric(
@@ -355,9 +338,8 @@ TEST(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
                      1);
 }
 
-TEST(install, an_install_from_a_file_url_counts_as_a_copy)
+TEST_F(install, an_install_from_a_file_url_counts_as_a_copy)
 {
-    struct users *f = *state;
     static const char *const questions[] = { "{\"url\":\"file:///a/gfx90a68.kdb\"}",
                                              "{\"url\":\"FILE:///a/gfx90a68.kdb\"}" };
     for (size_t i = 0; i < 2; i++) {
@@ -369,9 +351,8 @@ TEST(install, an_install_from_a_file_url_counts_as_a_copy)
     assert_int_equal(count_transfers(f, "download", "ok"), 0);
 }
 
-TEST(install, a_request_that_starts_no_transfer_counts_none)
+TEST_F(install, a_request_that_starts_no_transfer_counts_none)
 {
-    struct users *f = *state;
     test_caller_refused(&f->admin, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
     KILN_AUTO(json)
     struct json *page = test_caller_ask(&f->ann, MESSAGE_metrics, NULL);
@@ -382,9 +363,8 @@ TEST(install, a_request_that_starts_no_transfer_counts_none)
 
 /* ---- ended early ---- */
 
-TEST(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
+TEST_F(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
 {
-    struct users *f = *state;
     const int file = open_copy(f->file);
     test_caller_send_files(&f->admin, MESSAGE_package_install, "{\"name\":\"gfx90a68.kdb\"}", &file,
                            1);
@@ -400,9 +380,8 @@ TEST(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
     assert_int_equal(count_transfers(f, "copy", "cancelled"), 1);
 }
 
-TEST(install, a_client_that_leaves_during_the_rename_gets_no_answer)
+TEST_F(install, a_client_that_leaves_during_the_rename_gets_no_answer)
 {
-    struct users *f = *state;
     begin_install(f, URL);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
@@ -416,9 +395,8 @@ TEST(install, a_client_that_leaves_during_the_rename_gets_no_answer)
     assert_true(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
+TEST_F(install, a_cancelled_install_is_answered_once_and_not_installed)
 {
-    struct users *f = *state;
     begin_install(f, URL);
     test_caller_cancel(&f->admin, 3);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
@@ -439,9 +417,8 @@ TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
     assert_false(is_installed(f, "gfx90a68.kdb"));
 }
 
-TEST(install, a_stopping_daemon_ends_transfers_and_starts_none)
+TEST_F(install, a_stopping_daemon_ends_transfers_and_starts_none)
 {
-    struct users *f = *state;
     begin_install(f, URL);
 
     engine_drain(f->engine.engine);
@@ -452,9 +429,8 @@ TEST(install, a_stopping_daemon_ends_transfers_and_starts_none)
     test_caller_refused(&f->admin, MESSAGE_package_install, URL, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
+TEST_F(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
 {
-    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     char path[200];
     snprintf(path, sizeof(path), "%s/half", packages_staging(f->engine.engine));
@@ -468,9 +444,8 @@ TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
 
 /* ---- list, show, verify, remove ---- */
 
-TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
+TEST_F(install, packages_are_listed_and_shown_a_page_at_a_time)
 {
-    struct users *f = *state;
     install_package(f, "gfx90a68.kdb");
     KILN_AUTO(json)
     struct json *list = test_caller_ask(&f->ann, MESSAGE_package_list, NULL);
@@ -497,9 +472,8 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
     assert_null(json_get(rest, "next"));
 }
 
-TEST(install, requests_for_a_missing_package_fail_with_not_found)
+TEST_F(install, requests_for_a_missing_package_fail_with_not_found)
 {
-    struct users *f = *state;
     static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,
                                       MESSAGE_package_remove };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -507,9 +481,8 @@ TEST(install, requests_for_a_missing_package_fail_with_not_found)
                             KILN_NOT_FOUND, "gfx90a68.kdb");
 }
 
-TEST(install, verify_counts_sound_and_damaged_kernels)
+TEST_F(install, verify_counts_sound_and_damaged_kernels)
 {
-    struct users *f = *state;
     install_package(f, "gfx90a68.kdb");
     KILN_AUTO(json)
     struct json *well =
@@ -540,9 +513,8 @@ static void damage_a_row(struct users *f)
     assert_int_equal(users_stat(f, "store_quarantined"), 1);
 }
 
-TEST(install, reinstalling_a_package_repairs_it_and_forgets_its_damage)
+TEST_F(install, reinstalling_a_package_repairs_it_and_forgets_its_damage)
 {
-    struct users *f = *state;
     damage_a_row(f);
 
     install_package(f, "gfx90a68.kdb");
@@ -551,9 +523,8 @@ TEST(install, reinstalling_a_package_repairs_it_and_forgets_its_damage)
     assert_int_equal(users_stat(f, "store_quarantined"), 0);
 }
 
-TEST(install, removing_a_package_forgets_its_damage)
+TEST_F(install, removing_a_package_forgets_its_damage)
 {
-    struct users *f = *state;
     damage_a_row(f);
 
     json_destroy(test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}"));
@@ -561,9 +532,8 @@ TEST(install, removing_a_package_forgets_its_damage)
     assert_int_equal(users_stat(f, "store_quarantined"), 0);
 }
 
-TEST(install, one_package_is_verified_at_a_time_even_if_its_client_leaves)
+TEST_F(install, one_package_is_verified_at_a_time_even_if_its_client_leaves)
 {
-    struct users *f = *state;
     install_package(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->admin);
     static const char question[] = "{\"name\":\"gfx90a68.kdb\"}";
@@ -578,9 +548,8 @@ TEST(install, one_package_is_verified_at_a_time_even_if_its_client_leaves)
     json_destroy(test_caller_ask(&f->admin, MESSAGE_package_verify, question));
 }
 
-TEST(install, a_removed_package_serves_no_more)
+TEST_F(install, a_removed_package_serves_no_more)
 {
-    struct users *f = *state;
     install_package(f, "gfx90a68.kdb");
     assert_true(serves_kernel(f, "a.o"));
     KILN_AUTO(json)

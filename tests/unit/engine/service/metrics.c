@@ -105,9 +105,8 @@ static bool is_hosted(const char *name)
     return false;
 }
 
-TEST(users, every_metric_family_appears_once)
+TEST_F(users, every_metric_family_appears_once)
 {
-    struct users *f = *state;
     const char *page = scrape(f);
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         char line[128];
@@ -120,17 +119,15 @@ TEST(users, every_metric_family_appears_once)
     }
 }
 
-TEST(users, metrics_of_the_process_come_from_the_host)
+TEST_F(users, metrics_of_the_process_come_from_the_host)
 {
-    struct users *f = *state;
     assert_null(strstr(scrape(f), "kiln_clients"));
     json_destroy(test_caller_ask(&f->ann, MESSAGE_metrics, "{}"));
     test_caller_refused(&f->ann, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
 }
 
-TEST(users, build_info_has_version_and_commit)
+TEST_F(users, build_info_has_version_and_commit)
 {
-    struct users *f = *state;
     static const char start[] = "\nkiln_build_info{version=\"" KILN_VERSION "\",commit=\"";
     const char *line = strstr(scrape(f), start);
     assert_non_null(line);
@@ -142,9 +139,8 @@ TEST(users, build_info_has_version_and_commit)
 
 /* ---- requests ---- */
 
-TEST(users, a_request_is_counted_with_its_result)
+TEST_F(users, a_request_is_counted_with_its_result)
 {
-    struct users *f = *state;
     unsigned long long listed =
         metric_now(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
@@ -165,9 +161,8 @@ TEST(users, a_request_is_counted_with_its_result)
     assert_balanced(f);
 }
 
-TEST(users, an_unknown_request_type_is_counted_as_unknown)
+TEST_F(users, an_unknown_request_type_is_counted_as_unknown)
 {
-    struct users *f = *state;
     static const unsigned types[] = { 15, 63, 64, 131, 65535 };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         test_caller_send(&f->ann, (enum message_type)types[i], 5, (struct bytes){ 0 });
@@ -176,9 +171,8 @@ TEST(users, an_unknown_request_type_is_counted_as_unknown)
     assert_balanced(f);
 }
 
-TEST(users, a_deferred_request_is_counted_when_it_ends)
+TEST_F(users, a_deferred_request_is_counted_when_it_ends)
 {
-    struct users *f = *state;
     fetch_afresh(f, &f->ann, "slow.cl");
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* this one and the scrape */
@@ -189,9 +183,8 @@ TEST(users, a_deferred_request_is_counted_when_it_ends)
     assert_balanced(f);
 }
 
-TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
+TEST_F(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 {
-    struct users *f = *state;
     fetch_afresh(f, &f->ann, "running.cl"); /* occupies the only compiler */
     fetch_afresh(f, &f->ann, "waiting.cl");
     test_caller_cancel(&f->ann, 7);
@@ -208,9 +201,8 @@ TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
     assert_balanced(f);
 }
 
-TEST(undescribed, a_request_that_waits_for_a_toolchain_is_one_request)
+TEST_F(undescribed, a_request_that_waits_for_a_toolchain_is_one_request)
 {
-    struct users *f = *state;
     fetch_afresh(f, &f->ann, "early.cl");
     assert_int_equal(metric_now(f, "kiln_requests_in_flight"), 2);
     engine_fixture_describe(&f->engine);
@@ -220,9 +212,8 @@ TEST(undescribed, a_request_that_waits_for_a_toolchain_is_one_request)
     assert_balanced(f);
 }
 
-TEST(users, requests_rejected_at_a_limit_are_counted)
+TEST_F(users, requests_rejected_at_a_limit_are_counted)
 {
-    struct users *f = *state;
     f->engine.options.queue_limit_uid = 1;
     users_reopen(f);
     fetch_afresh(f, &f->ann, "running.cl");
@@ -246,9 +237,8 @@ static void prefetch(struct users *f, const char *program)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
+TEST_F(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
 {
-    struct users *f = *state;
     prefetch(f, "k.cl");
     finish_compile(f, "the object");
     prefetch(f, "k.cl");
@@ -274,9 +264,8 @@ TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
     assert_int_equal(json_get_u64(hits, "hot", 9), 1);
 }
 
-TEST(users, a_fetch_is_counted_by_the_tier_that_had_it)
+TEST_F(users, a_fetch_is_counted_by_the_tier_that_had_it)
 {
-    struct users *f = *state;
     fetch_afresh(f, &f->ann, "k.cl");
     finish_compile(f, "the object");
     fetch_afresh(f, &f->ann, "k.cl");
@@ -295,9 +284,8 @@ TEST(users, a_fetch_is_counted_by_the_tier_that_had_it)
     assert_balanced(f);
 }
 
-TEST(users, a_fetch_is_counted_once_whichever_allocation_fails)
+TEST_F(users, a_fetch_is_counted_once_whichever_allocation_fails)
 {
-    struct users *f = *state;
     unsigned nth = 0;
     do {
         fail_call("calloc", ++nth, ENOMEM);
@@ -308,9 +296,8 @@ TEST(users, a_fetch_is_counted_once_whichever_allocation_fails)
     assert_true(nth > 2);
 }
 
-TEST(users, every_hot_look_up_is_counted_though_few_are_timed)
+TEST_F(users, every_hot_look_up_is_counted_though_few_are_timed)
 {
-    struct users *f = *state;
     fetch_afresh(f, &f->ann, "k.cl");
     finish_compile(f, "the object");
     unsigned long long before = 0;
@@ -327,9 +314,8 @@ TEST(users, every_hot_look_up_is_counted_though_few_are_timed)
     assert_balanced(f);
 }
 
-TEST(users, a_compile_is_counted_with_its_compiler_and_result)
+TEST_F(users, a_compile_is_counted_with_its_compiler_and_result)
 {
-    struct users *f = *state;
     fetch_afresh(f, &f->ann, "good.cl");
     finish_compile(f, "the object");
     fetch_afresh(f, &f->ann, "bad.cl");
@@ -353,9 +339,8 @@ TEST(users, a_compile_is_counted_with_its_compiler_and_result)
     assert_balanced(f);
 }
 
-TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
+TEST_F(users, evictions_are_counted_by_the_limit_that_caused_them)
 {
-    struct users *f = *state;
     f->engine.options.store_limit_bytes_uid = 2000; /* enough for two kernels */
     users_reopen(f);
     static const char *const programs[] = { "a.cl", "b.cl", "c.cl", "d.cl" };
@@ -374,9 +359,8 @@ TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}") == quota);
 }
 
-TEST(users, misses_are_counted_by_reason)
+TEST_F(users, misses_are_counted_by_reason)
 {
-    struct users *f = *state;
     const struct message_fetch m = { .key = { { 7 } } };
     SEND_MESSAGE(&f->ann, fetch, 3, &m);
     fake_executor_run_tasks(&f->engine.executor);
@@ -389,9 +373,8 @@ TEST(users, misses_are_counted_by_reason)
 
 /* ---- without a store ---- */
 
-TEST(users, metrics_continue_without_a_store)
+TEST_F(users, metrics_continue_without_a_store)
 {
-    struct users *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
     for (size_t i = 0; i < 2; i++) {
         f->engine.options.store_mode = modes[i];
@@ -416,9 +399,8 @@ WRAP(enum kiln_code, kernel_store_usage, struct kernel_store *store, struct kern
                        : __real_kernel_store_usage(store, usage, err);
 }
 
-TEST(users, metrics_leave_out_store_sizes_that_cannot_be_read)
+TEST_F(users, metrics_leave_out_store_sizes_that_cannot_be_read)
 {
-    struct users *f = *state;
     usage_fails = true;
     const char *page = scrape(f);
     usage_fails = false;

@@ -18,9 +18,8 @@ static void fetch_uncached(struct users *f, struct test_caller *c, uint64_t id)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, a_fetch_without_cache_compiles_each_time_and_stores_nothing)
+TEST_F(users, a_fetch_without_cache_compiles_each_time_and_stores_nothing)
 {
-    struct users *f = *state;
     fetch_uncached(f, &f->ann, 1);
     finish_compile(f, "first");
     fetch_uncached(f, &f->ann, 2);
@@ -33,9 +32,8 @@ TEST(users, a_fetch_without_cache_compiles_each_time_and_stores_nothing)
     assert_int_equal(users_stat(f, "hot_objects"), 0);
 }
 
-TEST(users, a_fetch_without_cache_uses_no_hot_or_stored_kernel)
+TEST_F(users, a_fetch_without_cache_uses_no_hot_or_stored_kernel)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "k.cl");
     finish_compile(f, "stored");
     fetch_uncached(f, &f->ann, 2);
@@ -46,9 +44,8 @@ TEST(users, a_fetch_without_cache_uses_no_hot_or_stored_kernel)
     assert_int_equal(f->ann.replies[2].first_object_size, strlen("stored"));
 }
 
-TEST(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
+TEST_F(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
 {
-    struct users *f = *state;
     fetch_uncached(f, &f->ann, 1); /* occupies the only compiler */
     fetch_program(&f->bob, 1, "k.cl");
     fetch_uncached(f, &f->bob, 2);
@@ -64,9 +61,8 @@ TEST(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
 }
 
 /* Another user's look-ups of neighbouring keys and of the same key are in flight. */
-TEST(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
+TEST_F(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
 {
-    struct users *f = *state;
     fetch_uncached(f, &f->ann, 1);
     finish_compile(f, "first");
     struct message_fetch m = { .key = reply_result(&f->ann, 0).key, .inline_limit = 100 };
@@ -84,9 +80,8 @@ TEST(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
     assert_int_equal(users_stat(f, "coalesced"), 0);
 }
 
-TEST(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
+TEST_F(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
 {
-    struct users *f = *state;
     fetch_uncached(f, &f->ann, 1);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fetch_program(&f->ann, 2, "k.cl");
@@ -100,9 +95,8 @@ TEST(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
     assert_int_equal(users_stat(f, "remembered_failures"), 1);
 }
 
-TEST(users, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
+TEST_F(users, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
 {
-    struct users *f = *state;
     fetch_uncached(f, &f->bob, 1); /* starts to run */
     fetch_uncached(f, &f->ann, 1);
     fetch_uncached(f, &f->ann, 2);
@@ -121,9 +115,8 @@ static void what_a_plan_needs_is_kilns_own(struct users *f)
     assert_int_equal(next->job.origin, COMPILE_OF_KILN);
 }
 
-TEST(users, a_plan_without_cache_is_compiled_for_its_client_alone)
+TEST_F(users, a_plan_without_cache_is_compiled_for_its_client_alone)
 {
-    struct users *f = *state;
     struct message_plan m = { .problem = small_problem(8),
                               .inline_limit = 100,
                               .target = bytes_of_text(FIXTURE_TARGET) };

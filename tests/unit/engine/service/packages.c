@@ -28,9 +28,8 @@ static void assert_content(struct message_result o, enum tier tier, const char *
     assert_true(bytes_equal_text(o.content, content));
 }
 
-TEST(users, a_package_kernel_is_served_by_name_and_becomes_hot)
+TEST_F(users, a_package_kernel_is_served_by_name_and_becomes_hot)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
     assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
@@ -41,9 +40,8 @@ TEST(users, a_package_kernel_is_served_by_name_and_becomes_hot)
     assert_int_equal(users_stat(f, "compiles"), 0);
 }
 
-TEST(users, blanks_in_kernel_arguments_are_significant)
+TEST_F(users, blanks_in_kernel_arguments_are_significant)
 {
-    struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "one blank"),
                                        TEXT_KERNEL("conv.o", "  -mcpu=gfx90a", "two blanks") };
     put_package(&f->engine, "gfx90a68.kdb", rows, 2);
@@ -58,9 +56,8 @@ TEST(users, blanks_in_kernel_arguments_are_significant)
     assert_int_equal(reply_result(&f->ann, 2).code, KILN_NOT_FOUND);
 }
 
-TEST(users, the_exact_database_id_comes_before_the_plain_arch)
+TEST_F(users, the_exact_database_id_comes_before_the_plain_arch)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "for any compute units");
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     put_one(f, "gfx90a.more.kdb", "only-here.o", "for any");
@@ -70,9 +67,8 @@ TEST(users, the_exact_database_id_comes_before_the_plain_arch)
     assert_content(fetch_named(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
 }
 
-TEST(users, a_package_for_other_compute_units_is_a_miss)
+TEST_F(users, a_package_for_other_compute_units_is_a_miss)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
 
     assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
@@ -81,9 +77,8 @@ TEST(users, a_package_for_other_compute_units_is_a_miss)
     assert_int_equal(users_stat(f, "misses"), 2);
 }
 
-TEST(users, a_flipped_bit_in_a_package_is_a_reported_miss)
+TEST_F(users, a_flipped_bit_in_a_package_is_a_reported_miss)
 {
-    struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("bad.o", " -mcpu=gfx90a", "this one is damaged"),
                                        TEXT_KERNEL("good.o", " -mcpu=gfx90a", "this one is well") };
     put_package(&f->engine, "gfx90a68.kdb", rows, 2);
@@ -99,9 +94,8 @@ TEST(users, a_flipped_bit_in_a_package_is_a_reported_miss)
     assert_says(reported, "'bad.o'");
 }
 
-TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
+TEST_F(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "bad.o", "this one is damaged");
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("this one is damaged"));
     engine_fixture_rescan(&f->engine);
@@ -125,9 +119,8 @@ TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
     assert_int_equal(users_stat(f, "store_quarantined"), 1); /* the row is recorded once */
 }
 
-TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
+TEST_F(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "of the plain arch");
     put_one(f, "gfx90a68.kdb", "conv.o", "of the exact id");
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("of the exact id"));
@@ -138,9 +131,8 @@ TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
     assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-TEST(users, packages_may_appear_and_disappear_at_run_time)
+TEST_F(users, packages_may_appear_and_disappear_at_run_time)
 {
-    struct users *f = *state;
     assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
 
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -153,9 +145,8 @@ TEST(users, packages_may_appear_and_disappear_at_run_time)
     assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
 }
 
-TEST(users, a_replaced_package_answers_with_its_new_content)
+TEST_F(users, a_replaced_package_answers_with_its_new_content)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the old object");
     assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the old object");
 
@@ -164,9 +155,8 @@ TEST(users, a_replaced_package_answers_with_its_new_content)
     assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
 }
 
-TEST(users, installed_packages_are_used_from_the_start)
+TEST_F(users, installed_packages_are_used_from_the_start)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
     users_reopen(f);
@@ -174,9 +164,8 @@ TEST(users, installed_packages_are_used_from_the_start)
     assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-TEST(users, an_invalid_package_file_is_reported_once_and_the_others_serve)
+TEST_F(users, an_invalid_package_file_is_reported_once_and_the_others_serve)
 {
-    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     char text[200];
     memset(text, 'x', sizeof(text));
@@ -193,9 +182,8 @@ TEST(users, an_invalid_package_file_is_reported_once_and_the_others_serve)
     assert_content(fetch_named(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-TEST(users, package_directories_are_scanned_one_scan_at_a_time)
+TEST_F(users, package_directories_are_scanned_one_scan_at_a_time)
 {
-    struct users *f = *state;
     struct engine *e = f->engine.engine;
     packages_tick(e);
     fake_executor_run_tasks(&f->engine.executor);
@@ -211,9 +199,8 @@ TEST(users, package_directories_are_scanned_one_scan_at_a_time)
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
 }
 
-TEST(users, an_unreadable_package_directory_is_reported)
+TEST_F(users, an_unreadable_package_directory_is_reported)
 {
-    struct users *f = *state;
     static char other[100];
     static const char *others[] = { other, NULL };
     snprintf(other, sizeof(other), "%s/loop", f->engine.directory);
@@ -227,9 +214,8 @@ TEST(users, an_unreadable_package_directory_is_reported)
 
 /* ---- names ---- */
 
-TEST(users, an_invalid_kernel_name_is_refused)
+TEST_F(users, an_invalid_kernel_name_is_refused)
 {
-    struct users *f = *state;
     static char huge[LIMIT_OPTIONS_TEXT + 2];
     memset(huge, 'x', sizeof(huge) - 1);
     const struct {
@@ -263,9 +249,8 @@ static void put_named_item(struct buffer *items, const char *name)
     PUT_BATCH_ITEM(items, 2, fetch_name, &m);
 }
 
-TEST(users, a_batch_may_fetch_by_name)
+TEST_F(users, a_batch_may_fetch_by_name)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
@@ -291,9 +276,8 @@ TEST(users, a_batch_may_fetch_by_name)
     assert_int_equal(f->ann.replies[1].flags, 0);
 }
 
-TEST(users, requests_for_one_name_share_a_look_up)
+TEST_F(users, requests_for_one_name_share_a_look_up)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     struct message_fetch_name m = { .inline_limit = 100,
                                     .database_id = bytes_of_text(MI210),
@@ -309,9 +293,8 @@ TEST(users, requests_for_one_name_share_a_look_up)
     assert_int_equal(users_stat(f, "queued_bytes"), 0); /* the bytes of its name are released */
 }
 
-TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
+TEST_F(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     struct message_fetch_name m = { .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text("conv.o") };
@@ -369,9 +352,8 @@ static struct message_result ask_key(struct users *f, const struct digest *key)
     return last_result(&f->ann);
 }
 
-TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
+TEST_F(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
 {
-    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     const struct digest key = { { 1, 2, 3 } };
     char path[100];
@@ -409,9 +391,8 @@ static void make_release(struct users *f, const struct digest *key, char path[st
     write_kpkg(path, key);
 }
 
-TEST(users, an_installed_package_serves_a_kernel_whose_compile_failed_before)
+TEST_F(users, an_installed_package_serves_a_kernel_whose_compile_failed_before)
 {
-    struct users *f = *state;
     char path[100];
     struct digest key = fail_conv(f);
     make_release(f, &key, path);
@@ -424,9 +405,8 @@ TEST(users, an_installed_package_serves_a_kernel_whose_compile_failed_before)
     assert_int_equal(last_result(&f->ann).tier, TIER_PACKAGE);
 }
 
-TEST(users, a_compile_that_fails_after_an_install_is_not_remembered)
+TEST_F(users, a_compile_that_fails_after_an_install_is_not_remembered)
 {
-    struct users *f = *state;
     char path[100];
     struct digest key = fail_conv(f);
     test_caller_send(&f->admin, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}"));
@@ -444,9 +424,8 @@ TEST(users, a_compile_that_fails_after_an_install_is_not_remembered)
 }
 
 /* A failure at one tier must not prevent a look at the next. */
-TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
+TEST_F(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
-    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     const struct digest key = kernel_name_key(1000, bytes_of_text(MI210), bytes_of_text("conv.o"),
                                               bytes_of_text(" -mcpu=gfx90a"));
@@ -464,9 +443,8 @@ TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "package 'gfx90a68.kpkg'");
 }
 
-TEST(users, unsigned_packages_are_reported_and_unused_if_signatures_are_required)
+TEST_F(users, unsigned_packages_are_reported_and_unused_if_signatures_are_required)
 {
-    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     f->engine.options.require_signature = true;
 

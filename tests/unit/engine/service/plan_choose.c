@@ -25,7 +25,7 @@ static int setup(void **state)
     return rc;
 }
 
-FIXTURE(with_engine, setup, users_teardown);
+FIXTURE_OF(with_engine, struct users, setup, users_teardown);
 
 /* ---- requests ---- */
 
@@ -156,18 +156,16 @@ static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_
 
 /* ---- records ---- */
 
-TEST(with_engine, without_records_the_heuristic_decides)
+TEST_F(with_engine, without_records_the_heuristic_decides)
 {
-    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
     assert_true(m.config.size > 0);
     assert_true(m.toolchain_identity.size > m.toolchain.size);
 }
 
-TEST(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
+TEST_F(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
 {
-    struct users *f = *state;
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* a solver of MIOpen */
@@ -178,9 +176,8 @@ TEST(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
     assert_int_equal(m.config.size, 0);
 }
 
-TEST(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
+TEST_F(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
 {
-    struct users *f = *state;
     record_find(f, &f->ann, "ConvDepthwise",
                 0.01); /* applies only if there are as many groups as channels */
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -188,9 +185,8 @@ TEST(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
-TEST(with_engine, a_plan_uses_the_recorded_config)
+TEST_F(with_engine, a_plan_uses_the_recorded_config)
 {
-    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
@@ -199,9 +195,8 @@ TEST(with_engine, a_plan_uses_the_recorded_config)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_tuned_solver_is_ranked_by_its_tuned_time)
+TEST_F(with_engine, a_tuned_solver_is_ranked_by_its_tuned_time)
 {
-    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
@@ -212,9 +207,8 @@ TEST(with_engine, a_tuned_solver_is_ranked_by_its_tuned_time)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, plans_from_records_are_counted)
+TEST_F(with_engine, plans_from_records_are_counted)
 {
-    struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     ask_plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
     assert_int_equal(users_stat(f, "plans_recorded"), 0);
@@ -222,9 +216,8 @@ TEST(with_engine, plans_from_records_are_counted)
     assert_int_equal(users_stat(f, "plans_recorded"), 1);
 }
 
-TEST(with_engine, a_recorded_config_that_does_not_fit_is_skipped)
+TEST_F(with_engine, a_recorded_config_that_does_not_fit_is_skipped)
 {
-    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     KILN_AUTO(mem) char *heuristic = bytes_to_text(m.config);
     char invalid[PERF_CONFIG_TEXT_MAX];
@@ -243,9 +236,8 @@ TEST(with_engine, a_recorded_config_that_does_not_fit_is_skipped)
     }
 }
 
-TEST(with_engine, the_hosts_config_is_used_if_the_users_does_not_fit)
+TEST_F(with_engine, the_hosts_config_is_used_if_the_users_does_not_fit)
 {
-    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_for_host(f, of_device(perf_put(GEMM_SOLVER, config, 0.04)));
@@ -255,9 +247,8 @@ TEST(with_engine, the_hosts_config_is_used_if_the_users_does_not_fit)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_users_record_comes_before_the_hosts)
+TEST_F(with_engine, a_users_record_comes_before_the_hosts)
 {
-    struct users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.01)));
     struct message_planned m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
@@ -270,18 +261,16 @@ TEST(with_engine, a_users_record_comes_before_the_hosts)
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
 }
 
-TEST(with_engine, miopens_records_of_a_user_do_not_hide_the_hosts)
+TEST_F(with_engine, miopens_records_of_a_user_do_not_hide_the_hosts)
 {
-    struct users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.05)));
     record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01);
     struct message_planned m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
-TEST(with_engine, records_of_another_device_or_backend_do_not_count)
+TEST_F(with_engine, records_of_another_device_or_backend_do_not_count)
 {
-    struct users *f = *state;
     struct put put = of_device(find_put(NAIVE_SOLVER, 0.05));
     put.m.database_id = bytes_of_text("opencl_00000000");
     tuning_put(f, &f->ann, &put);
@@ -292,9 +281,8 @@ TEST(with_engine, records_of_another_device_or_backend_do_not_count)
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
-TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuristic)
+TEST_F(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuristic)
 {
-    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -311,9 +299,8 @@ TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuri
 
 /* ---- forced ---- */
 
-TEST(with_engine, a_forced_solver_gets_its_recorded_config)
+TEST_F(with_engine, a_forced_solver_gets_its_recorded_config)
 {
-    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.01);
@@ -323,9 +310,8 @@ TEST(with_engine, a_forced_solver_gets_its_recorded_config)
     assert_text(m.config, config);
 }
 
-TEST(with_engine, a_plan_uses_a_forced_config)
+TEST_F(with_engine, a_plan_uses_a_forced_config)
 {
-    struct users *f = *state;
     char recorded[PERF_CONFIG_TEXT_MAX], forced[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, recorded);
     other_config(true, 1, forced);
@@ -336,9 +322,8 @@ TEST(with_engine, a_plan_uses_a_forced_config)
     assert_text(m.config, forced);
 }
 
-TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
+TEST_F(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
 {
-    struct users *f = *state;
     char valid[PERF_CONFIG_TEXT_MAX], invalid[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, valid);
     other_config(false, 0, invalid);
@@ -356,9 +341,8 @@ TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
     assert_refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "database id");
 }
 
-TEST(with_engine, a_long_config_or_driver_is_refused)
+TEST_F(with_engine, a_long_config_or_driver_is_refused)
 {
-    struct users *f = *state;
     static char text[64u << 10];
     memset(text, '1', sizeof(text) - 1);
     assert_refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID,
@@ -369,9 +353,8 @@ TEST(with_engine, a_long_config_or_driver_is_refused)
 
 /* ---- staleness ---- */
 
-TEST(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
+TEST_F(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
 {
-    struct users *f = *state;
     struct message_planned m = plan_simply(f);
     KILN_AUTO(mem) char *toolchain = bytes_to_text(m.toolchain_identity);
     f->engine.options.tuning_stale = TUNING_IGNORE;
@@ -392,9 +375,8 @@ TEST(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
-TEST(with_engine, by_default_a_stale_record_still_counts)
+TEST_F(with_engine, by_default_a_stale_record_still_counts)
 {
-    struct users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
@@ -435,9 +417,8 @@ static unsigned build_problems(struct users *f, uint32_t count, const char *data
     return compiled;
 }
 
-TEST(with_engine, a_build_chooses_configs_as_a_plan_does)
+TEST_F(with_engine, a_build_chooses_configs_as_a_plan_does)
 {
-    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t kernels;
     other_config(true, 0, config);
@@ -451,9 +432,8 @@ TEST(with_engine, a_build_chooses_configs_as_a_plan_does)
                 0); /* another device, so the heuristic decides */
 }
 
-TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
+TEST_F(with_engine, every_problem_of_a_long_build_is_looked_up)
 {
-    struct users *f = *state;
     const uint32_t count = 600; /* several loop iterations */
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t before, after;
@@ -483,9 +463,8 @@ static bool is_found(struct users *f, const char *database_id)
     return json_get_bool(answer, "found", false);
 }
 
-TEST(with_engine, why_miss_looks_for_the_kernels_of_a_plan)
+TEST_F(with_engine, why_miss_looks_for_the_kernels_of_a_plan)
 {
-    struct users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
@@ -581,9 +560,8 @@ TEST(plain, a_database_id_that_contradicts_the_target_is_ignored)
     }
 }
 
-TEST(with_engine, a_plan_whose_database_id_contradicts_its_target_is_refused)
+TEST_F(with_engine, a_plan_whose_database_id_contradicts_its_target_is_refused)
 {
-    struct users *f = *state;
     assert_refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,
                    "'" FIXTURE_TARGET "'");
 }

@@ -34,30 +34,25 @@ static void say_hello(struct test_caller *c, uint64_t capabilities)
     test_caller_forget_replies(c);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    struct engine_fixture *engine = &f.users.engine;
-    f.device = DEVICE;
+    struct engine_fixture *engine = &f->users.engine;
+    f->device = DEVICE;
     engine_fixture_open(engine, false);
     engine_fixture_describe_as(engine, NVRTC);
-    test_caller_join(&f.maps, engine, 1000, ROLE_USE);
-    test_caller_join(&f.no_maps, engine, 1000, ROLE_USE);
-    test_caller_connect(&f.users.publisher, engine, 1002, ROLE_PUBLISH);
-    say_hello(&f.maps, CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS);
-    say_hello(&f.no_maps, CAPABILITY_INLINE);
-    *state = &f;
-    return 0;
+    test_caller_join(&f->maps, engine, 1000, ROLE_USE);
+    test_caller_join(&f->no_maps, engine, 1000, ROLE_USE);
+    test_caller_connect(&f->users.publisher, engine, 1002, ROLE_PUBLISH);
+    say_hello(&f->maps, CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS);
+    say_hello(&f->no_maps, CAPABILITY_INLINE);
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     test_caller_leave(&f->maps);
     test_caller_leave(&f->no_maps);
     test_caller_leave(&f->users.publisher);
     engine_fixture_close(&f->users.engine);
-    return 0;
 }
 
 FIXTURE(plan, setup, teardown);

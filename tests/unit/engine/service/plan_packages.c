@@ -25,7 +25,7 @@ static int teardown(void **state)
     return users_teardown(state);
 }
 
-FIXTURE(plan, setup, teardown);
+FIXTURE_OF(plan, struct users, setup, teardown);
 
 /* Describes a host with clang, which can compile for gfx90a. */
 static void describe_clang(struct users *f)
@@ -107,9 +107,8 @@ static bool is_compiling(struct users *f)
 
 /* ---- without a compiler ---- */
 
-TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
+TEST_F(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine); /* OpenCL only */
     struct amd_object object = put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
@@ -128,9 +127,8 @@ TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
                      1); /* the describe job, but no probe */
 }
 
-TEST(plan, with_compilers_switched_off_a_plan_is_served_from_a_package)
+TEST_F(plan, with_compilers_switched_off_a_plan_is_served_from_a_package)
 {
-    struct users *f = *state;
     users_stop(f);
     f->engine.executor.slots = 0;
     users_start_as(f, /* toolchains= */ NULL);
@@ -145,9 +143,8 @@ TEST(plan, with_compilers_switched_off_a_plan_is_served_from_a_package)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(plan, a_plan_without_a_database_id_uses_packages_of_the_arch)
+TEST_F(plan, a_plan_without_a_database_id_uses_packages_of_the_arch)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a.kdb");
     struct message_plan m = plan_for("");
@@ -157,9 +154,8 @@ TEST(plan, a_plan_without_a_database_id_uses_packages_of_the_arch)
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 }
 
-TEST(plan, a_plan_without_package_and_compiler_says_why_not_to_compile)
+TEST_F(plan, a_plan_without_package_and_compiler_says_why_not_to_compile)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for(MI210);
 
@@ -168,9 +164,8 @@ TEST(plan, a_plan_without_package_and_compiler_says_why_not_to_compile)
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
+TEST_F(plan, a_package_without_the_kernel_leads_to_the_same_message)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     const struct kernel_row other = TEXT_KERNEL("other.o", " -mcpu=gfx90a", "another kernel");
     put_package(&f->engine, "gfx90a68.kdb", &other, 1);
@@ -183,9 +178,8 @@ TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "gfx90a: ");
 }
 
-TEST(plan, a_damaged_package_row_counts_as_missing)
+TEST_F(plan, a_damaged_package_row_counts_as_missing)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("from the package"));
@@ -198,9 +192,8 @@ TEST(plan, a_damaged_package_row_counts_as_missing)
     assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-TEST(plan, an_invalid_database_id_is_refused)
+TEST_F(plan, an_invalid_database_id_is_refused)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct message_plan m = plan_for("mi210");
 
@@ -209,9 +202,8 @@ TEST(plan, an_invalid_database_id_is_refused)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
-TEST(plan, a_plan_that_may_use_no_cache_uses_no_package)
+TEST_F(plan, a_plan_that_may_use_no_cache_uses_no_package)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
@@ -224,9 +216,8 @@ TEST(plan, a_plan_that_may_use_no_cache_uses_no_package)
 
 /* ---- objects ---- */
 
-TEST(plan, an_object_for_another_arch_is_damage)
+TEST_F(plan, an_object_for_another_arch_is_damage)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_content(f, "gfx90a68.kdb", bytes_of_text("no code object at all"));
     struct message_plan m = plan_for(MI210);
@@ -280,9 +271,8 @@ static void put_kilns_package(struct users *f, const char *file_name,
     engine_fixture_rescan(&f->engine);
 }
 
-TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
+TEST_F(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
 {
-    struct users *f = *state;
     const struct problem problem = small_problem(8);
     struct program_names names;
     uint8_t cubin[AMD_OBJECT_MAX];
@@ -309,9 +299,8 @@ TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
     assert_int_not_equal(reply_error(&f->ann, 0).code, KILN_OK);
 }
 
-TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
+TEST_F(plan, an_object_for_other_features_is_a_miss_and_no_damage)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     struct amd_object object = amd_object(AMD_XNACK_ON, "for xnack+ alone");
     put_content(f, "gfx90a68.kdb", bytes_of(object.bytes, sizeof(object.bytes)));
@@ -330,9 +319,8 @@ TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
     assert_int_equal(users_stat(f, "quarantined"), 0);
 }
 
-TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
+TEST_F(plan, an_object_for_either_state_of_a_feature_serves_both)
 {
-    struct users *f = *state;
     engine_fixture_describe(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     static const char *const targets[] = { "gfx90a", "gfx90a:xnack-", "gfx90a:xnack+" };
@@ -346,9 +334,8 @@ TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
 
 /* ---- with a compiler ---- */
 
-TEST(plan, a_package_is_used_before_a_compiler)
+TEST_F(plan, a_package_is_used_before_a_compiler)
 {
-    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
@@ -362,9 +349,8 @@ TEST(plan, a_package_is_used_before_a_compiler)
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_HOT);
 }
 
-TEST(plan, a_kernel_that_the_package_lacks_is_compiled)
+TEST_F(plan, a_kernel_that_the_package_lacks_is_compiled)
 {
-    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
@@ -377,9 +363,8 @@ TEST(plan, a_kernel_that_the_package_lacks_is_compiled)
     assert_true(is_compiling(f));
 }
 
-TEST(plan, a_forced_toolchain_uses_no_package)
+TEST_F(plan, a_forced_toolchain_uses_no_package)
 {
-    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
@@ -393,9 +378,8 @@ TEST(plan, a_forced_toolchain_uses_no_package)
 }
 
 /* A package states no source, so its hot objects answer only requests by name. */
-TEST(plan, a_package_object_does_not_answer_a_fetch_by_source)
+TEST_F(plan, a_package_object_does_not_answer_a_fetch_by_source)
 {
-    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
@@ -411,9 +395,8 @@ TEST(plan, a_package_object_does_not_answer_a_fetch_by_source)
     assert_true(is_compiling(f));
 }
 
-TEST(plan, a_hot_package_object_does_not_answer_a_plan_with_forced_toolchain)
+TEST_F(plan, a_hot_package_object_does_not_answer_a_plan_with_forced_toolchain)
 {
-    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
@@ -427,9 +410,8 @@ TEST(plan, a_hot_package_object_does_not_answer_a_plan_with_forced_toolchain)
     assert_int_equal(f->ann.reply_count, 0);
 }
 
-TEST(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
+TEST_F(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
 {
-    struct users *f = *state;
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);

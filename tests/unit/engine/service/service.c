@@ -15,9 +15,8 @@ static enum kiln_code send_text(struct users *f, struct test_caller *c, unsigned
     return rc;
 }
 
-TEST(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
+TEST_F(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
 {
-    struct users *f = *state;
     struct test_caller rude;
     test_caller_join(&rude, &f->engine, 1000, ROLE_USE);
     assert_int_equal(send_text(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
@@ -25,9 +24,8 @@ TEST(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
     test_caller_leave(&rude);
 }
 
-TEST(users, a_client_of_unsupported_versions_is_refused_with_both_ranges)
+TEST_F(users, a_client_of_unsupported_versions_is_refused_with_both_ranges)
 {
-    struct users *f = *state;
     struct test_caller future;
     test_caller_join(&future, &f->engine, 1000, ROLE_USE);
     struct message_hello m = { .oldest_version = 7, .newest_version = 9 };
@@ -40,9 +38,8 @@ TEST(users, a_client_of_unsupported_versions_is_refused_with_both_ranges)
     test_caller_leave(&future);
 }
 
-TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
+TEST_F(users, a_newer_client_that_still_speaks_our_version_is_welcome)
 {
-    struct users *f = *state;
     struct test_caller newer;
     test_caller_join(&newer, &f->engine, 1000, ROLE_USE);
     struct message_hello m = { .oldest_version = 1, .newest_version = 9, .capabilities = ~0ull };
@@ -57,9 +54,8 @@ TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
     test_caller_leave(&newer);
 }
 
-TEST(users, an_unknown_request_is_refused_without_closing)
+TEST_F(users, an_unknown_request_is_refused_without_closing)
 {
-    struct users *f = *state;
     must(send_text(f, &f->ann, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
@@ -68,9 +64,8 @@ TEST(users, an_unknown_request_is_refused_without_closing)
     assert_int_equal(users_stat(f, "refused"), 2);
 }
 
-TEST(users, a_ping_comes_back_unchanged)
+TEST_F(users, a_ping_comes_back_unchanged)
 {
-    struct users *f = *state;
     struct message_ping m = { .payload = bytes_of_text("anyone there") };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
@@ -80,9 +75,8 @@ TEST(users, a_ping_comes_back_unchanged)
     assert_true(bytes_equal(f->ann.replies[0].body, buffer_view(&b)));
 }
 
-TEST(users, only_admins_may_clear)
+TEST_F(users, only_admins_may_clear)
 {
-    struct users *f = *state;
     must(send_text(f, &f->ann, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
     assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--own");
     must(send_text(f, &f->ann, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
@@ -95,9 +89,8 @@ TEST(users, only_admins_may_clear)
     assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
 }
 
-TEST(users, status_shows_the_mode_of_the_store)
+TEST_F(users, status_shows_the_mode_of_the_store)
 {
-    struct users *f = *state;
     static const struct {
         enum kernel_store_mode mode;
         const char *name;
@@ -113,9 +106,8 @@ TEST(users, status_shows_the_mode_of_the_store)
     }
 }
 
-TEST(users, invalid_json_is_refused_with_the_name_of_the_request)
+TEST_F(users, invalid_json_is_refused_with_the_name_of_the_request)
 {
-    struct users *f = *state;
     static const char *const bad[] = { "{", "[]", "{} {}", "7" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         must(send_text(f, &f->admin, MESSAGE_clear, bad[i]), f->engine.err);
@@ -126,16 +118,14 @@ TEST(users, invalid_json_is_refused_with_the_name_of_the_request)
     }
 }
 
-TEST(users, a_clear_request_without_members_is_refused)
+TEST_F(users, a_clear_request_without_members_is_refused)
 {
-    struct users *f = *state;
     must(send_text(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
-TEST(users, a_member_of_the_wrong_type_or_name_is_refused_by_name)
+TEST_F(users, a_member_of_the_wrong_type_or_name_is_refused_by_name)
 {
-    struct users *f = *state;
     static const struct {
         const char *body;
         const char *says;
@@ -157,9 +147,8 @@ TEST(users, a_member_of_the_wrong_type_or_name_is_refused_by_name)
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
-TEST(users, a_json_body_of_megabytes_is_refused_unparsed)
+TEST_F(users, a_json_body_of_megabytes_is_refused_unparsed)
 {
-    struct users *f = *state;
     static char large[100001];
     memset(large, ' ', sizeof(large) - 1);
     must(send_text(f, &f->ann, MESSAGE_kernel_list, large), f->engine.err);
@@ -168,9 +157,8 @@ TEST(users, a_json_body_of_megabytes_is_refused_unparsed)
     assert_says(text, "65536");
 }
 
-TEST(users, clearing_by_an_age_beyond_the_epoch_clears_nothing)
+TEST_F(users, clearing_by_an_age_beyond_the_epoch_clears_nothing)
 {
-    struct users *f = *state;
     fetch_program(&f->ann, 1, "a.cl");
     finish_compile(f, "object");
     must(send_text(f, &f->admin, MESSAGE_clear, "{\"older_than_s\":9999999999}"), f->engine.err);
@@ -179,9 +167,8 @@ TEST(users, clearing_by_an_age_beyond_the_epoch_clears_nothing)
     assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
-TEST(users, a_list_has_pages_and_a_next_key)
+TEST_F(users, a_list_has_pages_and_a_next_key)
 {
-    struct users *f = *state;
     static const char *const programs[] = { "a.cl", "b.cl" };
     for (size_t i = 0; i < 2; i++) {
         test_caller_fetch_source(&f->ann, i, programs[i], PRIORITY_INTERACTIVE);
@@ -206,9 +193,8 @@ static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned
     assert_true((strstr(text, "\"uid\":1000") != NULL) == is_reported);
 }
 
-TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
+TEST_F(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
 {
-    struct users *f = *state;
     char show[100], *key;
     fetch_program(&f->ann, 1, "a.cl");
     finish_compile(f, "object");
@@ -224,17 +210,15 @@ TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
     assert_uid_reported(f, &f->admin, MESSAGE_kernel_show, show, true);
 }
 
-TEST(users, a_second_hello_is_refused)
+TEST_F(users, a_second_hello_is_refused)
 {
-    struct users *f = *state;
     struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
     SEND_MESSAGE(&f->ann, hello, 1, &m);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
 }
 
-TEST(users, every_request_of_the_table_answers_an_empty_body)
+TEST_F(users, every_request_of_the_table_answers_an_empty_body)
 {
-    struct users *f = *state;
     static const unsigned types[] = {
 #define KILN_REQUEST(name, number, role, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
@@ -250,9 +234,8 @@ TEST(users, every_request_of_the_table_answers_an_empty_body)
     }
 }
 
-TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
+TEST_F(users, too_many_unanswered_requests_are_refused_one_by_one)
 {
-    struct users *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++) {
         char program[32];
         snprintf(program, sizeof(program), "p%u.cl", i % 50);
@@ -270,9 +253,8 @@ TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-TEST(users, only_subscribers_get_events)
+TEST_F(users, only_subscribers_get_events)
 {
-    struct users *f = *state;
     must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
     assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
     test_caller_forget_replies(&f->ann);
@@ -287,9 +269,8 @@ TEST(users, only_subscribers_get_events)
 }
 
 /* The event does not know the key's owner, so the kernel may be private. */
-TEST(users, an_event_about_a_damaged_key_goes_only_to_administrators)
+TEST_F(users, an_event_about_a_damaged_key_goes_only_to_administrators)
 {
-    struct users *f = *state;
     const struct digest key = { .bytes = { 0xab } };
     must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
     must(send_text(f, &f->admin, MESSAGE_events, ""), f->engine.err);
@@ -313,9 +294,8 @@ static void assert_hears_failure(struct test_caller *c, bool quotes)
 }
 
 /* A compiler's message quotes the source. */
-TEST(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
+TEST_F(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
 {
-    struct users *f = *state;
     struct test_caller asker, other, anonymous;
     struct test_caller *all[] = { &asker, &other, &anonymous };
     test_caller_connect(&asker, &f->engine, 1000, ROLE_USE);
@@ -341,9 +321,8 @@ TEST(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
         test_caller_leave(all[i]);
 }
 
-TEST(users, a_user_gets_events_on_a_bounded_number_of_connections)
+TEST_F(users, a_user_gets_events_on_a_bounded_number_of_connections)
 {
-    struct users *f = *state;
     enum { CONNECTIONS = 65 };
     KILN_AUTO(mem) struct test_caller *callers = calloc(CONNECTIONS, sizeof(*callers));
     assert_non_null(callers);
@@ -361,9 +340,8 @@ TEST(users, a_user_gets_events_on_a_bounded_number_of_connections)
 }
 
 /* All anonymous clients share one uid, so nothing can be private to one of them. */
-TEST(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
+TEST_F(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
 {
-    struct users *f = *state;
     static const enum message_type refused[] = {
         MESSAGE_kernel_import, MESSAGE_tuning_put,   MESSAGE_tuning_lease,  MESSAGE_tuning_report,
         MESSAGE_tuning_import, MESSAGE_tuning_merge, MESSAGE_tuning_remove,
@@ -384,9 +362,8 @@ static void send_only(struct test_caller *c, uint64_t id, enum message_type type
     test_caller_send(c, type, id, bytes_of_text("{}"));
 }
 
-TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
+TEST_F(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
 {
-    struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&f->ann);
     send_only(&f->ann, 1, MESSAGE_kernel_list);
@@ -403,9 +380,8 @@ TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
     assert_int_equal(f->ann.reply_count, 4);
 }
 
-TEST(users, a_queued_request_of_a_client_that_left_never_starts)
+TEST_F(users, a_queued_request_of_a_client_that_left_never_starts)
 {
-    struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
     send_only(&f->bob, 1, MESSAGE_kernel_list);
     send_only(&f->bob, 2, MESSAGE_kernel_list);
@@ -418,9 +394,8 @@ TEST(users, a_queued_request_of_a_client_that_left_never_starts)
     assert_int_equal(f->ann.replies[0].request_id, 4);
 }
 
-TEST(users, unanswered_administrative_requests_are_limited_per_user)
+TEST_F(users, unanswered_administrative_requests_are_limited_per_user)
 {
-    struct users *f = *state;
     struct test_caller again;
     fake_executor_run_tasks(&f->engine.executor);
     for (uint64_t i = 0; i < 4; i++)

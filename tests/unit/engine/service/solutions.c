@@ -115,9 +115,8 @@ static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MAX])
 
 /* ---- solutions ---- */
 
-TEST(users, every_solver_that_applies_is_listed_with_its_space)
+TEST_F(users, every_solver_that_applies_is_listed_with_its_space)
 {
-    struct users *f = *state;
     const struct message_solutions m = question();
     const struct perf_space space = gemm_space();
     char text[PERF_CONFIG_TEXT_MAX];
@@ -143,9 +142,8 @@ TEST(users, every_solver_that_applies_is_listed_with_its_space)
         assert_false(bytes_equal_text(answer.list[i].solver, "ConvDepthwise"));
 }
 
-TEST(users, algorithms_are_named_for_their_direction)
+TEST_F(users, algorithms_are_named_for_their_direction)
 {
-    struct users *f = *state;
     static const char *const names[] = { "miopenConvolutionFwdAlgoDirect",
                                          "miopenConvolutionBwdDataAlgoDirect",
                                          "miopenConvolutionBwdWeightsAlgoDirect" };
@@ -157,9 +155,8 @@ TEST(users, algorithms_are_named_for_their_direction)
     }
 }
 
-TEST(users, solutions_list_recorded_solvers_first_by_time)
+TEST_F(users, solutions_list_recorded_solvers_first_by_time)
 {
-    struct users *f = *state;
     const struct message_solutions m = question();
     char best[PERF_CONFIG_TEXT_MAX];
     uint32_t point = 0;
@@ -183,9 +180,8 @@ TEST(users, solutions_list_recorded_solvers_first_by_time)
     assert_int_equal(answer.list[0].find_ms, double_bits(0.06));
 }
 
-TEST(users, solutions_without_a_device_have_no_records)
+TEST_F(users, solutions_without_a_device_have_no_records)
 {
-    struct users *f = *state;
     struct message_solutions m = question();
     record_put(f, find_put(NAIVE_SOLVER, 0.05));
     m.database_id = bytes_of_text("");
@@ -193,9 +189,8 @@ TEST(users, solutions_without_a_device_have_no_records)
     assert_int_equal(of_solver(&answer, NAIVE_SOLVER)->find_ms, 0);
 }
 
-TEST(users, an_invalid_solutions_request_is_refused)
+TEST_F(users, an_invalid_solutions_request_is_refused)
 {
-    struct users *f = *state;
     static char text[64u << 10];
     memset(text, 'x', sizeof(text) - 1);
     struct message_solutions m = question();
@@ -221,9 +216,8 @@ TEST(users, an_invalid_solutions_request_is_refused)
     assert_refused(f, &m, KILN_UNSUPPORTED, "no solver");
 }
 
-TEST(users, solutions_are_listed_for_a_target_without_a_compiler)
+TEST_F(users, solutions_are_listed_for_a_target_without_a_compiler)
 {
-    struct users *f = *state;
     struct message_solutions m = question();
     m.target = bytes_of_text("sm_90a");
     m.database_id = bytes_of_text("sm_90_132");
@@ -231,9 +225,8 @@ TEST(users, solutions_are_listed_for_a_target_without_a_compiler)
     assert_true(answer.count >= 2);
 }
 
-TEST(undescribed, solutions_wait_until_compilers_are_known)
+TEST_F(undescribed, solutions_wait_until_compilers_are_known)
 {
-    struct users *f = *state;
     const struct message_solutions m = question();
     must(send_solutions(&f->ann, &m), f->engine.err);
     fake_executor_run_tasks(&f->engine.executor);
@@ -246,9 +239,8 @@ TEST(undescribed, solutions_wait_until_compilers_are_known)
     assert_int_equal(f->ann.replies[0].type, MESSAGE_solved);
 }
 
-TEST(users, a_client_that_cancels_solutions_gets_no_answer)
+TEST_F(users, a_client_that_cancels_solutions_gets_no_answer)
 {
-    struct users *f = *state;
     const struct message_solutions m = question();
     must(send_solutions(&f->bob, &m), f->engine.err);
     test_caller_cancel(&f->bob, 8);
@@ -257,9 +249,8 @@ TEST(users, a_client_that_cancels_solutions_gets_no_answer)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-TEST(users, valid_configs_are_counted_once)
+TEST_F(users, valid_configs_are_counted_once)
 {
-    struct users *f = *state;
     struct message_solutions m = question();
     counts_made = 0;
     struct answer first = solutions_of(f, &m);
@@ -324,9 +315,8 @@ static void refuses_range(struct users *f, const struct message_configs *m, enum
 
 /* ---- configs ---- */
 
-TEST(users, a_range_of_configs_has_its_valid_candidates_in_order)
+TEST_F(users, a_range_of_configs_has_its_valid_candidates_in_order)
 {
-    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const struct candidate_order order = candidate_order_of(GEMM_SOLVER, &space);
     const uint32_t parts = 5;
@@ -355,9 +345,8 @@ TEST(users, a_range_of_configs_has_its_valid_candidates_in_order)
     assert_int_equal(first, order.count);
 }
 
-TEST(users, a_long_range_of_configs_is_answered_in_parts)
+TEST_F(users, a_long_range_of_configs_is_answered_in_parts)
 {
-    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const uint32_t count = perf_space_size(&space);
     const struct message_configs m = range_of(0, count);
@@ -365,9 +354,8 @@ TEST(users, a_long_range_of_configs_is_answered_in_parts)
     assert_int_equal(answer.next, count < 4096 ? count : 4096);
 }
 
-TEST(users, a_range_beyond_the_tuning_space_is_refused)
+TEST_F(users, a_range_beyond_the_tuning_space_is_refused)
 {
-    struct users *f = *state;
     const struct perf_space space = gemm_space();
     const uint32_t count = perf_space_size(&space);
     const uint32_t ranges[][2] = {
@@ -380,9 +368,8 @@ TEST(users, a_range_beyond_the_tuning_space_is_refused)
     }
 }
 
-TEST(users, configs_of_an_untunable_solver_are_refused)
+TEST_F(users, configs_of_an_untunable_solver_are_refused)
 {
-    struct users *f = *state;
     struct message_configs m = range_of(0, 1);
     m.solver = bytes_of_text(NAIVE_SOLVER);
     refuses_range(f, &m, KILN_INVALID, "ConvDirectNaive");
@@ -400,9 +387,8 @@ TEST(users, configs_of_an_untunable_solver_are_refused)
     refuses_range(f, &m, KILN_INVALID, "no target");
 }
 
-TEST(users, a_client_that_cancels_gets_no_configs)
+TEST_F(users, a_client_that_cancels_gets_no_configs)
 {
-    struct users *f = *state;
     const struct message_configs m = range_of(0, 10);
     send_configs(&f->bob, &m);
     test_caller_cancel(&f->bob, 8);
@@ -423,9 +409,8 @@ static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
     return test_caller_try_send(c, MESSAGE_configs, id, buffer_view(&body));
 }
 
-TEST(users, one_solver_question_is_on_a_work_queue_at_a_time)
+TEST_F(users, one_solver_question_is_on_a_work_queue_at_a_time)
 {
-    struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     for (uint64_t id = 1; id <= 9; id++)
         must(send_one_config(&f->ann, id), f->engine.err);
@@ -436,9 +421,8 @@ TEST(users, one_solver_question_is_on_a_work_queue_at_a_time)
     }
 }
 
-TEST(users, solver_questions_of_users_are_served_alternately)
+TEST_F(users, solver_questions_of_users_are_served_alternately)
 {
-    struct users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
         must(send_one_config(&f->ann, id), f->engine.err);
     must(send_one_config(&f->bob, 1), f->engine.err);
@@ -456,9 +440,8 @@ TEST(users, solver_questions_of_users_are_served_alternately)
     assert_int_equal(f->ann.reply_count, 9);
 }
 
-TEST(users, a_user_has_at_most_256_solver_questions_waiting)
+TEST_F(users, a_user_has_at_most_256_solver_questions_waiting)
 {
-    struct users *f = *state;
     for (uint64_t id = 1; id <= 257; id++) /* one is running, the others wait */
         must(send_one_config(&f->ann, id), f->engine.err);
     (void)send_one_config(&f->ann, 258);
@@ -474,9 +457,8 @@ TEST(users, a_user_has_at_most_256_solver_questions_waiting)
     assert_int_equal(f->bob.replies[0].type, MESSAGE_candidates);
 }
 
-TEST(users, a_solver_question_cancelled_in_the_queue_does_not_run)
+TEST_F(users, a_solver_question_cancelled_in_the_queue_does_not_run)
 {
-    struct users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     const struct message_solutions m = question();
     must(send_one_config(&f->ann, 1), f->engine.err);
@@ -493,9 +475,8 @@ TEST(users, a_solver_question_cancelled_in_the_queue_does_not_run)
 
 /* ---- sizes ---- */
 
-TEST(users, solver_questions_of_the_wrong_size_are_refused)
+TEST_F(users, solver_questions_of_the_wrong_size_are_refused)
 {
-    struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_solutions, MESSAGE_configs };
     const struct message_solutions solutions = question();
     const struct message_configs configs = range_of(0, 1);

@@ -62,9 +62,8 @@ static const struct compile_job *next_job(struct users *f)
     return &task->job;
 }
 
-TEST(undescribed, a_request_waits_until_the_toolchains_are_known)
+TEST_F(undescribed, a_request_waits_until_the_toolchains_are_known)
 {
-    struct users *f = *state;
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     assert_int_equal(f->ann.reply_count, 0);
     assert_int_equal(fake_executor_next_compile(&f->engine.executor)->job.origin, COMPILE_OF_KILN);
@@ -75,9 +74,8 @@ TEST(undescribed, a_request_waits_until_the_toolchains_are_known)
     assert_int_equal(users_stat(f, "fetches"), 1);
 }
 
-TEST(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
+TEST_F(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
 {
-    struct users *f = *state;
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     test_caller_leave(&f->ann);
     engine_fixture_describe(&f->engine);
@@ -92,9 +90,8 @@ static void limit_bytes(struct users *f)
     users_start_as(f, NULL);
 }
 
-TEST(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
+TEST_F(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
 {
-    struct users *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
                                       .program = bytes_of_text("k.cl") };
     KILN_AUTO(mem) char *large = calloc(1, 60000);
@@ -108,9 +105,8 @@ TEST(undescribed, deferred_requests_of_one_user_are_bounded_in_bytes)
     assert_int_equal(f->ann.replies[0].request_id, 1);
 }
 
-TEST(undescribed, empty_deferred_requests_are_charged_and_released)
+TEST_F(undescribed, empty_deferred_requests_are_charged_and_released)
 {
-    struct users *f = *state;
     for (uint64_t id = 0; id < 3; id++)
         test_caller_send(&f->ann, MESSAGE_toolchains, id, (struct bytes){ 0 });
     assert_true(users_stat(f, "queued_bytes") > 0);
@@ -119,9 +115,8 @@ TEST(undescribed, empty_deferred_requests_are_charged_and_released)
     assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
-TEST(undescribed, a_failed_describe_fails_requests_with_its_reason)
+TEST_F(undescribed, a_failed_describe_fails_requests_with_its_reason)
 {
-    struct users *f = *state;
     test_caller_fetch_source(&f->ann, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGSEGV", NULL);
     fake_executor_run_tasks(&f->engine.executor);
@@ -134,17 +129,15 @@ TEST(undescribed, a_failed_describe_fails_requests_with_its_reason)
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_UNAVAILABLE);
 }
 
-TEST(undescribed, a_host_without_a_compiler_is_reported_to_the_operator)
+TEST_F(undescribed, a_host_without_a_compiler_is_reported_to_the_operator)
 {
-    struct users *f = *state;
     assert_null(engine_fixture_reported(&f->engine, "toolchains_none"));
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_says(engine_fixture_reported(&f->engine, "toolchains_none"), "kilnctl doctor");
 }
 
-TEST(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
+TEST_F(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
 {
-    struct users *f = *state;
     describe_two(f);
     fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -160,9 +153,8 @@ TEST(undescribed, a_toolchain_whose_probe_crashes_is_replaced_by_the_next)
     assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
-TEST(undescribed, probe_results_survive_a_restart)
+TEST_F(undescribed, probe_results_survive_a_restart)
 {
-    struct users *f = *state;
     describe_two(f);
     fetch_amd(f, 1, "");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
@@ -175,9 +167,8 @@ TEST(undescribed, probe_results_survive_a_restart)
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-TEST(undescribed, a_forced_toolchain_is_tried_even_if_its_probe_failed)
+TEST_F(undescribed, a_forced_toolchain_is_tried_even_if_its_probe_failed)
 {
-    struct users *f = *state;
     describe_two(f);
     fetch_amd(f, 1, "hiprtc");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -192,9 +183,8 @@ TEST(undescribed, a_forced_toolchain_is_tried_even_if_its_probe_failed)
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(undescribed, a_probe_of_a_clients_target_is_a_clients_job)
+TEST_F(undescribed, a_probe_of_a_clients_target_is_a_clients_job)
 {
-    struct users *f = *state;
     describe_two(f);
     fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -215,9 +205,8 @@ static void plan_for(struct users *f, uint64_t id, const char *target, const cha
 }
 
 /* The source is kiln's own, but the client chose the target. */
-TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
+TEST_F(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
-    struct users *f = *state;
     describe_two(f);
     plan_for(f, 1, "gfx90a1b2c3", "hiprtc");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
@@ -242,9 +231,8 @@ TEST(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
 
-TEST(undescribed, a_probe_that_cannot_start_is_not_remembered)
+TEST_F(undescribed, a_probe_that_cannot_start_is_not_remembered)
 {
-    struct users *f = *state;
     describe_two(f);
     engine_drain(f->engine.engine);
     fetch_amd(f, 1, "");
@@ -253,17 +241,15 @@ TEST(undescribed, a_probe_that_cannot_start_is_not_remembered)
     assert_says(text, "hiprtc");
 }
 
-TEST(undescribed, a_description_that_a_stop_ends_is_not_reported)
+TEST_F(undescribed, a_description_that_a_stop_ends_is_not_reported)
 {
-    struct users *f = *state;
     engine_drain(f->engine.engine);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "kilnd is stopping", NULL);
     assert_null(engine_fixture_reported(&f->engine, "toolchains_unknown"));
 }
 
-TEST(undescribed, a_batch_of_made_up_targets_is_refused)
+TEST_F(undescribed, a_batch_of_made_up_targets_is_refused)
 {
-    struct users *f = *state;
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 100000);
     describe_two(f);
@@ -294,9 +280,8 @@ static void crash_for(struct users *f, uint64_t id, const char *target)
     test_caller_forget_replies(&f->ann);
 }
 
-TEST(undescribed, a_crash_does_not_rule_out_a_target_forever)
+TEST_F(undescribed, a_crash_does_not_rule_out_a_target_forever)
 {
-    struct users *f = *state;
     describe_one(f);
     crash_for(f, 1, "gfx942");
     fetch_amd(f, 2, "");
@@ -313,9 +298,8 @@ TEST(undescribed, a_crash_does_not_rule_out_a_target_forever)
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
 }
 
-TEST(undescribed, requests_for_one_target_share_its_probe)
+TEST_F(undescribed, requests_for_one_target_share_its_probe)
 {
-    struct users *f = *state;
     describe_two(f);
     fetch_amd(f, 1, "");
     fetch_amd(f, 2, "");
@@ -323,9 +307,8 @@ TEST(undescribed, requests_for_one_target_share_its_probe)
                      2); /* the describe job and one probe */
 }
 
-TEST(undescribed, a_list_of_toolchains_probes_all_targets_first)
+TEST_F(undescribed, a_list_of_toolchains_probes_all_targets_first)
 {
-    struct users *f = *state;
     describe_two(f);
     test_caller_send(&f->ann, MESSAGE_toolchains, 1, bytes_of_text("{\"probe\":[\"gfx1030\"]}"));
     assert_int_equal(f->ann.reply_count, 0);
@@ -357,9 +340,8 @@ static void take_kernel(struct users *f, const char *program)
 }
 
 /* The queue alternates between users for probes as it does for kernels. */
-TEST(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
+TEST_F(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
 {
-    struct users *f = *state;
     describe_one(f);
     fetch_of(f, &f->ann, 1, "gfx90a", "a1");
     take_probe(f, "gfx90a");
@@ -377,9 +359,8 @@ TEST(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
     take_kernel(f, "a4");
 }
 
-TEST(undescribed, requests_waiting_for_one_probe_continue_in_order)
+TEST_F(undescribed, requests_waiting_for_one_probe_continue_in_order)
 {
-    struct users *f = *state;
     describe_one(f);
     fetch_of(f, &f->ann, 1, "gfx90a", "first");
     fetch_of(f, &f->ann, 2, "gfx908", "other");
@@ -395,9 +376,8 @@ TEST(undescribed, requests_waiting_for_one_probe_continue_in_order)
     assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
-TEST(undescribed, a_probe_leaves_the_queue_with_its_last_request)
+TEST_F(undescribed, a_probe_leaves_the_queue_with_its_last_request)
 {
-    struct users *f = *state;
     describe_one(f);
     fetch_of(f, &f->ann, 1, "gfx90a", "k");
     fetch_of(f, &f->ann, 2, "gfx908", "k");
@@ -423,9 +403,8 @@ TEST(undescribed, a_probe_leaves_the_queue_with_its_last_request)
     take_kernel(f, "k");
 }
 
-TEST(undescribed, a_client_that_leaves_removes_its_probes_from_the_queue)
+TEST_F(undescribed, a_client_that_leaves_removes_its_probes_from_the_queue)
 {
-    struct users *f = *state;
     describe_two(f);
     test_caller_send(&f->bob, MESSAGE_toolchains, 1,
                      bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}"));
@@ -438,9 +417,8 @@ TEST(undescribed, a_client_that_leaves_removes_its_probes_from_the_queue)
     take_kernel(f, "k");
 }
 
-TEST(undescribed, queued_probes_of_one_user_are_limited)
+TEST_F(undescribed, queued_probes_of_one_user_are_limited)
 {
-    struct users *f = *state;
     char target[16] = "";
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
@@ -475,9 +453,8 @@ static void send_list(struct test_caller *caller, uint64_t id, const char *quest
     test_caller_send(caller, MESSAGE_toolchains, id, bytes_of_text(question));
 }
 
-TEST(undescribed, a_list_with_an_invalid_target_queues_no_probe)
+TEST_F(undescribed, a_list_with_an_invalid_target_queues_no_probe)
 {
-    struct users *f = *state;
     describe_two(f);
     fetch_of(f, &f->bob, 1, "gfx1030", "k");
     fetch_of(f, &f->bob, 2, "gfx1100", "k");
@@ -491,9 +468,8 @@ TEST(undescribed, a_list_with_an_invalid_target_queues_no_probe)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-TEST(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
+TEST_F(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
 {
-    struct users *f = *state;
     KILN_AUTO(mem) char *large = calloc(1, 60000);
     assert_non_null(large);
     limit_bytes(f);
@@ -513,9 +489,8 @@ TEST(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
 }
 
 /* A build is refused until toolchains are known, but its probes run, so that a retry succeeds. */
-TEST(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_probes)
+TEST_F(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_probes)
 {
-    struct users *f = *state;
     describe_one(f);
     fetch_of(f, &f->bob, 1, "gfx1030", "k");
     int file = sealed_file(bytes_of_text("problems"));
@@ -533,9 +508,8 @@ TEST(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_pr
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
 /* All known targets and as many more as a request may name: more probes than may be in flight. */
-TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
+TEST_F(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 {
-    struct users *f = *state;
     char question[512] = "{\"all\":true,\"probe\":[";
     engine_fixture_describe_as(&f->engine, AMD_AND_NVIDIA);
     for (unsigned i = 0; i < 16; i++) {
@@ -557,9 +531,8 @@ TEST(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 }
 
 /* The request has no probe of its own to wait for. */
-TEST(undescribed, a_list_that_can_start_no_probe_is_refused)
+TEST_F(undescribed, a_list_that_can_start_no_probe_is_refused)
 {
-    struct users *f = *state;
     char target[16];
     describe_one(f);
     for (unsigned i = 0; i < 64; i++) {
@@ -574,9 +547,8 @@ TEST(undescribed, a_list_that_can_start_no_probe_is_refused)
 
 #define NO_PROCESS "no compiler process could be started: Too many open files"
 
-TEST(undescribed, a_probe_without_a_process_proves_nothing)
+TEST_F(undescribed, a_probe_without_a_process_proves_nothing)
 {
-    struct users *f = *state;
     describe_one(f);
     fetch_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
@@ -615,9 +587,8 @@ static void forget_what_was_found(struct users *f, const char *of)
         toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
 }
 
-TEST(undescribed, a_probe_is_not_repeated_forever_if_its_result_is_forgotten)
+TEST_F(undescribed, a_probe_is_not_repeated_forever_if_its_result_is_forgotten)
 {
-    struct users *f = *state;
     describe_two(f);
     fetch_amd(f, 1, "");
     unsigned tries = 0;
@@ -630,9 +601,8 @@ TEST(undescribed, a_probe_is_not_repeated_forever_if_its_result_is_forgotten)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "8 tries");
 }
 
-TEST(undescribed, a_request_that_gives_up_queues_no_probe)
+TEST_F(undescribed, a_request_that_gives_up_queues_no_probe)
 {
-    struct users *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };
     describe_one(f);
     send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");

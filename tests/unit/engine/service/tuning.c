@@ -12,18 +12,16 @@
 
 #define MY_VALUE "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"
 
-TEST(users, every_user_finds_imported_records_unchanged)
+TEST_F(users, every_user_finds_imported_records_unchanged)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     assert_true(tuning_finds(f, &f->ann, WINOGRAD ";" GEMM));
     assert_true(tuning_finds(f, &f->bob, WINOGRAD ";" GEMM));
     assert_int_equal(users_stat(f, "tuning_hits_system"), 2);
 }
 
-TEST(users, an_unknown_problem_is_a_miss_without_a_message)
+TEST_F(users, an_unknown_problem_is_a_miss_without_a_message)
 {
-    struct users *f = *state;
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
     assert_int_equal(answer.code, KILN_NOT_FOUND);
     assert_int_equal(answer.text.size, 0);
@@ -45,9 +43,8 @@ static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
     return index;
 }
 
-TEST(users, a_tuning_batch_answers_each_problem_at_its_index)
+TEST_F(users, a_tuning_batch_answers_each_problem_at_its_index)
 {
-    struct users *f = *state;
     uint32_t index = 0;
     tuning_import_system(f);
     tuning_ask_many(&f->ann, 0, 0, 1000);
@@ -60,9 +57,8 @@ TEST(users, a_tuning_batch_answers_each_problem_at_its_index)
     assert_int_equal(index, 1000);
 }
 
-TEST(users, a_neighbours_record_is_sent_on_request_with_its_distance)
+TEST_F(users, a_neighbours_record_is_sent_on_request_with_its_distance)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 4).code, KILN_NOT_FOUND);
     struct message_tuning_answer near = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4);
@@ -72,9 +68,8 @@ TEST(users, a_neighbours_record_is_sent_on_request_with_its_distance)
     assert_true(bytes_equal_text(near.key, KEY));
 }
 
-TEST(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
+TEST_F(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     step_clock(5000);
     struct message_tuning_answer last = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4096);
@@ -83,9 +78,8 @@ TEST(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
     assert_int_equal(users_stat(f, "tuning_near"), 4095);
 }
 
-TEST(users, a_users_measurement_is_private)
+TEST_F(users, a_users_measurement_is_private)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
@@ -96,9 +90,8 @@ TEST(users, a_users_measurement_is_private)
     assert_true(tuning_finds(f, &f->admin, WINOGRAD ";" GEMM));
 }
 
-TEST(users, a_measurement_survives_a_restart_with_its_origin)
+TEST_F(users, a_measurement_survives_a_restart_with_its_origin)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.device_uuid = bytes_of_text("GPU-7");
     tuning_put(f, &f->ann, &put);
@@ -116,18 +109,16 @@ TEST(users, a_measurement_survives_a_restart_with_its_origin)
     assert_true(m.median_ms == double_bits(0.03) && m.measured_at > 1000000000);
 }
 
-TEST(users, records_of_another_driver_are_marked_and_counted)
+TEST_F(users, records_of_another_driver_are_marked_and_counted)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).flags, TUNING_STALE);
     assert_int_equal(users_stat(f, "tuning_stale"), 1);
 }
 
-TEST(users, stale_records_are_left_out_if_the_policy_ignores_them)
+TEST_F(users, stale_records_are_left_out_if_the_policy_ignores_them)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     f->engine.options.tuning_stale = TUNING_IGNORE;
@@ -135,9 +126,8 @@ TEST(users, stale_records_are_left_out_if_the_policy_ignores_them)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_put_keeps_entries_of_other_solvers)
+TEST_F(users, a_put_keeps_entries_of_other_solvers)
 {
-    struct users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &mine);
     tuning_put(f, &f->ann, &other);
@@ -145,9 +135,8 @@ TEST(users, a_put_keeps_entries_of_other_solvers)
         tuning_finds(f, &f->ann, MY_VALUE ";Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(users, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart)
+TEST_F(users, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart)
 {
-    struct users *f = *state;
     json_destroy(tuning_import(
         f, &f->ann, "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}", FIND_FILE,
         KEY
@@ -166,9 +155,8 @@ TEST(users, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apar
                              "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(users, perf_parameters_are_put_and_found)
+TEST_F(users, perf_parameters_are_put_and_found)
 {
-    struct users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8,2,64", 0.2);
     tuning_put(f, &f->ann, &put);
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, 0, 1);
@@ -176,9 +164,8 @@ TEST(users, perf_parameters_are_put_and_found)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, only_publishers_and_administrators_put_host_records)
+TEST_F(users, only_publishers_and_administrators_put_host_records)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.tier = 2;
     tuning_send_put(f, &f->ann, &put, true);
@@ -197,9 +184,8 @@ static void assert_refused(struct users *f, const struct put *put, const char *w
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
 }
 
-TEST(users, impossible_measurements_are_refused)
+TEST_F(users, impossible_measurements_are_refused)
 {
-    struct users *f = *state;
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put("Mine", bad[i]);
@@ -214,9 +200,8 @@ TEST(users, impossible_measurements_are_refused)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, names_that_would_break_a_record_are_refused)
+TEST_F(users, names_that_would_break_a_record_are_refused)
 {
-    struct users *f = *state;
     static const char *const bad[] = { "", "A;B", "A:B", "A=B", "A,B", "A\nB", "\xff" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct put put = find_put(bad[i], 1);
@@ -232,9 +217,8 @@ TEST(users, names_that_would_break_a_record_are_refused)
     assert_refused(f, &put, "device");
 }
 
-TEST(users, names_unknown_to_miopen_are_refused)
+TEST_F(users, names_unknown_to_miopen_are_refused)
 {
-    struct users *f = *state;
     struct put put = find_put("Conv A", 1);
     assert_refused(f, &put, "'Conv A'");
     put = find_put("Mine", 1);
@@ -247,9 +231,8 @@ TEST(users, names_unknown_to_miopen_are_refused)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(users, a_put_of_an_unknown_kind_or_tier_is_refused)
+TEST_F(users, a_put_of_an_unknown_kind_or_tier_is_refused)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.kind = 2;
     assert_refused(f, &put, "kind 2");
@@ -270,9 +253,8 @@ TEST(users, a_put_of_an_unknown_kind_or_tier_is_refused)
     assert_refused(f, &put, "no parameters");
 }
 
-TEST(users, puts_with_a_wrong_entry_count_are_refused)
+TEST_F(users, puts_with_a_wrong_entry_count_are_refused)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.count = 0;
     assert_refused(f, &put, "256 entries");
@@ -286,18 +268,16 @@ TEST(users, puts_with_a_wrong_entry_count_are_refused)
     assert_refused(f, &put, "last entry");
 }
 
-TEST(users, a_problem_of_mixed_layouts_has_no_perf_record)
+TEST_F(users, a_problem_of_mixed_layouts_has_no_perf_record)
 {
-    struct users *f = *state;
     struct put put = perf_put("Mine", "1", 1);
     put.m.problem.y_layout = LAYOUT_CHANNELS_LAST;
     tuning_send_put(f, &f->ann, &put, true);
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "layout");
 }
 
-TEST(users, look_ups_with_a_wrong_count_are_refused)
+TEST_F(users, look_ups_with_a_wrong_count_are_refused)
 {
-    struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get good = { .database_id = bytes_of_text(ID),
                                              .count = 1,
@@ -336,9 +316,8 @@ static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, 
     return false;
 }
 
-TEST(users, a_database_is_checked_whichever_was_used_before)
+TEST_F(users, a_database_is_checked_whichever_was_used_before)
 {
-    struct users *f = *state;
     assert_false(is_answered(f, TUNING_FIND, "", ""));
     assert_false(is_answered(f, TUNING_PERF, "", ""));
     for (int i = 0; i < 2; i++) {
@@ -354,9 +333,8 @@ TEST(users, a_database_is_checked_whichever_was_used_before)
     }
 }
 
-TEST(users, alternating_look_ups_use_the_right_database)
+TEST_F(users, alternating_look_ups_use_the_right_database)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     for (int i = 0; i < 2; i++) {
         assert_true(is_answered(f, TUNING_FIND, "gfx906_60", "HIP"));
@@ -366,9 +344,8 @@ TEST(users, alternating_look_ups_use_the_right_database)
     }
 }
 
-TEST(users, an_invalid_problem_of_a_batch_is_answered_at_its_index)
+TEST_F(users, an_invalid_problem_of_a_batch_is_answered_at_its_index)
 {
-    struct users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
     const struct message_tuning_get m = { .database_id = bytes_of_text(ID),
                                           .count = 1,
@@ -385,9 +362,8 @@ TEST(users, an_invalid_problem_of_a_batch_is_answered_at_its_index)
     assert_true(answer.text.size > 0);
 }
 
-TEST(users, tuning_requests_of_the_wrong_size_are_refused)
+TEST_F(users, tuning_requests_of_the_wrong_size_are_refused)
 {
-    struct users *f = *state;
     static const enum message_type types[] = { MESSAGE_tuning_get, MESSAGE_tuning_put,
                                                MESSAGE_tuning_lease, MESSAGE_tuning_report };
     uint8_t junk[700];
@@ -403,9 +379,8 @@ TEST(users, tuning_requests_of_the_wrong_size_are_refused)
 
 /* ---- the queue ---- */
 
-TEST(users, a_queued_put_of_a_client_that_left_records_nothing)
+TEST_F(users, a_queued_put_of_a_client_that_left_records_nothing)
 {
-    struct users *f = *state;
     struct put first = find_put("First", 1), second = find_put("Second", 1);
     tuning_send_put(f, &f->bob, &first, false); /* starts to run */
     tuning_send_put(f, &f->ann, &second, false);
@@ -416,9 +391,8 @@ TEST(users, a_queued_put_of_a_client_that_left_records_nothing)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(users, a_running_put_continues_when_its_client_leaves)
+TEST_F(users, a_running_put_continues_when_its_client_leaves)
 {
-    struct users *f = *state;
     struct put put = find_put("First", 1);
     tuning_send_put(f, &f->ann, &put, false);
     test_caller_cancel(&f->ann, 6);
@@ -427,9 +401,8 @@ TEST(users, a_running_put_continues_when_its_client_leaves)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(users, one_user_cannot_fill_the_tuning_queue)
+TEST_F(users, one_user_cannot_fill_the_tuning_queue)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     for (unsigned i = 0; i < 65; i++) { /* one is running, the others wait */
         tuning_send_put(f, &f->ann, &put, false);
@@ -445,9 +418,8 @@ TEST(users, one_user_cannot_fill_the_tuning_queue)
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
 
-TEST(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
+TEST_F(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
     tuning_send_put(f, &f->ann, &put, false);
@@ -461,9 +433,8 @@ TEST(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
 
-TEST(users, a_stopping_daemon_ends_the_running_put_and_rejects_the_others)
+TEST_F(users, a_stopping_daemon_ends_the_running_put_and_rejects_the_others)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->bob, &put, false);
@@ -475,9 +446,8 @@ TEST(users, a_stopping_daemon_ends_the_running_put_and_rejects_the_others)
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(users, a_users_records_are_limited)
+TEST_F(users, a_users_records_are_limited)
 {
-    struct users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
     users_reopen(f);
     struct put put = find_put("Mine", 1);
@@ -498,9 +468,8 @@ static void block_directory(struct users *f)
     tuning_write(f, "");
 }
 
-TEST(users, without_a_state_directory_only_tuning_fails)
+TEST_F(users, without_a_state_directory_only_tuning_fails)
 {
-    struct users *f = *state;
     block_directory(f);
     users_reopen(f);
     assert_null(f->engine.engine->tuning->databases);
@@ -515,9 +484,8 @@ TEST(users, without_a_state_directory_only_tuning_fails)
     assert_non_null(engine_fixture_reported(&f->engine, "tuning_unavailable"));
 }
 
-TEST(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
+TEST_F(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
 {
-    struct users *f = *state;
     block_directory(f);
     users_reopen(f);
     assert_int_equal(unlink(f->file), 0);
@@ -532,17 +500,15 @@ TEST(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(users, an_invalid_solver_name_is_refused_in_a_perf_record)
+TEST_F(users, an_invalid_solver_name_is_refused_in_a_perf_record)
 {
-    struct users *f = *state;
     struct put put = perf_put("Conv A", "1,2", 1);
     assert_refused(f, &put, "'Conv A'");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, an_unknown_backend_is_refused)
+TEST_F(users, an_unknown_backend_is_refused)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("Metal");
     assert_refused(f, &put, "'Metal'");
@@ -550,9 +516,8 @@ TEST(users, an_unknown_backend_is_refused)
     tuning_put(f, &f->ann, &put);
 }
 
-TEST(users, a_backend_that_contradicts_the_device_is_refused)
+TEST_F(users, a_backend_that_contradicts_the_device_is_refused)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("CUDA");
     assert_refused(f, &put, "'CUDA'");
@@ -570,9 +535,8 @@ static bool note_backend(void *context, const struct tuning_held *held)
     return true;
 }
 
-TEST(users, a_put_without_a_backend_uses_the_devices)
+TEST_F(users, a_put_without_a_backend_uses_the_devices)
 {
-    struct users *f = *state;
     static const struct {
         const char *id, *backend;
     } ways[] = { { "gfx906_60", "HIP" }, { "sm_90_132", "CUDA" }, { "opencl_1a2b3c4d", "OpenCL" } };
@@ -598,9 +562,8 @@ static uint32_t samples_of_mine(struct users *f)
     return message_tuning_measurement_read(&r).samples;
 }
 
-TEST(users, a_repeated_put_counts_once)
+TEST_F(users, a_repeated_put_counts_once)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
@@ -622,9 +585,8 @@ TEST(users, a_repeated_put_counts_once)
     assert_int_equal(users_stat(f, "tuning_puts"), 4);
 }
 
-TEST(users, a_put_repeated_after_a_restart_counts_once)
+TEST_F(users, a_put_repeated_after_a_restart_counts_once)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
@@ -634,9 +596,8 @@ TEST(users, a_put_repeated_after_a_restart_counts_once)
     assert_int_equal(samples_of_mine(f), 5);
 }
 
-TEST(users, a_put_token_of_the_wrong_size_is_refused)
+TEST_F(users, a_put_token_of_the_wrong_size_is_refused)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.token = bytes_of_text("short");
     assert_refused(f, &put, "5 bytes");

@@ -14,9 +14,8 @@
 
 /* ---- show, stats ---- */
 
-TEST(users, show_lists_all_tiers_the_most_private_first)
+TEST_F(users, show_lists_all_tiers_the_most_private_first)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
@@ -37,9 +36,8 @@ TEST(users, show_lists_all_tiers_the_most_private_first)
     assert_int_equal(json_count(json_get(json_next(mine), "entries")), 2);
 }
 
-TEST(users, another_users_records_are_not_shown)
+TEST_F(users, another_users_records_are_not_shown)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -50,9 +48,8 @@ TEST(users, another_users_records_are_not_shown)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-TEST(users, show_has_the_nearest_record_of_an_unknown_problem)
+TEST_F(users, show_has_the_nearest_record_of_an_unknown_problem)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_show,
@@ -64,9 +61,8 @@ TEST(users, show_has_the_nearest_record_of_an_unknown_problem)
     assert_string_equal(json_get_text(near, "key", ""), KEY);
 }
 
-TEST(users, show_refuses_an_invalid_problem_and_a_missing_device)
+TEST_F(users, show_refuses_an_invalid_problem_and_a_missing_device)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
                         "");
     test_caller_refused(&f->ann, MESSAGE_tuning_show,
@@ -92,9 +88,8 @@ TEST(users, tuning_stats_count_databases_and_records)
 
 /* ---- promote, remove ---- */
 
-TEST(users, only_administrators_promote_records_to_all_users)
+TEST_F(users, only_administrators_promote_records_to_all_users)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     test_caller_refused(&f->ann, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
@@ -110,9 +105,8 @@ TEST(users, only_administrators_promote_records_to_all_users)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
 }
 
-TEST(users, one_users_claim_is_promoted_only_for_a_named_user_and_can_be_undone)
+TEST_F(users, one_users_claim_is_promoted_only_for_a_named_user_and_can_be_undone)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
 
@@ -138,9 +132,8 @@ TEST(users, one_users_claim_is_promoted_only_for_a_named_user_and_can_be_undone)
                         KILN_INVALID, "undo");
 }
 
-TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
+TEST_F(users, a_problem_is_promoted_in_both_kinds_or_in_none)
 {
-    struct users *f = *state;
     struct put find = find_put("Mine", 1), perf = perf_put("Mine", "1,8", 1);
     tuning_put(f, &f->ann, &find);
     tuning_put(f, &f->ann, &perf);
@@ -158,9 +151,8 @@ TEST(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).tier, 2);
 }
 
-TEST(users, users_remove_only_their_own_records)
+TEST_F(users, users_remove_only_their_own_records)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_put(f, &f->bob, &put);
@@ -178,9 +170,8 @@ TEST(users, users_remove_only_their_own_records)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, an_administrator_who_names_no_user_removes_their_own_records)
+TEST_F(users, an_administrator_who_names_no_user_removes_their_own_records)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     json_destroy(
@@ -188,9 +179,8 @@ TEST(users, an_administrator_who_names_no_user_removes_their_own_records)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(users, one_solver_of_one_problem_is_removed_and_the_rest_stays)
+TEST_F(users, one_solver_of_one_problem_is_removed_and_the_rest_stays)
 {
-    struct users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &mine);
     tuning_put(f, &f->ann, &other);
@@ -202,9 +192,8 @@ TEST(users, one_solver_of_one_problem_is_removed_and_the_rest_stays)
     assert_true(tuning_finds(f, &f->ann, "Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(users, shared_records_are_removed_by_publishers_only)
+TEST_F(users, shared_records_are_removed_by_publishers_only)
 {
-    struct users *f = *state;
     const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
     tuning_import_system(f);
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, system, KILN_DENIED, "--tier user");
@@ -217,9 +206,8 @@ TEST(users, shared_records_are_removed_by_publishers_only)
                         "kilnctl db stats");
 }
 
-TEST(users, a_remove_request_must_name_records)
+TEST_F(users, a_remove_request_must_name_records)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID,
                         "'all'");
@@ -233,9 +221,8 @@ TEST(users, a_remove_request_must_name_records)
 
 /* ---- verify ---- */
 
-TEST(users, verify_lists_records_of_another_driver)
+TEST_F(users, verify_lists_records_of_another_driver)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -254,9 +241,8 @@ TEST(users, verify_lists_records_of_another_driver)
     assert_int_equal(answer_number(stale, "uid"), 1000);
 }
 
-TEST(users, verify_names_the_user_who_measured_a_host_record)
+TEST_F(users, verify_names_the_user_who_measured_a_host_record)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     put.m.tier = 2;
     tuning_put(f, &f->publisher, &put);
@@ -269,9 +255,8 @@ TEST(users, verify_names_the_user_who_measured_a_host_record)
     assert_int_equal(answer_number(stale, "uid"), 1002);
 }
 
-TEST(users, verify_does_not_show_another_users_records)
+TEST_F(users, verify_does_not_show_another_users_records)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -284,9 +269,8 @@ TEST(users, verify_does_not_show_another_users_records)
     assert_int_equal(answer_number(all, "stale"), 1);
 }
 
-TEST(users, verify_without_a_driver_uses_the_devices_newest_measurement)
+TEST_F(users, verify_without_a_driver_uses_the_devices_newest_measurement)
 {
-    struct users *f = *state;
     struct put old = find_put("Old", 0.03), other = find_put("OtherDevice", 0.03);
     other.m.device = bytes_of_text("gfx906");
     other.m.driver = bytes_of_text("driver 0");
@@ -319,9 +303,8 @@ static void damage_index(struct users *f)
     assert_int_equal(pwrite(fd, "XXXX", 4, size / 2), 4);
 }
 
-TEST(users, verify_reports_an_index_whose_bytes_changed)
+TEST_F(users, verify_reports_an_index_whose_bytes_changed)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     damage_index(f);
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
@@ -356,9 +339,8 @@ TEST(users, verify_does_not_count_a_database_it_cannot_open)
 
 #define DIFF "{\"kind\":\"find\",\"database_id\":\"" ID "\","
 
-TEST(users, two_tiers_are_compared_entry_by_entry)
+TEST_F(users, two_tiers_are_compared_entry_by_entry)
 {
-    struct users *f = *state;
     json_destroy(
         tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, KEY "=" WINOGRAD ";" GEMM "\n"));
     json_destroy(tuning_import(
@@ -380,9 +362,8 @@ TEST(users, two_tiers_are_compared_entry_by_entry)
     assert_string_equal(json_get_text(json_next(d), "what", ""), "only b");
 }
 
-TEST(users, a_tier_and_a_file_are_compared)
+TEST_F(users, a_tier_and_a_file_are_compared)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     tuning_write(f, KEY "=" WINOGRAD ";" GEMM "\n");
     tuning_send_file(f, &f->ann, MESSAGE_tuning_diff,
@@ -393,9 +374,8 @@ TEST(users, a_tier_and_a_file_are_compared)
     assert_int_equal(answer_number(a, "different"), 0);
 }
 
-TEST(users, two_files_are_compared)
+TEST_F(users, two_files_are_compared)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
@@ -488,9 +468,8 @@ TEST(users, a_large_file_is_compared_in_steps)
     assert_int_equal(records, 2);
 }
 
-TEST(users, a_file_of_too_many_records_is_not_compared)
+TEST_F(users, a_file_of_too_many_records_is_not_compared)
 {
-    struct users *f = *state;
     BUFFER_AUTO struct buffer text;
     char line[64];
     budget_set_limits(f->engine.engine->budget, 1u << 30, 512u << 20);
@@ -507,9 +486,8 @@ TEST(users, a_file_of_too_many_records_is_not_compared)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_FULL, "too many to compare");
 }
 
-TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)
+TEST_F(users, a_comparison_ends_when_its_client_leaves_between_two_files)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
                           open(f->file, O_RDONLY | O_CLOEXEC) };
@@ -522,9 +500,8 @@ TEST(users, a_comparison_ends_when_its_client_leaves_between_two_files)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(users, only_administrators_compare_another_users_records)
+TEST_F(users, only_administrators_compare_another_users_records)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     const char *q = DIFF "\"a_tier\":\"user\",\"b_tier\":\"host\",\"uid\":1000}";
@@ -533,9 +510,8 @@ TEST(users, only_administrators_compare_another_users_records)
     assert_int_equal(answer_number(a, "only_a"), 1);
 }
 
-TEST(users, a_comparison_needs_two_sides)
+TEST_F(users, a_comparison_needs_two_sides)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}", KILN_INVALID,
                         "b_tier");
     test_caller_refused(&f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}",
@@ -544,9 +520,8 @@ TEST(users, a_comparison_needs_two_sides)
                         KILN_INVALID, "database id");
 }
 
-TEST(users, a_missing_system_database_is_not_compared)
+TEST_F(users, a_missing_system_database_is_not_compared)
 {
-    struct users *f = *state;
     const char *q = DIFF "\"a_tier\":\"system\",\"b_tier\":\"host\"}";
     test_caller_send(&f->ann, MESSAGE_tuning_diff, 3, bytes_of_text(q));
     fake_executor_run_tasks(&f->engine.executor);
@@ -563,9 +538,8 @@ static const struct json *first_records(const struct json *answer, const char *k
 }
 
 /* Under the policy that ignores stale records. */
-TEST(users, show_lists_ignored_records_last_and_counts_them)
+TEST_F(users, show_lists_ignored_records_last_and_counts_them)
 {
-    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
     fresh.m.tier = 2;
     fresh.m.driver = bytes_of_text("driver 2");
@@ -590,9 +564,8 @@ TEST(users, show_lists_ignored_records_last_and_counts_them)
 }
 
 /* A look-up answers with the nearest record, too. */
-TEST(users, show_lists_the_nearest_record_before_ignored_ones)
+TEST_F(users, show_lists_the_nearest_record_before_ignored_ones)
 {
-    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
     tuning_put(f, &f->ann, &stale);
     other.m.problem = problem_of_batch(2);
@@ -615,9 +588,8 @@ TEST(users, show_lists_the_nearest_record_before_ignored_ones)
     assert_null(json_next(mine));
 }
 
-TEST(users, show_lists_usable_entries_of_a_record_first)
+TEST_F(users, show_lists_usable_entries_of_a_record_first)
 {
-    struct users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
     fresh.m.driver = bytes_of_text("driver 2");
     tuning_put(f, &f->ann, &stale);
@@ -642,9 +614,8 @@ TEST(users, show_lists_usable_entries_of_a_record_first)
     assert_int_equal(answer_number(a, "left_out"), 1);
 }
 
-TEST(users, an_unrecorded_problem_is_answered_with_its_keys)
+TEST_F(users, an_unrecorded_problem_is_answered_with_its_keys)
 {
-    struct users *f = *state;
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_string_equal(json_get_text(problem, "find_key", ""), KEY);
@@ -674,9 +645,8 @@ static void put_key(struct users *f, enum tuning_kind kind, const char *key)
     assert_true(tuning_job_take(tuning, job));
 }
 
-TEST(users, a_verbatim_record_is_shown_by_its_key)
+TEST_F(users, a_verbatim_record_is_shown_by_its_key)
 {
-    struct users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW("hello world"));
@@ -688,9 +658,8 @@ TEST(users, a_verbatim_record_is_shown_by_its_key)
     test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "MIOpenDriver");
 }
 
-TEST(users, a_verbatim_record_is_removed_by_its_key)
+TEST_F(users, a_verbatim_record_is_removed_by_its_key)
 {
-    struct users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
                         KILN_INVALID, "MIOpenDriver");
@@ -706,9 +675,8 @@ TEST(users, a_verbatim_record_is_removed_by_its_key)
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
 /* Old text PerfDbs use FindDb's keys, which are the only ones for mixed layouts. */
-TEST(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
+TEST_F(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
-    struct users *f = *state;
     put_key(f, TUNING_PERF, MIXED);
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW(MIXED));
     assert_string_equal(json_get_text(first_records(a, "perf"), "key", ""), MIXED);

@@ -27,9 +27,8 @@ WRAP(int, statvfs, const char *path, struct statvfs *disk)
 
 /* ---- import ---- */
 
-TEST(users, a_tuning_import_reports_its_records_and_source)
+TEST_F(users, a_tuning_import_reports_its_records_and_source)
 {
-    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                    KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n");
@@ -44,9 +43,8 @@ TEST(users, a_tuning_import_reports_its_records_and_source)
     assert_int_equal(users_stat(f, "tuning_imports"), 1);
 }
 
-TEST(users, an_import_reports_bad_lines_and_takes_the_rest)
+TEST_F(users, an_import_reports_bad_lines_and_takes_the_rest)
 {
-    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                    "nonsense\n" KEY "=" WINOGRAD "\n=x\n");
@@ -60,9 +58,8 @@ TEST(users, an_import_reports_bad_lines_and_takes_the_rest)
     assert_true(strlen(json_get_text(json_first(bad), "why", "")) > 0);
 }
 
-TEST(users, bad_lines_are_reported_in_frames_of_a_thousand)
+TEST_F(users, bad_lines_are_reported_in_frames_of_a_thousand)
 {
-    struct users *f = *state;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1u << 20);
     for (int i = 0; i < 2500; i++)
@@ -82,9 +79,8 @@ TEST(users, bad_lines_are_reported_in_frames_of_a_thousand)
     assert_null(json_get(a, "left_out"));
 }
 
-TEST(users, a_strict_import_with_a_bad_line_takes_nothing)
+TEST_F(users, a_strict_import_with_a_bad_line_takes_nothing)
 {
-    struct users *f = *state;
     tuning_write(f, KEY "=" WINOGRAD "\nnonsense\n");
     tuning_send_file(f, &f->admin, MESSAGE_tuning_import,
                      "{\"name\":\"" FIND_FILE "\",\"strict\":true}", FIND_FILE);
@@ -93,9 +89,8 @@ TEST(users, a_strict_import_with_a_bad_line_takes_nothing)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, users_import_into_their_own_records_only)
+TEST_F(users, users_import_into_their_own_records_only)
 {
-    struct users *f = *state;
     static const char *const shared[] = { "system", "host" };
     for (size_t i = 0; i < 2; i++) {
         char question[120];
@@ -110,9 +105,8 @@ TEST(users, users_import_into_their_own_records_only)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_users_import_of_a_file_named_as_system_is_refused)
+TEST_F(users, a_users_import_of_a_file_named_as_system_is_refused)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_send_file(f, &f->ann, MESSAGE_tuning_import, SYSTEM_QUESTION, FIND_FILE);
     assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
@@ -120,17 +114,15 @@ TEST(users, a_users_import_of_a_file_named_as_system_is_refused)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(users, a_file_named_as_user_is_imported_for_its_user)
+TEST_F(users, a_file_named_as_user_is_imported_for_its_user)
 {
-    struct users *f = *state;
     const char *name = ID ".HIP.2_17_0_a82233c22.ufdb.txt";
     KILN_AUTO(json) struct json *a = tuning_import(f, &f->ann, "{}", name, MINE);
     assert_string_equal(json_get_text(a, "tier", ""), "user");
 }
 
-TEST(users, a_users_imported_records_are_limited)
+TEST_F(users, a_users_imported_records_are_limited)
 {
-    struct users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
     users_reopen(f);
     tuning_write(f, MINE KEY_OF_TWO "=" GEMM "\n"
@@ -141,9 +133,8 @@ TEST(users, a_users_imported_records_are_limited)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_stopping_daemon_rejects_an_import_that_has_not_started)
+TEST_F(users, a_stopping_daemon_rejects_an_import_that_has_not_started)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_send_file(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
     engine_drain(f->engine.engine);
@@ -151,18 +142,16 @@ TEST(users, a_stopping_daemon_rejects_an_import_that_has_not_started)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");
 }
 
-TEST(users, only_administrators_have_a_url_fetched)
+TEST_F(users, only_administrators_have_a_url_fetched)
 {
-    struct users *f = *state;
     const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
     test_caller_refused(&f->ann, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
     test_caller_refused(&f->publisher, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(users, an_uninformative_file_name_needs_kind_and_database_id)
+TEST_F(users, an_uninformative_file_name_needs_kind_and_database_id)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_send_file(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "--db-id");
@@ -173,9 +162,8 @@ TEST(users, an_uninformative_file_name_needs_kind_and_database_id)
     assert_int_equal(answer_number(a, "records"), 1);
 }
 
-TEST(users, a_given_database_id_overrides_the_file_name)
+TEST_F(users, a_given_database_id_overrides_the_file_name)
 {
-    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a =
         tuning_import(f, &f->admin, "{\"database_id\":\"" ID "\"}", "mine.HIP.fdb.txt", MINE);
@@ -183,9 +171,8 @@ TEST(users, a_given_database_id_overrides_the_file_name)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(users, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
+TEST_F(users, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
 {
-    struct users *f = *state;
     struct put put = find_put("First", 1);
     tuning_send_put(f, &f->bob, &put, false);
     tuning_write(f, MINE);
@@ -195,9 +182,8 @@ TEST(users, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
+TEST_F(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     const int file = open(f->file, O_RDONLY | O_CLOEXEC);
     test_caller_send_files(&f->ann, MESSAGE_tuning_import, USER_QUESTION, &file, 1);
@@ -209,9 +195,8 @@ TEST(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
-TEST(users, a_merge_keeps_existing_records_and_reports_its_counts)
+TEST_F(users, a_merge_keeps_existing_records_and_reports_its_counts)
 {
-    struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     tuning_write(f, KEY "=Mine:0.09,128,miopenConvolutionFwdAlgoDirect\n" KEY_OF_TWO "=" GEMM "\n");
     tuning_send_file(f, &f->ann, MESSAGE_tuning_merge, "{\"name\":\"" FIND_FILE "\"}", FIND_FILE);
@@ -226,9 +211,8 @@ TEST(users, a_merge_keeps_existing_records_and_reports_its_counts)
     assert_true(tuning_finds(f, &f->ann, "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(users, nothing_is_merged_into_a_system_database)
+TEST_F(users, nothing_is_merged_into_a_system_database)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_send_file(f, &f->admin, MESSAGE_tuning_merge,
                      "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
@@ -237,9 +221,8 @@ TEST(users, nothing_is_merged_into_a_system_database)
 
 /* ---- export, backup ---- */
 
-TEST(users, an_export_equals_the_imported_file)
+TEST_F(users, an_export_equals_the_imported_file)
 {
-    struct users *f = *state;
     const char *text = KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n";
     json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, text));
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->bob, MESSAGE_tuning_export, "{}");
@@ -253,9 +236,8 @@ TEST(users, an_export_equals_the_imported_file)
     assert_true(bytes_equal_text(buffer_view(&content), text));
 }
 
-TEST(users, an_export_of_the_user_tier_has_the_users_records)
+TEST_F(users, an_export_of_the_user_tier_has_the_users_records)
 {
-    struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     test_caller_refused(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
                         "user records");
@@ -266,9 +248,8 @@ TEST(users, an_export_of_the_user_tier_has_the_users_records)
                         ID ".HIP.2_17_0_a82233c22.ufdb.txt");
 }
 
-TEST(users, a_merged_export_joins_tiers_like_a_look_up)
+TEST_F(users, a_merged_export_joins_tiers_like_a_look_up)
 {
-    struct users *f = *state;
     json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n"));
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -280,9 +261,8 @@ TEST(users, a_merged_export_joins_tiers_like_a_look_up)
     assert_true(bytes_equal_text(buffer_view(&content), MINE KEY_OF_TWO "=" GEMM "\n"));
 }
 
-TEST(users, perf_records_are_exported_as_miopens_sqlite_file)
+TEST_F(users, perf_records_are_exported_as_miopens_sqlite_file)
 {
-    struct users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8", 0.2);
     tuning_put(f, &f->ann, &put);
     KILN_AUTO(json)
@@ -296,9 +276,8 @@ TEST(users, perf_records_are_exported_as_miopens_sqlite_file)
 }
 
 /* docs/formats/miopen-versions.md */
-TEST(users, exported_files_have_the_names_that_the_users_miopen_reads)
+TEST_F(users, exported_files_have_the_names_that_the_users_miopen_reads)
 {
-    struct users *f = *state;
     static const struct {
         const char *kind, *format, *version, *name;
     } cases[] = {
@@ -331,9 +310,8 @@ TEST(users, exported_files_have_the_names_that_the_users_miopen_reads)
 }
 
 /* Fusions and batch normalisation have databases of their own; the latter only as text. */
-TEST(users, records_of_miopens_other_parts_come_out_in_their_own_files)
+TEST_F(users, records_of_miopens_other_parts_come_out_in_their_own_files)
 {
-    struct users *f = *state;
     static const char *const names[] = { ID ".HIP.3_2_0_36bb7fd4a.fusion.ufdb.txt",
                                          "batchnorm_" ID ".HIP.3_2_0_36bb7fd4a.udb.txt" };
     static const char *const texts[] = {
@@ -360,9 +338,8 @@ TEST(users, records_of_miopens_other_parts_come_out_in_their_own_files)
     }
 }
 
-TEST(users, an_export_with_unknown_values_is_refused)
+TEST_F(users, an_export_with_unknown_values_is_refused)
 {
-    struct users *f = *state;
     static const char *const bad[] = {
         "{\"tier\":\"x\"}",   "{\"kind\":\"x\"}",      "{\"dialect\":\"x\"}",
         "{\"format\":\"x\"}", "{\"version\":\"a/b\"}", "{\"database_id\":\"../x\"}",
@@ -372,9 +349,8 @@ TEST(users, an_export_with_unknown_values_is_refused)
         test_caller_refused(&f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
 }
 
-TEST(users, only_administrators_get_a_backup_which_is_a_database)
+TEST_F(users, only_administrators_get_a_backup_which_is_a_database)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     test_caller_refused(&f->publisher, MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator");
@@ -386,9 +362,8 @@ TEST(users, only_administrators_get_a_backup_which_is_a_database)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-TEST(users, nothing_is_exported_onto_a_full_disk)
+TEST_F(users, nothing_is_exported_onto_a_full_disk)
 {
-    struct users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     /* The disk is checked before a record is written and again after all. */
     for (unsigned looks = 1; looks <= 2; looks++) {
@@ -403,9 +378,8 @@ TEST(users, nothing_is_exported_onto_a_full_disk)
     json_destroy(test_caller_ask(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
 
-TEST(users, a_vacuum_reports_how_much_it_freed)
+TEST_F(users, a_vacuum_reports_how_much_it_freed)
 {
-    struct users *f = *state;
     test_caller_refused(&f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
     KILN_AUTO(json) struct json *a = test_caller_ask(&f->admin, MESSAGE_tuning_vacuum, "{}");
     assert_true(answer_number(a, "freed") != UINT64_MAX);
@@ -414,9 +388,8 @@ TEST(users, a_vacuum_reports_how_much_it_freed)
 
 #define WITH_BIAS "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-1-NCHW-FP32-F"
 
-TEST(users, an_import_reports_keys_that_are_no_problem)
+TEST_F(users, an_import_reports_keys_that_are_no_problem)
 {
-    struct users *f = *state;
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
                                    KEY "=" WINOGRAD "\n" WITH_BIAS "=" GEMM "\n");
@@ -431,9 +404,8 @@ TEST(users, an_import_reports_keys_that_are_no_problem)
     assert_says(json_get_text(json_first(reported), "why", ""), "bias");
 }
 
-TEST(users, a_file_of_an_unknown_backend_is_refused)
+TEST_F(users, a_file_of_an_unknown_backend_is_refused)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_send_file(f, &f->ann, MESSAGE_tuning_import,
                      "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\",\"backend\":\"Metal\"}",
@@ -442,9 +414,8 @@ TEST(users, a_file_of_an_unknown_backend_is_refused)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal'");
 }
 
-TEST(users, a_file_whose_backend_contradicts_the_device_is_refused)
+TEST_F(users, a_file_whose_backend_contradicts_the_device_is_refused)
 {
-    struct users *f = *state;
     tuning_write(f, MINE);
     tuning_send_file(f, &f->ann, MESSAGE_tuning_import,
                      "{\"tier\":\"user\",\"database_id\":\"sm_90_132\"}", FIND_FILE);
@@ -452,9 +423,8 @@ TEST(users, a_file_whose_backend_contradicts_the_device_is_refused)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'HIP'");
 }
 
-TEST(users, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
+TEST_F(users, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
 {
-    struct users *f = *state;
     static const char *const ids[] = { "sm_90_132", "opencl_1a2b3c4d" };
     static const char *const names[][2] = { { "sm_90_132.CUDA.fdb.txt", "sm_90_132.db.txt" },
                                             { "opencl_1a2b3c4d.OpenCL.fdb.txt",
@@ -489,9 +459,8 @@ TEST(users, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
     }
 }
 
-TEST(users, a_system_database_that_loses_most_of_its_records_is_reported)
+TEST_F(users, a_system_database_that_loses_most_of_its_records_is_reported)
 {
-    struct users *f = *state;
     const char *three = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n" WITH_BIAS "=" GEMM "\n";
     const char *two = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n";
     const char *one = KEY "=" WINOGRAD "\n";

@@ -248,9 +248,8 @@ TEST(users, a_lease_waiter_gets_the_state_at_its_timeout)
     test_caller_leave(&rank);
 }
 
-TEST(users, a_waiting_lease_request_can_be_cancelled)
+TEST_F(users, a_waiting_lease_request_can_be_cancelled)
 {
-    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     send_lease(&f->ann, &exclusive);
@@ -262,9 +261,8 @@ TEST(users, a_waiting_lease_request_can_be_cancelled)
     assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
 
-TEST(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
+TEST_F(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
 {
-    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -306,9 +304,8 @@ TEST(users, impossible_tuning_reports_are_refused_and_may_be_repeated)
     assert_int_equal(report_share(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
 }
 
-TEST(users, leases_for_unrecordable_solvers_are_refused)
+TEST_F(users, leases_for_unrecordable_solvers_are_refused)
 {
-    struct users *f = *state;
     struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted, wanted };
     bad[0].problem = problem_of_batch(1);
     bad[0].problem.y_layout = LAYOUT_CHANNELS_LAST;
@@ -323,9 +320,8 @@ TEST(users, leases_for_unrecordable_solvers_are_refused)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(users, a_stopping_daemon_rejects_lease_waiters)
+TEST_F(users, a_stopping_daemon_rejects_lease_waiters)
 {
-    struct users *f = *state;
     struct test_caller rank;
     join_ann_again(f, &rank);
     send_lease(&f->ann, &exclusive);

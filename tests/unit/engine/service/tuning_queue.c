@@ -23,7 +23,7 @@ static int teardown(void **state)
     return users_teardown(state);
 }
 
-FIXTURE(tuning_order, users_setup, teardown);
+FIXTURE_OF(tuning_order, struct users, users_setup, teardown);
 
 static void send_json(struct test_caller *c, enum message_type type, const char *question)
 {
@@ -39,9 +39,8 @@ static void run_until_answered(struct users *f, const struct test_caller *c)
 
 /* ---- order ---- */
 
-TEST(tuning_order, puts_of_users_alternate)
+TEST_F(tuning_order, puts_of_users_alternate)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->ann, &put, false);
@@ -58,9 +57,8 @@ TEST(tuning_order, puts_of_users_alternate)
     assert_int_equal(f->ann.reply_count, 3);
 }
 
-TEST(tuning_order, a_put_runs_before_a_queued_export)
+TEST_F(tuning_order, a_put_runs_before_a_queued_export)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     tuning_send_put(f, &f->publisher, &put, false); /* starts to run */
@@ -74,9 +72,8 @@ TEST(tuning_order, a_put_runs_before_a_queued_export)
     assert_true(f->ann.reply_count > 0);
 }
 
-TEST(tuning_order, puts_do_not_starve_an_export)
+TEST_F(tuning_order, puts_do_not_starve_an_export)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->bob, &put);
     tuning_send_put(f, &f->ann, &put, false);
@@ -92,9 +89,8 @@ TEST(tuning_order, puts_do_not_starve_an_export)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(tuning_order, long_changes_count_as_administrative_requests)
+TEST_F(tuning_order, long_changes_count_as_administrative_requests)
 {
-    struct users *f = *state;
     for (unsigned i = 0; i < 4; i++) {
         send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
         assert_int_equal(f->ann.reply_count, 0);
@@ -110,9 +106,8 @@ TEST(tuning_order, long_changes_count_as_administrative_requests)
 
 /* ---- steps ---- */
 
-TEST(tuning_order, puts_run_between_the_steps_of_a_verification)
+TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
     send_json(&f->ann, MESSAGE_tuning_verify, "{}");
@@ -129,9 +124,8 @@ TEST(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-TEST(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
+TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
     tuning_import_system(f);
     tuning_put(f, &f->ann, &put);
@@ -153,9 +147,8 @@ TEST(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
                      3); /* one private record and two of the system */
 }
 
-TEST(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
+TEST_F(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     assert_true(fake_executor_run_task(&f->engine.executor));
@@ -169,9 +162,8 @@ TEST(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
     assert_null(f->engine.engine->tuning->queue.running);
 }
 
-TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
+TEST_F(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 {
-    struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
     send_json(&f->ann, MESSAGE_tuning_verify, "{}");
@@ -188,9 +180,8 @@ TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 
 /* ---- look-ups ---- */
 
-TEST(tuning_order, a_long_batch_of_look_ups_lets_other_requests_run)
+TEST_F(tuning_order, a_long_batch_of_look_ups_lets_other_requests_run)
 {
-    struct users *f = *state;
     tuning_import_system(f);
     clock_step_ns = 10000000;
 

@@ -10,13 +10,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
-{
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
-    *state = &f;
-    return 0;
-}
+SET_UP(set_up) { *f = (struct fixture){ .err = KILN_ERR_INIT }; }
 
 FIXTURE(tuning_validation, set_up, NULL);
 

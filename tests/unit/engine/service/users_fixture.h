@@ -15,11 +15,11 @@ struct users {
 int users_setup(void **state);
 /* Also checks that no staged file and no descriptor is left. */
 int users_teardown(void **state);
-FIXTURE(users, users_setup, users_teardown);
+FIXTURE_OF(users, struct users, users_setup, users_teardown);
 
 /* users_setup with an engine that does not know its toolchains yet. */
 int users_setup_undescribed(void **state);
-FIXTURE(undescribed, users_setup_undescribed, users_teardown);
+FIXTURE_OF(undescribed, struct users, users_setup_undescribed, users_teardown);
 
 /* The callers leave and the engine is closed. */
 void users_stop(struct users *f);

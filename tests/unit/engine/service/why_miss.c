@@ -26,7 +26,7 @@ static int setup(void **state)
     return rc;
 }
 
-FIXTURE(why, setup, users_teardown);
+FIXTURE_OF(why, struct users, setup, users_teardown);
 
 /* Starts another kilnd on the same store, with |toolchains|. */
 static void upgrade(struct users *f, const char *toolchains)
@@ -115,9 +115,8 @@ static const struct json *only_difference(const struct json *answer, const char 
 
 /* ---- by problem ---- */
 
-TEST(why, why_miss_reports_a_stored_kernel_as_found)
+TEST_F(why, why_miss_reports_a_stored_kernel_as_found)
 {
-    struct users *f = *state;
     struct digest key = plan_opencl(f, 8);
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     char hex[DIGEST_HEX_SIZE];
@@ -127,18 +126,16 @@ TEST(why, why_miss_reports_a_stored_kernel_as_found)
     assert_says(json_get_text(answer, "sentence", ""), "hit");
 }
 
-TEST(why, why_miss_finds_nothing_near_in_an_empty_store)
+TEST_F(why, why_miss_finds_nothing_near_in_an_empty_store)
 {
-    struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
     assert_says(json_get_text(answer, "sentence", ""), "nothing similar");
 }
 
-TEST(why, why_miss_names_a_different_option_only)
+TEST_F(why, why_miss_names_a_different_option_only)
 {
-    struct users *f = *state;
     plan_opencl(f, 16);
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "options");
@@ -148,9 +145,8 @@ TEST(why, why_miss_names_a_different_option_only)
     assert_says(json_get_text(answer, "sentence", ""), "nearest");
 }
 
-TEST(why, why_miss_names_an_upgraded_toolchain)
+TEST_F(why, why_miss_names_an_upgraded_toolchain)
 {
-    struct users *f = *state;
     plan_opencl(f, 8);
     upgrade(f, "{\"toolchains\":[" OPENCL TWO "]}");
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
@@ -159,25 +155,22 @@ TEST(why, why_miss_names_an_upgraded_toolchain)
     assert_says(json_get_text(d, "there", ""), "111111111111");
 }
 
-TEST(why, why_miss_names_an_edited_source)
+TEST_F(why, why_miss_names_an_edited_source)
 {
-    struct users *f = *state;
     fetch_variant(f, "kernel void edited() {}", NULL);
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "source");
 }
 
-TEST(why, why_miss_names_an_edited_header)
+TEST_F(why, why_miss_names_an_edited_header)
 {
-    struct users *f = *state;
     fetch_variant(f, NULL, "#define EDITED 1");
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     only_difference(answer, "headers");
 }
 
-TEST(why, why_miss_names_different_target_features)
+TEST_F(why, why_miss_names_different_target_features)
 {
-    struct users *f = *state;
     struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
     compile_plan(f, 8, "gfx90a:xnack-", bytes_of(object.bytes, sizeof(object.bytes)));
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a:xnack+\","
@@ -188,9 +181,8 @@ TEST(why, why_miss_names_different_target_features)
     assert_string_equal(json_get_text(d, "there", ""), ":xnack-");
 }
 
-TEST(why, why_miss_names_a_different_arch_as_target)
+TEST_F(why, why_miss_names_a_different_arch_as_target)
 {
-    struct users *f = *state;
     struct amd_object object = amd_object(0, "gfx90a");
     compile_plan(f, 8, "gfx90a", bytes_of(object.bytes, sizeof(object.bytes)));
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx942\","
@@ -201,9 +193,8 @@ TEST(why, why_miss_names_a_different_arch_as_target)
     assert_string_equal(json_get_text(d, "there", ""), "gfx90a");
 }
 
-TEST(why, why_miss_waits_until_the_toolchain_is_known)
+TEST_F(why, why_miss_waits_until_the_toolchain_is_known)
 {
-    struct users *f = *state;
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\"}";
     test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(question));
     assert_int_equal(f->ann.reply_count, 0);
@@ -214,9 +205,8 @@ TEST(why, why_miss_waits_until_the_toolchain_is_known)
 
 /* ---- by key ---- */
 
-TEST(why, why_miss_finds_a_stored_key_and_its_nearest)
+TEST_F(why, why_miss_finds_a_stored_key_and_its_nearest)
 {
-    struct users *f = *state;
     struct digest key = plan_opencl(f, 8);
     plan_opencl(f, 16);
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
@@ -224,9 +214,8 @@ TEST(why, why_miss_finds_a_stored_key_and_its_nearest)
     only_difference(answer, "options");
 }
 
-TEST(why, why_miss_knows_nothing_of_an_unknown_key)
+TEST_F(why, why_miss_knows_nothing_of_an_unknown_key)
 {
-    struct users *f = *state;
     struct digest key = { { 1, 2, 3 } };
     plan_opencl(f, 8);
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
@@ -264,9 +253,8 @@ static const struct json *find_part(const struct json *list, const char *part)
     return d;
 }
 
-TEST(why, why_miss_names_different_compute_units)
+TEST_F(why, why_miss_names_different_compute_units)
 {
-    struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
     import_kernel(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
@@ -278,9 +266,8 @@ TEST(why, why_miss_names_different_compute_units)
     assert_string_equal(json_get_text(d, "there", ""), "gfx906_64");
 }
 
-TEST(why, why_miss_hides_private_imports_of_others)
+TEST_F(why, why_miss_hides_private_imports_of_others)
 {
-    struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
     import_kernel(f, "gfx906_64.ukdb");
     struct digest key = named_key("gfx906_60");
@@ -320,9 +307,8 @@ static struct json *ask_mi210(struct users *f, const char *more)
     return reply_json(&f->ann, f->ann.reply_count - 1);
 }
 
-TEST(why, why_miss_reports_a_package_kernel_as_found)
+TEST_F(why, why_miss_reports_a_package_kernel_as_found)
 {
-    struct users *f = *state;
     put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_true(json_get_bool(answer, "found", false));
@@ -334,9 +320,8 @@ TEST(why, why_miss_reports_a_package_kernel_as_found)
         json_get_bool(forced, "found", true)); /* a plan with a forced toolchain uses no package */
 }
 
-TEST(why, why_miss_does_not_find_a_kernel_of_other_compute_units)
+TEST_F(why, why_miss_does_not_find_a_kernel_of_other_compute_units)
 {
-    struct users *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_false(json_get_bool(answer, "found", true));
@@ -349,9 +334,8 @@ TEST(why, why_miss_does_not_find_a_kernel_of_other_compute_units)
                         "gfx90a6e.kdb");
 }
 
-TEST(why, why_miss_without_a_compiler_looks_into_packages_of_the_arch)
+TEST_F(why, why_miss_without_a_compiler_looks_into_packages_of_the_arch)
 {
-    struct users *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
     upgrade(f, "{\"toolchains\":[]}");
     engine_fixture_rescan(&f->engine);
@@ -365,9 +349,8 @@ TEST(why, why_miss_without_a_compiler_looks_into_packages_of_the_arch)
 #define NAMED(id, name) \
     "{\"database_id\":\"" id "\",\"name\":\"" name "\",\"args\":\" -mcpu=gfx906\"}"
 
-TEST(why, why_miss_finds_an_imported_kernel_by_name)
+TEST_F(why, why_miss_finds_an_imported_kernel_by_name)
 {
-    struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_60", "conv.o"));
     assert_true(json_get_bool(answer, "found", false));
@@ -377,9 +360,8 @@ TEST(why, why_miss_finds_an_imported_kernel_by_name)
     assert_int_equal(json_count(json_get(others, "nearest")), 0);
 }
 
-TEST(why, why_miss_finds_a_package_kernel_by_name)
+TEST_F(why, why_miss_finds_a_package_kernel_by_name)
 {
-    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     put_package(&f->engine, "gfx906_60.kdb", &row, 1);
     engine_fixture_rescan(&f->engine);
@@ -391,9 +373,8 @@ TEST(why, why_miss_finds_a_package_kernel_by_name)
                         "gfx906_60");
 }
 
-TEST(why, why_miss_compares_named_kernels_by_their_names)
+TEST_F(why, why_miss_compares_named_kernels_by_their_names)
 {
-    struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
     plan_opencl(f, 8); /* a kernel from a source has no name to compare */
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_64", "conv.o"));
@@ -406,9 +387,8 @@ TEST(why, why_miss_compares_named_kernels_by_their_names)
     only_difference(name, "program");
 }
 
-TEST(why, why_miss_names_a_missing_compiler_and_package_kernel)
+TEST_F(why, why_miss_names_a_missing_compiler_and_package_kernel)
 {
-    struct users *f = *state;
     const struct kernel_row other = TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "the object");
     put_package(&f->engine, "gfx90a68.kdb", &other, 1);
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
@@ -418,9 +398,8 @@ TEST(why, why_miss_names_a_missing_compiler_and_package_kernel)
     assert_says(json_get_text(answer, "sentence", ""), "compiled");
 }
 
-TEST(why, why_miss_ignores_compute_units_of_a_compiled_kernel)
+TEST_F(why, why_miss_ignores_compute_units_of_a_compiled_kernel)
 {
-    struct users *f = *state;
     plan_opencl(f, 16);
     KILN_AUTO(json)
     struct json *answer = ask_why(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
@@ -428,9 +407,8 @@ TEST(why, why_miss_ignores_compute_units_of_a_compiled_kernel)
     only_difference(answer, "options");
 }
 
-TEST(why, why_miss_names_the_compute_units_of_an_import)
+TEST_F(why, why_miss_names_the_compute_units_of_an_import)
 {
-    struct users *f = *state;
     import_kernel(f, "gfx906_60.ukdb");
     KILN_AUTO(json)
     struct json *answer = ask_why(&f->ann, "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
@@ -477,9 +455,8 @@ static void assert_name_is_in(struct test_caller *c, const char *tier)
     assert_string_equal(tier_of_fetch(c), tier);
 }
 
-TEST(why, why_miss_and_fetch_by_key_find_the_same_tier)
+TEST_F(why, why_miss_and_fetch_by_key_find_the_same_tier)
 {
-    struct users *f = *state;
     const struct digest unknown = { { 1, 2, 3 } };
     struct digest key = plan_opencl(f, 8);
     assert_key_is_in(f, &f->ann, &key, "hot");
@@ -489,9 +466,8 @@ TEST(why, why_miss_and_fetch_by_key_find_the_same_tier)
     assert_key_is_in(f, &f->ann, &unknown, "none");
 }
 
-TEST(why, why_miss_finds_a_kernel_that_only_the_hot_set_has)
+TEST_F(why, why_miss_finds_a_kernel_that_only_the_hot_set_has)
 {
-    struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     struct digest key = plan_opencl(f, 8);
@@ -500,9 +476,8 @@ TEST(why, why_miss_finds_a_kernel_that_only_the_hot_set_has)
     assert_string_equal(tier_of_answer(answer), "hot");
 }
 
-TEST(why, why_miss_and_fetch_by_name_find_the_same_tier)
+TEST_F(why, why_miss_and_fetch_by_name_find_the_same_tier)
 {
-    struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     assert_name_is_in(&f->ann, "none");
     put_package(&f->engine, "gfx906_60.kdb", &row, 1);
@@ -514,9 +489,8 @@ TEST(why, why_miss_and_fetch_by_name_find_the_same_tier)
     assert_name_is_in(&f->ann, "hot");
 }
 
-TEST(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
+TEST_F(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
 {
-    struct users *f = *state;
     struct digest key = named_key("gfx906_60");
     import_kernel(f, "gfx906_60.ukdb");
     assert_name_is_in(&f->ann, "disk");
@@ -524,9 +498,8 @@ TEST(why, why_miss_hides_a_hot_private_kernel_of_another_user_as_fetch_does)
     assert_key_is_in(f, &f->bob, &key, "none");
 }
 
-TEST(why, why_miss_finds_a_hot_kernel_of_a_package_as_a_plan_does)
+TEST_F(why, why_miss_finds_a_hot_kernel_of_a_package_as_a_plan_does)
 {
-    struct users *f = *state;
     put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
     KILN_AUTO(json) struct json *cold = ask_mi210(f, "");
     assert_string_equal(tier_of_answer(cold), "package");
@@ -541,9 +514,8 @@ TEST(why, why_miss_finds_a_hot_kernel_of_a_package_as_a_plan_does)
     assert_string_equal(tier_of_answer(hot), "hot");
 }
 
-TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
+TEST_F(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
 {
-    struct users *f = *state;
     f->engine.options.hot_limit_count = 2;
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     struct digest oldest = plan_opencl(f, 8);
@@ -556,9 +528,8 @@ TEST(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
     assert_key_is_in(f, &f->ann, &oldest, "disk");
 }
 
-TEST(why, invalid_why_miss_questions_are_refused)
+TEST_F(why, invalid_why_miss_questions_are_refused)
 {
-    struct users *f = *state;
     static const struct {
         const char *question;
         enum kiln_code code;
@@ -584,17 +555,15 @@ TEST(why, invalid_why_miss_questions_are_refused)
                         KILN_INVALID, "problem");
 }
 
-TEST(why, why_miss_of_a_client_that_left_leaves_nothing)
+TEST_F(why, why_miss_of_a_client_that_left_leaves_nothing)
 {
-    struct users *f = *state;
     test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(PROBLEM_QUESTION));
     test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(why, why_miss_counts_as_an_administrative_request)
+TEST_F(why, why_miss_counts_as_an_administrative_request)
 {
-    struct users *f = *state;
     struct test_caller again;
     const struct bytes question = bytes_of_text(PROBLEM_QUESTION);
     for (uint64_t i = 0; i < 3; i++)

@@ -14,25 +14,22 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int make_fixture(void **state)
+SET_UP(make_fixture)
 {
-    static struct fixture f;
-    f = (struct fixture){ .target = { .family = TARGET_AMDGPU, .text = "gfx90a" } };
-    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
-                                  .spatial_dims = 2,
-                                  .type = TYPE_FLOAT16,
-                                  .x_layout = LAYOUT_CHANNELS_LAST,
-                                  .n = 4,
-                                  .c = 64,
-                                  .k = 64,
-                                  .groups = 1,
-                                  .in = { 1, 56, 28 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 2, 1 },
-                                  .dilation = { 1, 1, 1 } };
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .target = { .family = TARGET_AMDGPU, .text = "gfx90a" } };
+    f->problem = (struct problem){ .direction = DIRECTION_FORWARD,
+                                   .spatial_dims = 2,
+                                   .type = TYPE_FLOAT16,
+                                   .x_layout = LAYOUT_CHANNELS_LAST,
+                                   .n = 4,
+                                   .c = 64,
+                                   .k = 64,
+                                   .groups = 1,
+                                   .in = { 1, 56, 28 },
+                                   .filter = { 1, 3, 3 },
+                                   .pad = { 0, 1, 1 },
+                                   .stride = { 1, 2, 1 },
+                                   .dilation = { 1, 1, 1 } };
 }
 
 FIXTURE(solver, make_fixture, NULL);

@@ -37,24 +37,21 @@ static void take_line(struct fixture *f, struct bytes text)
     assert_true(driver_line_problem(&line, 0, &f->problems[f->count++]));
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer text;
-    f = (struct fixture){ .solver = solver_find(bytes_of_text(SOLVER)) };
-    must(target_parse(bytes_of_text("sm_90a"), &f.target, &err), err);
-    f.target.has_tensor_maps = true;
+    *f = (struct fixture){ .solver = solver_find(bytes_of_text(SOLVER)) };
+    must(target_parse(bytes_of_text("sm_90a"), &f->target, &err), err);
+    f->target.has_tensor_maps = true;
     buffer_init(&text, 1u << 20);
     must(fs_read_file(LINES, 1u << 20, &text, &err), err);
     for (size_t at = 0, end; at < text.size; at = end + 1) {
         for (end = at; end < text.size && text.data[end] != '\n'; end++)
             ;
-        take_line(&f, bytes_of(text.data + at, end - at));
+        take_line(f, bytes_of(text.data + at, end - at));
     }
-    assert_int_equal(f.count, PROBLEMS);
-    *state = &f;
-    return 0;
+    assert_int_equal(f->count, PROBLEMS);
 }
 
 TEST_PROGRAM(setup, NULL)

@@ -40,12 +40,10 @@ static int setup(void **state)
     return mkdtemp(f->directory) ? 0 : -1;
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
-    struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
-    return 0;
 }
 
 FIXTURE(kfd, setup, teardown);

@@ -28,21 +28,18 @@ struct fixture {
     char url[FIXTURE_PATH_MAX + 16];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    package_fixture_open(&f.p);
-    package_write(&f.p, PACKAGE, 1, 100);
-    package_sign(&f.p, PACKAGE, "amd", true);
-    package_write(&f.p, "other.kdb", 1, 100);
-    snprintf(f.url, sizeof(f.url), "file://%s", package_path(&f.p, PACKAGE));
-    f.job = (struct transfer_job){ .url = f.url,
-                                   .content_fd = -1,
-                                   .manifest_fd = -1,
-                                   .staging = f.p.staging,
-                                   .trusted_keys = f.p.keys };
-    *state = &f;
-    return 0;
+    package_fixture_open(&f->p);
+    package_write(&f->p, PACKAGE, 1, 100);
+    package_sign(&f->p, PACKAGE, "amd", true);
+    package_write(&f->p, "other.kdb", 1, 100);
+    snprintf(f->url, sizeof(f->url), "file://%s", package_path(&f->p, PACKAGE));
+    f->job = (struct transfer_job){ .url = f->url,
+                                    .content_fd = -1,
+                                    .manifest_fd = -1,
+                                    .staging = f->p.staging,
+                                    .trusted_keys = f->p.keys };
 }
 
 static int tear_down(void **state)

@@ -20,23 +20,18 @@ struct fixture {
     struct snapshot taken;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .taken.fd = -1 };
-    package_fixture_open(&f.p);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .taken.fd = -1 };
+    package_fixture_open(&f->p);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     sqlite3_close(f->writer);
     fd_auto(&f->taken.fd);
     assert_is_empty(f->p.staging);
     package_fixture_close(&f->p);
-    return 0;
 }
 
 FIXTURE(snapshot, set_up, tear_down);

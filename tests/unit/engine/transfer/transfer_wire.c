@@ -16,23 +16,18 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    f = (struct fixture){ .ours = pair[0], .theirs = pair[1], .err = KILN_ERR_INIT };
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .ours = pair[0], .theirs = pair[1], .err = KILN_ERR_INIT };
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     close(f->ours);
     if (f->theirs >= 0)
         close(f->theirs);
-    return 0;
 }
 
 FIXTURE(transfer_wire, set_up, tear_down);

@@ -43,9 +43,8 @@ static unsigned files_in(const char *directory)
     return count;
 }
 
-TEST(index, every_record_is_read_in_the_order_of_its_source)
+TEST_F(index, every_record_is_read_in_the_order_of_its_source)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     assert_int_equal(tuning_index_count(index), RECORDS);
@@ -63,9 +62,8 @@ TEST(index, every_record_is_read_in_the_order_of_its_source)
     assert_int_equal(tuning_index_damaged(index), 0);
 }
 
-TEST(index, finds_each_key_and_no_other)
+TEST_F(index, finds_each_key_and_no_other)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     struct bytes value;
@@ -103,9 +101,8 @@ static struct seen see_family(struct tuning_index *index, struct bytes name, uns
     return seen;
 }
 
-TEST(index, finds_both_families_of_a_problem)
+TEST_F(index, finds_both_families_of_a_problem)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     unsigned same_size = 0, all = 0;
@@ -129,9 +126,8 @@ TEST(index, finds_both_families_of_a_problem)
     assert_int_equal(see_family(index, bytes_of_text("\77other"), 9).count, 0);
 }
 
-TEST(index, the_first_of_two_equal_keys_answers)
+TEST_F(index, the_first_of_two_equal_keys_answers)
 {
-    struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
     must(tuning_index_builder_create(TUNING_PERF, &builder, &f->err), f->err);
     struct tuning_index_record record = { .key = bytes_of_text("k"),
@@ -149,9 +145,8 @@ TEST(index, the_first_of_two_equal_keys_answers)
     assert_int_equal(tuning_index_kind(index), TUNING_PERF);
 }
 
-TEST(index, an_empty_database_has_an_index)
+TEST_F(index, an_empty_database_has_an_index)
 {
-    struct index_fixture *f = *state;
     write_index(f, 0);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     struct bytes value;
@@ -160,9 +155,8 @@ TEST(index, an_empty_database_has_an_index)
     must(tuning_index_verify(index, &f->err), f->err);
 }
 
-TEST(index, the_value_of_an_indexed_record_may_be_empty)
+TEST_F(index, the_value_of_an_indexed_record_may_be_empty)
 {
-    struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
     must(tuning_index_builder_create(TUNING_FIND, &builder, &f->err), f->err);
     struct tuning_index_record record = { .key = bytes_of_text("k") };
@@ -175,9 +169,8 @@ TEST(index, the_value_of_an_indexed_record_may_be_empty)
     assert_int_equal(tuning_index_entries(index), 0);
 }
 
-TEST(index, the_same_records_give_the_same_file)
+TEST_F(index, the_same_records_give_the_same_file)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     struct digest first = f->digest;
     write_index(f, RECORDS);
@@ -190,9 +183,8 @@ TEST(index, the_same_records_give_the_same_file)
     assert_false(digest_equal(&first, &f->digest));
 }
 
-TEST(index, verifying_survives_a_file_that_lost_its_end)
+TEST_F(index, verifying_survives_a_file_that_lost_its_end)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     assert_int_equal(chmod(f->path, 0600), 0);
@@ -204,9 +196,8 @@ TEST(index, verifying_survives_a_file_that_lost_its_end)
     assert_says(f->err.text, "5000");
 }
 
-TEST(index, a_mapped_index_outlives_its_replacement)
+TEST_F(index, a_mapped_index_outlives_its_replacement)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     write_index(f, 1);
@@ -215,17 +206,15 @@ TEST(index, a_mapped_index_outlives_its_replacement)
     assert_int_equal(files_in(f->directory), 1);
 }
 
-TEST(index, an_index_syncs_its_file_and_directory)
+TEST_F(index, an_index_syncs_its_file_and_directory)
 {
-    struct index_fixture *f = *state;
     fsyncs = 0;
     write_index(f, 1);
     assert_int_equal(fsyncs, 2);
 }
 
-TEST(index, a_disk_that_fails_leaves_the_old_index)
+TEST_F(index, a_disk_that_fails_leaves_the_old_index)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
     must(tuning_index_builder_create(TUNING_FIND, &builder, &f->err), f->err);
@@ -239,9 +228,8 @@ TEST(index, a_disk_that_fails_leaves_the_old_index)
     assert_int_equal(tuning_index_count(index), RECORDS);
 }
 
-TEST(index, a_missing_directory_is_reported)
+TEST_F(index, a_missing_directory_is_reported)
 {
-    struct index_fixture *f = *state;
     char path[160];
     snprintf(path, sizeof(path), "%s/none/find.index", f->directory);
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
@@ -250,9 +238,8 @@ TEST(index, a_missing_directory_is_reported)
     assert_says(f->err.text, path);
 }
 
-TEST(index, refuses_records_that_are_too_long)
+TEST_F(index, refuses_records_that_are_too_long)
 {
-    struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
     must(tuning_index_builder_create(TUNING_FIND, &builder, &f->err), f->err);
     static uint8_t text[(64u << 10) + 1];
@@ -282,9 +269,8 @@ TEST(index, refuses_records_that_are_too_long)
     assert_int_equal(value.size, longest.value.size);
 }
 
-TEST(index, only_an_index_that_nobody_else_can_write_is_opened)
+TEST_F(index, only_an_index_that_nobody_else_can_write_is_opened)
 {
-    struct index_fixture *f = *state;
     write_index(f, 1);
     struct tuning_index *index = NULL;
     assert_int_equal(chmod(f->path, 0620), 0);
@@ -305,9 +291,8 @@ TEST(index, only_an_index_that_nobody_else_can_write_is_opened)
     assert_null(index);
 }
 
-TEST(index, says_when_there_is_no_file)
+TEST_F(index, says_when_there_is_no_file)
 {
-    struct index_fixture *f = *state;
     struct tuning_index *index = NULL;
     assert_int_equal(tuning_index_open(f->path, &index, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, f->path);

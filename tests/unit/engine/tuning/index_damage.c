@@ -79,9 +79,8 @@ static unsigned ask_for(struct tuning_index *index, unsigned place)
     return answers;
 }
 
-TEST(index, a_flipped_bit_gives_misses_and_never_a_wrong_answer)
+TEST_F(index, a_flipped_bit_gives_misses_and_never_a_wrong_answer)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(fd) int fd = open(f->path, O_RDWR | O_CLOEXEC);
     struct stat st;
@@ -106,9 +105,8 @@ TEST(index, a_flipped_bit_gives_misses_and_never_a_wrong_answer)
     assert_in_range(answers, FLIPS, UINT32_MAX);
 }
 
-TEST(index, every_flipped_bit_of_a_text_is_a_counted_miss)
+TEST_F(index, every_flipped_bit_of_a_text_is_a_counted_miss)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(fd) int fd = open(f->path, O_RDWR | O_CLOEXEC);
     struct made_record made;
@@ -130,9 +128,8 @@ TEST(index, every_flipped_bit_of_a_text_is_a_counted_miss)
     assert_true(tuning_index_find(index, made.record.key, &value));
 }
 
-TEST(index, overwritten_parts_give_misses)
+TEST_F(index, overwritten_parts_give_misses)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     KILN_AUTO(fd) int fd = open(f->path, O_RDWR | O_CLOEXEC);
     struct stat st;
@@ -152,9 +149,8 @@ TEST(index, overwritten_parts_give_misses)
     }
 }
 
-TEST(index, a_file_of_another_length_is_refused)
+TEST_F(index, a_file_of_another_length_is_refused)
 {
-    struct index_fixture *f = *state;
     write_index(f, RECORDS);
     struct stat st;
     assert_int_equal(stat(f->path, &st), 0);
@@ -168,9 +164,8 @@ TEST(index, a_file_of_another_length_is_refused)
     }
 }
 
-TEST(index, an_index_of_another_version_is_reported)
+TEST_F(index, an_index_of_another_version_is_reported)
 {
-    struct index_fixture *f = *state;
     write_index(f, 1);
     KILN_AUTO(fd) int fd = open(f->path, O_RDWR | O_CLOEXEC);
     assert_int_equal(pwrite(fd, "\2", 1, 8), 1);

@@ -14,7 +14,7 @@ struct index_fixture {
 
 int index_fixture_setup(void **state); /* a directory */
 int index_fixture_teardown(void **state);
-FIXTURE(index, index_fixture_setup, index_fixture_teardown);
+FIXTURE_OF(index, struct index_fixture, index_fixture_setup, index_fixture_teardown);
 
 /* The generated record at |place|; valid until the next call. */
 struct made_record {

@@ -19,28 +19,23 @@ static uint64_t random_number(void)
     return x >> 16;
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .order.count = 0 };
+    *f = (struct fixture){ .order.count = 0 };
     for (unsigned i = 0; i < LINKS; i++) {
-        f.links[i] = (struct kin_link){ .family = random_number() % 3,
-                                        .volume = 1 + random_number() % 40,
-                                        .batch = 1 + random_number() % 100 };
-        assert_true(kin_order_add(&f.order, &f.links[i]));
+        f->links[i] = (struct kin_link){ .family = random_number() % 3,
+                                         .volume = 1 + random_number() % 40,
+                                         .batch = 1 + random_number() % 100 };
+        assert_true(kin_order_add(&f->order, &f->links[i]));
     }
-    *state = &f;
-    return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < LINKS; i++)
         kin_order_remove(&f->order, &f->links[i]);
     assert_int_equal(f->order.count, 0);
     assert_null(f->order.root);
-    return 0;
 }
 
 FIXTURE(kin_order, set_up, tear_down);

@@ -38,12 +38,7 @@ static int setup(void **state)
     return lease_table_create(&f.table, &f.err);
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    lease_table_destroy(f->table);
-    return 0;
-}
+TEAR_DOWN(teardown) { lease_table_destroy(f->table); }
 
 FIXTURE(lease, setup, teardown);
 

@@ -40,13 +40,11 @@ static int make_table(void **state)
     return 0;
 }
 
-static int drop_table(void **state)
+TEAR_DOWN(drop_table)
 {
-    struct fixture *f = *state;
     allocations_left = -1;
     tuning_table_destroy(f->table);
     free(f);
-    return 0;
 }
 
 FIXTURE(table, make_table, drop_table);
