@@ -20,7 +20,7 @@ ENGINE_PARTS = SERVICE_MAY | {"engine/service", "engine/db", "engine/miopen", "e
 
 CLI_MAY = {f"common/{name}.h"
            for name in ("array", "bytes", "clock", "fd_message", "fs", "hash_table", "json", "paths",
-                        "units", "utf8")} | {
+                        "random", "units", "utf8")} | {
     "engine/digest/sha256.h", "engine/miopen/bzip2.h", "engine/miopen/database_id.h",
     "engine/miopen/miopen_files.h", "engine/miopen/tuning_file.h", "engine/package/manifest.h"}
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/storage.h"
 
+#include "common/random.h"
+
 #include <kiln/problem.h>
 
 #include <math.h>
@@ -91,19 +93,10 @@ void storage_widen(uint32_t type, const void *data, uint64_t count, double *ret_
         ret_values[i] = storage_load(type, data, i);
 }
 
-/* SplitMix64 (Steele, Lea, Flood 2014), which works well with any seed. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 void storage_fill(uint32_t type, void *data, uint64_t count, uint64_t seed)
 {
     for (uint64_t i = 0; i < count; i++) {
-        int odd = (int)(next_random(&seed) >> 60) * 2 - 15;
+        int odd = (int)(random_next(&seed) >> 60) * 2 - 15;
         storage_store(type, data, i, odd / 16.0);
     }
 }

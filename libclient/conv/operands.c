@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/operands.h"
 
+#include "common/random.h"
+
 #include <math.h> /* only macros and compiler built-ins: libkiln does not link libm */
 #include <string.h>
 
@@ -76,15 +78,6 @@ static void store_element(enum data_type type, void *data, uint64_t index, float
 
 /* ---- filling ---- */
 
-/* SplitMix64 (Steele, Lea, Flood 2014); works with every seed. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* The square root of |x| (at least 1) by Newton's method, from above. */
 static double square_root(double x)
 {
@@ -150,7 +143,7 @@ static void fill_table(enum operands kind, const struct problem *p, uint64_t *se
     unsigned bits = exact_bits(p, &unused);
     enum data_type type = (enum data_type)p->type;
     for (uint32_t i = 0; i < TABLE_SIZE; i++) {
-        uint64_t random = next_random(seed);
+        uint64_t random = random_next(seed);
         store_element(type, table, i,
                       kind == OPERANDS_EXACT ? exact_value(random, bits)
                                              : general_value(random, type));
@@ -166,7 +159,7 @@ void operands_fill(enum operands kind, const struct problem *problem, void *data
     uint64_t random = 0;
     fill_table(kind, problem, &seed, table);
     for (uint64_t i = 0; i < count; i++) {
-        random = i % 5 ? random >> TABLE_BITS : next_random(&seed);
+        random = i % 5 ? random >> TABLE_BITS : random_next(&seed);
         memcpy((char *)data + size * i, (char *)table + size * (random % TABLE_SIZE), size);
     }
 }

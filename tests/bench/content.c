@@ -3,24 +3,17 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/random.h"
 #include "engine/store/kernel_store.h"
 
 #include <string.h>
 
 #define PAGE 4096u
 
-static uint64_t next_random(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 static uint64_t seed_of(const struct content *c, size_t index)
 {
     uint64_t seed = ((uint64_t)c->kind << 56) ^ ((uint64_t)c->size << 24) ^ index;
-    return next_random(&seed);
+    return random_next(&seed);
 }
 
 const char *content_kind_name(enum content_kind kind)
@@ -37,7 +30,7 @@ const char *content_kind_name(enum content_kind kind)
  * others are from a set of 256, mostly from its beginning. */
 static uint64_t code_word(uint64_t *state)
 {
-    uint64_t r = next_random(state);
+    uint64_t r = random_next(state);
     if ((r & 7) == 0)
         return r >> 8;
     uint64_t rank = ((r >> 8) & 0xff) * ((r >> 16) & 0xff) >> 8;
@@ -55,10 +48,10 @@ static uint64_t word_of(enum content_kind kind, uint64_t *state)
 {
     switch (kind) {
     case CONTENT_CODE: return code_word(state);
-    case CONTENT_POOR: return next_random(state) & 0x7f7f7f7f7f7f7f7fu;
+    case CONTENT_POOR: return random_next(state) & 0x7f7f7f7f7f7f7f7fu;
     case CONTENT_RANDOM: break;
     }
-    return next_random(state);
+    return random_next(state);
 }
 
 void content_make(const struct content *c, size_t index, uint8_t *bytes)
@@ -78,7 +71,7 @@ struct digest content_key(const struct content *c, size_t index)
     uint64_t state = ~seed_of(c, index);
     struct digest key;
     for (size_t at = 0; at < sizeof(key.bytes); at += sizeof(uint64_t)) {
-        uint64_t word = next_random(&state);
+        uint64_t word = random_next(&state);
         memcpy(key.bytes + at, &word, sizeof(word));
     }
     return key;

@@ -6,6 +6,7 @@
  * memory as before, and exit with 0.
  */
 #include "common/clock.h"
+#include "common/random.h"
 #include "tests/support/raw_client.h"
 
 #include <dirent.h>
@@ -45,18 +46,9 @@ struct fixture {
 
 /* ---- random numbers ---- */
 
-static uint64_t next_random(struct fixture *f)
-{
-    f->random += 0x9e3779b97f4a7c15u; /* splitmix64 */
-    uint64_t z = f->random;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 static unsigned below(struct fixture *f, unsigned limit)
 {
-    return (unsigned)(next_random(f) % limit);
+    return (unsigned)(random_next(&f->random) % limit);
 }
 
 /* ---- valid requests ---- */
@@ -236,7 +228,7 @@ struct piece { /* the content of one frame */
 static void flip_bytes(struct fixture *f, struct piece *p, size_t from)
 {
     for (unsigned i = 1 + below(f, 4); i > 0 && p->size > from; i--)
-        p->bytes[from + below(f, (unsigned)(p->size - from))] = (uint8_t)next_random(f);
+        p->bytes[from + below(f, (unsigned)(p->size - from))] = (uint8_t)random_next(&f->random);
 }
 
 /* Overwrites a 4-byte number somewhere in the body; lengths and counts have this size. */
@@ -258,8 +250,8 @@ static void mutate(struct fixture *f, struct piece *p)
     case 1: flip_bytes(f, p, FRAME_HEADER_SIZE); break;
     case 2: put_number(f, p); break;
     case 3: p->size = below(f, (unsigned)p->size + 1); break; /* the next frame becomes its rest */
-    case 4: p->bytes[6] = (uint8_t)next_random(f); break;     /* its type */
-    case 5: p->files = below(f, FILES_MAX + 1); break;        /* differs from the header's number */
+    case 4: p->bytes[6] = (uint8_t)random_next(&f->random); break; /* its type */
+    case 5: p->files = below(f, FILES_MAX + 1); break; /* differs from the header's number */
     case 6:
         p->files = below(f, FILES_MAX + 1);
         p->bytes[20] = (uint8_t)p->files;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/problem_key.h"
 
+#include "common/random.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -335,15 +336,6 @@ TEST(plain, a_damaged_key_never_parses_as_another_spelling)
             "32-8-14-15-3x1x2-16-4-14-14-2-1x0x0-2x1x1-1x1x1-0-NDHWC-NCDHW-NDHWC-FP16-F_g2");
     damaged(perf_key_parse, perf_key_write,
             "2x128x28x27x1x3x3x1x64x32x0x1x0x2x2x0x1x1x0x0x4xNHWCxFP16xB");
-}
-
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t random_next(uint64_t *seed)
-{
-    uint64_t z = *seed += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
 }
 
 static uint32_t between(uint64_t *seed, uint32_t least, uint32_t most)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 
+#include "common/random.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -73,21 +75,12 @@ int fixture_teardown(void **state)
     return 0;
 }
 
-/* The generator splitmix64 (https://prng.di.unimi.it/splitmix64.c). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 struct digest key_of(unsigned number)
 {
     struct digest key;
     uint64_t state = number;
     for (size_t i = 0; i < DIGEST_SIZE; i += 8) {
-        uint64_t part = next_random(&state);
+        uint64_t part = random_next(&state);
         memcpy(&key.bytes[i], &part, 8);
     }
     return key;
@@ -98,13 +91,13 @@ void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible)
     uint64_t state = seed * 7919 + 1;
     for (size_t i = 0; i < size; i++) {
         if (i % 8 == 0)
-            next_random(&state);
+            random_next(&state);
         uint8_t any = (uint8_t)(state >> (8 * (i % 8)));
         data[i] = compressible && i % 16 > 5 ? (uint8_t)(i % 16) : any;
     }
     if (!compressible) {
         for (size_t i = 0; i < size; i++)
-            data[i] = (uint8_t)next_random(&state);
+            data[i] = (uint8_t)random_next(&state);
     }
 }
 
