@@ -59,6 +59,12 @@ char *bytes_to_text(struct bytes b);
 void buffer_init(struct buffer *b, size_t limit);
 void buffer_done(struct buffer *b);
 #define BUFFER_AUTO __attribute__((cleanup(buffer_done)))
+/* Empties it for another use, and keeps its memory. */
+static inline void buffer_clear(struct buffer *b)
+{
+    b->size = 0;
+    b->failed = false;
+}
 void buffer_put(struct buffer *b, const void *data, size_t size);
 void buffer_put_u8(struct buffer *b, uint8_t v);
 void buffer_put_u16(struct buffer *b, uint16_t v);

@@ -35,3 +35,9 @@ static inline void fd_auto(int *fd)
     if (*fd >= 0)
         close(*fd);
 }
+/* Closes |*fd|, unless it is -1, and sets it to -1. */
+static inline void fd_close(int *fd)
+{
+    fd_auto(fd);
+    *fd = -1;
+}

@@ -55,13 +55,6 @@ static struct one_compiler *self_of(struct embed_compiler *base)
     return (struct one_compiler *)base;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * MS; }
 
 /* ---- the end of a process ---- */
@@ -90,8 +83,8 @@ static void end_process(struct one_compiler *c)
         shutdown(c->control, SHUT_WR);
         (void)await_end(c, &unused);
     }
-    close_fd(&c->control);
-    close_fd(&c->socket);
+    fd_close(&c->control);
+    fd_close(&c->socket);
     if (c->directory[0])
         fs_remove_tree(AT_FDCWD, c->directory);
     c->directory[0] = '\0';
@@ -209,7 +202,7 @@ static enum kiln_code start_launch(struct one_compiler *c, struct kiln_err *err)
     c->launch = ends[0];
     if (!errnum)
         return KILN_OK;
-    close_fd(&c->launch);
+    fd_close(&c->launch);
     return kiln_fail_errno(err, errnum, "cannot run '%s'", c->programs.launch);
 }
 
@@ -238,7 +231,7 @@ static enum kiln_code pass_launch_request(struct one_compiler *c,
 {
     if (c->launch >= 0 && launch_send_request(c->launch, request, err) == KILN_OK)
         return KILN_OK;
-    close_fd(&c->launch);
+    fd_close(&c->launch);
     enum kiln_code rc = start_launch(c, err);
     return rc ? rc : launch_send_request(c->launch, request, err);
 }
@@ -437,11 +430,11 @@ static void stop_all(struct embed_compiler *base)
         finish_job(c, COMPILE_UNAVAILABLE, "kiln-compiler was stopped: the last client is closed",
                    NULL);
     end_process(c);
-    close_fd(&c->launch);
+    fd_close(&c->launch);
     if (c->temp.fd >= 0)
         temp_root_close(&c->temp);
     c->temp.fd = -1;
-    close_fd(&c->wake_fd);
+    fd_close(&c->wake_fd);
 }
 
 static void forget_all(struct embed_compiler *base)
@@ -449,10 +442,10 @@ static void forget_all(struct embed_compiler *base)
     struct one_compiler *c = self_of(base);
     int *const fds[] = { &c->socket, &c->control, &c->launch, &c->wake_fd, &c->temp.fd };
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
-        close_fd(fds[i]);
+        fd_close(fds[i]);
     if (c->state == PROCESS_BUSY && c->job) {
-        close_fd(&c->files.object_fd);
-        close_fd(&c->files.log_fd);
+        fd_close(&c->files.object_fd);
+        fd_close(&c->files.log_fd);
     }
     c->directory[0] = '\0';
     c->has_hung_up = false;

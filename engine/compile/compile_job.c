@@ -24,3 +24,9 @@ void compile_result_done(struct compile_result *result)
     free(result->log);
     *result = COMPILE_RESULT_INIT;
 }
+
+enum compile_end compile_no_memory(struct kiln_err *err)
+{
+    kiln_fail(err, KILN_NO_MEMORY, "the compiler process is out of memory");
+    return COMPILE_MEMORY;
+}

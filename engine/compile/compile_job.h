@@ -77,3 +77,5 @@ struct compile_result {
  * "outdated" */
 const char *compile_end_name(enum compile_end end);
 void compile_result_done(struct compile_result *result);
+/* For a compiler process that is out of memory. */
+enum compile_end compile_no_memory(struct kiln_err *err);

@@ -51,12 +51,6 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
     arguments_add(a, "--offload-arch=%s", target->text);
 }
 
-static enum compile_end out_of_memory(struct kiln_err *err)
-{
-    kiln_fail(err, KILN_NO_MEMORY, "the compiler process is out of memory");
-    return COMPILE_MEMORY;
-}
-
 static enum compile_end report_death(int number, struct kiln_err *err)
 {
     if (number == SIGKILL) { /* sent by the kernel's OOM killer or by a person */
@@ -142,7 +136,7 @@ static enum compile_end clang_compile(struct compiler *compiler, const struct co
     arguments_add(&arguments, "-o");
     arguments_add(&arguments, OBJECT);
     if (arguments.failed)
-        return out_of_memory(err);
+        return compile_no_memory(err);
     fs_empty_directory(DIRECTORY);
     enum compile_end end = compile_here(&arguments, job, ret_object, err);
     fs_empty_directory(DIRECTORY);

@@ -44,16 +44,10 @@ static void build_done(struct build *b)
         b->cl->clReleaseProgram(b->program);
 }
 
-static enum compile_end no_memory(struct kiln_err *err)
-{
-    kiln_fail(err, KILN_NO_MEMORY, "the compiler process is out of memory");
-    return COMPILE_MEMORY;
-}
-
 static enum compile_end judge_result(int result, const char *call, struct kiln_err *err)
 {
     if (result == OPENCL_OUT_OF_HOST_MEMORY)
-        return no_memory(err);
+        return compile_no_memory(err);
     kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors (%s: %d)", call, result);
     return COMPILE_REFUSED;
 }
@@ -198,13 +192,13 @@ static enum compile_end take_binary(const struct build *b, struct buffer *ret_ob
     }
     KILN_AUTO(mem) unsigned char *binary = malloc(size);
     if (!binary)
-        return no_memory(err);
+        return compile_no_memory(err);
     result =
         b->cl->clGetProgramInfo(b->program, OPENCL_PROGRAM_BINARIES, sizeof(binary), &binary, NULL);
     if (result)
         return judge_result(result, "CL_PROGRAM_BINARIES", err);
     buffer_put(ret_object, binary, size);
-    return ret_object->failed ? no_memory(err) : COMPILE_DONE;
+    return ret_object->failed ? compile_no_memory(err) : COMPILE_DONE;
 }
 
 static enum compile_end compile_in(struct build *b, const struct compile_job *job,
@@ -213,7 +207,7 @@ static enum compile_end compile_in(struct build *b, const struct compile_job *jo
     KILN_AUTO(mem) char *options = options_of(job);
     b->source = program_of(b, job->source);
     if (!options || !b->source || !take_headers(b, job))
-        return no_memory(err);
+        return compile_no_memory(err);
     enum compile_end end = build_program(b, options, err);
     return end == COMPILE_DONE ? take_binary(b, ret_object, err) : end;
 }
@@ -237,7 +231,7 @@ static enum compile_end opencl_compile(struct compiler *compiler, const struct c
             continue;
         void *context = context_of(o, i);
         if (!context)
-            return no_memory(err);
+            return compile_no_memory(err);
         __attribute__((cleanup(build_done))) struct build b = { .cl = &o->cl,
                                                                 .context = context,
                                                                 .device = o->devices[i].device };

@@ -139,13 +139,6 @@ static enum kiln_code split_options(struct bytes text, struct option *options, s
     return KILN_OK;
 }
 
-static int compare_bytes(struct bytes a, struct bytes b)
-{
-    size_t common = a.size < b.size ? a.size : b.size;
-    int order = common ? memcmp(a.data, b.data, common) : 0;
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 /* Of two options with the same subject, the later replaces the earlier. */
 static struct bytes option_subject(const struct option *o)
 {
@@ -158,7 +151,7 @@ static int compare_subjects(const void *left, const void *right)
     const struct option *a = left, *b = right;
     if (!a->macro.size != !b->macro.size)
         return a->macro.size ? -1 : 1;
-    int order = compare_bytes(option_subject(a), option_subject(b));
+    int order = bytes_compare(option_subject(a), option_subject(b));
     return order ? order : (a->place > b->place) - (a->place < b->place);
 }
 
@@ -169,7 +162,7 @@ static int by_place(const void *left, const void *right)
     if (!a->macro.size != !b->macro.size)
         return a->macro.size ? -1 : 1;
     if (a->macro.size)
-        return compare_bytes(a->macro, b->macro);
+        return bytes_compare(a->macro, b->macro);
     return (a->place > b->place) - (a->place < b->place);
 }
 

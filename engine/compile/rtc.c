@@ -66,12 +66,6 @@ static bool make_input(const struct rtc_kind *kind, const struct compile_job *jo
     return !input->options.failed && input->source && input->name && copy_headers(job, input);
 }
 
-static enum compile_end no_memory(struct kiln_err *err)
-{
-    kiln_fail(err, KILN_NO_MEMORY, "the compiler process is out of memory");
-    return COMPILE_MEMORY;
-}
-
 static void write_log(const struct rtc_library *library, void *program)
 {
     size_t size = 0;
@@ -97,7 +91,7 @@ static enum compile_end fail_builtins(const struct rtc *rtc, struct kiln_err *er
 static enum compile_end judge_result(const struct rtc *rtc, int result, struct kiln_err *err)
 {
     if (result == RTC_OUT_OF_MEMORY)
-        return no_memory(err);
+        return compile_no_memory(err);
     if (result == RTC_BUILTIN_OPERATION)
         return fail_builtins(rtc, err);
     if (result == RTC_COMPILATION)
@@ -125,12 +119,12 @@ static enum compile_end take_code(const struct rtc *rtc, void *program, struct b
     }
     KILN_AUTO(mem) char *code = malloc(size + 1);
     if (!code)
-        return no_memory(err);
+        return compile_no_memory(err);
     result = rtc->library.code(program, code);
     if (result)
         return judge_result(rtc, result, err);
     buffer_put(ret_object, code, size);
-    return ret_object->failed ? no_memory(err) : COMPILE_DONE;
+    return ret_object->failed ? compile_no_memory(err) : COMPILE_DONE;
 }
 
 static enum compile_end compile_input(const struct rtc *rtc, const struct rtc_input *input,
@@ -159,7 +153,7 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
     struct rtc *rtc = (struct rtc *)compiler;
     __attribute__((cleanup(input_done))) struct rtc_input input = { .header_count = 0 };
     if (!make_input(rtc->kind, job, target, &input))
-        return no_memory(err);
+        return compile_no_memory(err);
     enum compile_end end = compile_input(rtc, &input, ret_object, err);
     rtc->has_compiled |= end == COMPILE_DONE;
     return end;

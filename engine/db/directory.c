@@ -13,13 +13,6 @@
 
 #define DAMAGED_COPIES_MAX 1000u /* with the same second in their name */
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 /* Adds to |err| the advice |first| and how to set another directory. */
 static enum kiln_code add_advice(const struct db_directory_options *o, const char *first,
                                  struct kiln_err *err)
@@ -107,7 +100,7 @@ static enum kiln_code open_directory(struct db_directory *directory, struct kiln
     if (!rc)
         rc = refuse_foreign_path(o, err);
     if (rc)
-        close_fd(
+        fd_close(
             &directory->fd); /* an open descriptor means that the directory passed the checks */
     return rc;
 }
@@ -200,7 +193,7 @@ enum kiln_code db_directory_refresh(struct db_directory *directory, bool writing
     }
     if (rc || lock_is_in_place(directory))
         return rc;
-    close_fd(&directory->lock);
+    fd_close(&directory->lock);
     return take_lock(directory, writing, err);
 }
 
@@ -225,8 +218,8 @@ enum kiln_code db_directory_open(const struct db_directory_options *options,
 
 void db_directory_close(struct db_directory *directory)
 {
-    close_fd(&directory->lock);
-    close_fd(&directory->fd);
+    fd_close(&directory->lock);
+    fd_close(&directory->fd);
 }
 
 /* ---- files in the directory ---- */

@@ -49,8 +49,7 @@ static bool looks_like_a_key(const struct page_cell *cell)
 static bool read_record(struct kern_salvage *s, const struct page_cell *cell,
                         struct page_value values[PAGE_COLUMNS_MAX])
 {
-    s->record.size = 0;
-    s->record.failed = false;
+    buffer_clear(&s->record);
     return page_scan_read(s->scan, cell, &s->record, values);
 }
 

@@ -71,8 +71,7 @@ static bool check_row(void *context, const struct kern_row *row)
 {
     struct checking *c = context;
     struct kiln_err why = KILN_ERR_INIT;
-    c->raw.size = 0;
-    c->raw.failed = false;
+    buffer_clear(&c->raw);
     if (kern_row_unpack(row, &c->raw, &why))
         package_report_damage(c->report, &why);
     else

@@ -43,13 +43,6 @@ void package_writer_destroy(struct package_writer *writer)
     free(writer);
 }
 
-static int compare_bytes(struct bytes a, struct bytes b)
-{
-    size_t common = a.size < b.size ? a.size : b.size;
-    int order = common ? memcmp(a.data, b.data, common) : 0;
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '\0', text.size); }
 
 static enum kiln_code check_entry(const struct package_entry *entry, struct kiln_err *err)
@@ -74,9 +67,9 @@ static enum kiln_code check_entry(const struct package_entry *entry, struct kiln
 static enum kiln_code check_order(const struct package_writer *writer,
                                   const struct package_entry *entry, struct kiln_err *err)
 {
-    int order = compare_bytes(buffer_view(&writer->name), entry->name);
+    int order = bytes_compare(buffer_view(&writer->name), entry->name);
     if (order == 0)
-        order = compare_bytes(buffer_view(&writer->args), entry->args);
+        order = bytes_compare(buffer_view(&writer->args), entry->args);
     if (order == 0)
         return kiln_fail(err, KILN_INVALID, "it was added before");
     return order < 0 ? KILN_OK

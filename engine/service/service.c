@@ -70,8 +70,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
         .text = bytes_of_text(text),
         .log = bytes_of_text(log),
     };
-    e->body.size = 0;
-    e->body.failed = false;
+    buffer_clear(&e->body);
     message_error_write(&e->body, &m);
     struct reply reply = {
         .type = MESSAGE_error,
@@ -213,8 +212,7 @@ static void send_welcome(struct engine *e, struct caller *caller, uint64_t reque
         .max_in_flight = LIMIT_REQUESTS_IN_FLIGHT,
         .software = bytes_of_text("kilnd " KILN_VERSION),
     };
-    e->body.size = 0;
-    e->body.failed = false;
+    buffer_clear(&e->body);
     message_welcome_write(&e->body, &m);
     service_reply_body(e, caller, MESSAGE_welcome, request_id);
 }

@@ -110,12 +110,6 @@ enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_er
     return note_result(change, rc, err);
 }
 
-static void empty_buffer(struct buffer *b)
-{
-    b->size = 0;
-    b->failed = false;
-}
-
 /* ---- records ---- */
 
 /* 0: there is no such record. */
@@ -203,7 +197,7 @@ enum kiln_code tuning_change_record(struct tuning_change *change, const struct t
                                     struct kiln_err *err)
 {
     uint64_t old = 0, new = 0;
-    empty_buffer(&change->content);
+    buffer_clear(&change->content);
     enum kiln_code rc = refuse_failed(change, err);
     if (!rc)
         rc = tuning_place_check(place, err);
@@ -298,7 +292,7 @@ enum kiln_code tuning_change_system(struct tuning_change *change,
         rc = tuning_system_check(file, err);
     if (rc)
         return rc;
-    empty_buffer(&change->content);
+    buffer_clear(&change->content);
     tuning_system_pack(file, &change->content);
     if (change->content.failed)
         return note_result(

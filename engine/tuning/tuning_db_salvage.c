@@ -210,8 +210,7 @@ static bool on_cell(void *context, const struct page_cell *cell)
     enum kiln_code rc = KILN_OK;
     if (!is_record(cell) && !is_system(cell) && !is_tally(cell))
         return true;
-    s->record.size = 0;
-    s->record.failed = false;
+    buffer_clear(&s->record);
     if (!page_scan_read(s->scan, cell, &s->record, v))
         rc = is_tally(cell) ? KILN_OK : KILN_CORRUPT;
     else if (is_tally(cell))

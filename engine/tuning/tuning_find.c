@@ -29,12 +29,6 @@ static bool is_stale(const struct tuning_row *row, const struct tuning_question 
     return tuning_is_stale(&row->measured.origin, q->driver, q->toolchain);
 }
 
-static void empty_buffer(struct buffer *b)
-{
-    b->size = 0;
-    b->failed = false;
-}
-
 static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
 {
     if (to->size > 0)
@@ -57,7 +51,7 @@ static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
         s->kept_max = held->row_count;
     }
     size_t kept = 0;
-    empty_buffer(&s->fresh);
+    buffer_clear(&s->fresh);
     for (size_t i = 0; i < held->row_count; i++) {
         if (is_stale(&held->rows[i], q))
             continue;
@@ -200,7 +194,7 @@ static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
 /* Copies |top|'s value and rows: they may be in the scratch, which the next tier overwrites. */
 static bool join_begin(struct scratch *s, const struct tuning_answer *top)
 {
-    empty_buffer(&s->joined);
+    buffer_clear(&s->joined);
     s->joined_count = 0;
     buffer_put(&s->joined, top->value.data, top->value.size);
     for (size_t i = 0; i < top->row_count; i++) {

@@ -274,8 +274,7 @@ static void write_item(struct batch *b, size_t index, const struct digest *key, 
 static enum kiln_code add_request(struct batch *b, size_t index, const struct digest *key,
                                   struct buffer *scratch, struct kiln_err *err)
 {
-    scratch->size = 0;
-    scratch->failed = false;
+    buffer_clear(scratch);
     write_item(b, index, key, scratch);
     /* 16 bytes are enough for the item's kind, two lengths and the count of items. */
     if (scratch->failed || scratch->size > LIMIT_FRAME_BODY - 16)

@@ -19,8 +19,7 @@ static bool on_cell(void *context, const struct page_cell *cell)
     struct reading *reading = context;
     struct page_value values[PAGE_COLUMNS_MAX];
     fuzz_expect(cell->columns <= PAGE_COLUMNS_MAX, "no more columns than there is room for");
-    reading->record.size = 0;
-    reading->record.failed = false;
+    buffer_clear(&reading->record);
     if (!page_scan_read(reading->scan, cell, &reading->record, values))
         return true;
     struct bytes all = buffer_view(&reading->record);

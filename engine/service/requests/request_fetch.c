@@ -203,8 +203,7 @@ struct item_request {
 static enum kiln_code canonical_options(struct bytes text, struct buffer *storage,
                                         struct bytes *ret_options, struct kiln_err *err)
 {
-    storage->size = 0;
-    storage->failed = false;
+    buffer_clear(storage);
     enum kiln_code rc = options_canonicalise(text, storage, err);
     *ret_options = buffer_view(storage);
     return rc;

@@ -29,8 +29,7 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
         .best_params = bytes_of_text(params),
     };
     e->stats.tuning_leases += answer->state == LEASE_GRANTED;
-    e->body.size = 0;
-    e->body.failed = false;
+    buffer_clear(&e->body);
     message_leased_write(&e->body, &m);
     service_reply_body(e, caller, MESSAGE_leased, request_id);
 }

@@ -139,8 +139,8 @@ static void send_solved(struct deferred *d, struct caller *caller)
 {
     const struct solutions_request *rq = (const struct solutions_request *)d;
     struct engine *e = d->engine;
-    e->records.size = e->body.size = 0;
-    e->records.failed = false;
+    buffer_clear(&e->records);
+    buffer_clear(&e->body);
     for (unsigned i = 0; i < rq->count; i++)
         put_solution(rq, &rq->listed[i], &e->records);
     const struct message_solved m = { .count = rq->count, .solutions = buffer_view(&e->records) };

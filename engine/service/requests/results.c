@@ -13,8 +13,7 @@ void result_list_begin(struct result_list *list, struct engine *e, const struct 
     list->object_count = 0;
     list->segment_count = 0;
     list->segment_bytes = 0;
-    e->records.size = 0;
-    e->records.failed = false;
+    buffer_clear(&e->records);
     buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes, filled when sent */
 }
 

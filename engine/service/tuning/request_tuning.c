@@ -111,8 +111,7 @@ static void put_answer(struct get *get, uint32_t index, const struct tuning_answ
 {
     struct engine *e = get->engine;
     size_t rows = get->wants_measurements && answer->rows ? answer->row_count : 0;
-    e->body.size = 0;
-    e->body.failed = false;
+    buffer_clear(&e->body);
     for (size_t i = 0; i < rows; i++)
         put_measurement(&e->body, &answer->rows[i]);
     const struct message_tuning_answer m = {
@@ -169,8 +168,7 @@ static bool answer_some(struct get *get)
     struct engine *e = get->engine;
     bool may_be_long = get->count - get->next > 1; /* otherwise the clock need not be read */
     uint64_t end_ns = may_be_long ? clock_monotonic_ns() + TASK_SLICE_NS : 0;
-    e->records.size = 0;
-    e->records.failed = false;
+    buffer_clear(&e->records);
     while (get->next < get->count) {
         answer_next(get);
         if (get->next == get->count)
@@ -411,8 +409,7 @@ static void reply_recorded(struct tuning_put *put, struct caller *caller)
 {
     struct engine *e = put->base.engine;
     const struct message_recorded m = { .count = (uint32_t)put->record->count };
-    e->body.size = 0;
-    e->body.failed = false;
+    buffer_clear(&e->body);
     message_recorded_write(&e->body, &m);
     service_reply_body(e, caller, MESSAGE_recorded, put->base.request_id);
 }
