@@ -21,6 +21,9 @@
  *                                  patches; pixels outside are zero.  KILN_PATCH_TAP and
  *                                  KILN_PATCH_C are the distances of elements of a packed pixel.
  *                                  KILN_FOURS is 1 if each four plain elements stay neighbours
+ *   KILN_TOGETHER                  optional, a power of two: neighbours in plain are not neighbours in
+ *                                  packed.  32 neighbouring items copy this many chunks of each of
+ *                                  32 / KILN_TOGETHER pixels
  *   KILN_GROUP_SIZE                items of a work group
  * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
@@ -132,25 +135,44 @@ KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 }
 #endif
 
+#ifdef KILN_TOGETHER
+
+/*
+ * Items are divided so that each read and each write of 32 of them fills whole sectors of 32 bytes.
+ * For fp32 with KILN_TOGETHER 4, they read 8 neighbouring pixels of 4 channels at a time, and write
+ * 64 bytes of each pixel.  Returns the number of the item's pixel, and its chunk among |chunks|.
+ */
+KILN_DEVICE kiln_u32 pixel_of_item(kiln_u32 chunks, kiln_u32 *ret_chunk)
+{
+    kiln_u32 pixels = 32 / KILN_TOGETHER, columns = chunks / KILN_TOGETHER;
+    kiln_u32 row = kiln_item() / 32 * pixels + kiln_item() % pixels;
+    *ret_chunk = kiln_group() % columns * KILN_TOGETHER + kiln_item() / pixels % KILN_TOGETHER;
+    return kiln_group() / columns * (KILN_GROUP_SIZE / KILN_TOGETHER) + row;
+}
+
+#endif
+
 #ifndef KILN_PARTIAL
 
 #define CHUNK_PIXELS (KILN_C_PACKED < CHUNK ? CHUNK / KILN_C_PACKED : 1)
 #define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
 #define PIXEL_CHUNKS (KILN_C_PACKED < CHUNK ? 1 : PACKED_PIXEL / CHUNK)
 
-/* Position of the first packed neighbour of a chunk: the |item|-th of |outers| entries.
- * Neighbouring items read plain neighbours. */
-KILN_DEVICE struct spot chunk_at(kiln_u32 item, kiln_u32 outers)
+/* Position of the first element of this item's chunk.  Neighbouring items read plain neighbours. */
+KILN_DEVICE struct spot chunk_at(kiln_u32 outers)
 {
     struct spot s;
     kiln_u32 chunk;
-#ifdef KILN_TURNED
-    kiln_u32 all = outers * (KILN_D * KILN_H * KILN_W * PIXEL_CHUNKS);
-    kiln_u32 outer = item < all ? item % outers : outers;
-    item /= outers;
-#elif KILN_PLAIN_LAST
+#ifdef KILN_TOGETHER
+    kiln_u32 item = pixel_of_item(PIXEL_CHUNKS, &chunk);
+#else
+    kiln_u32 item = kiln_group() * KILN_GROUP_SIZE + kiln_item();
     chunk = item % PIXEL_CHUNKS;
     item /= PIXEL_CHUNKS;
+#endif
+#ifdef KILN_TURNED /* plain's channels are entries */
+    kiln_u32 outer = item % outers;
+    item /= outers;
 #endif
     s.w = item % ROW_CHUNKS * CHUNK_PIXELS;
     item /= ROW_CHUNKS;
@@ -159,11 +181,7 @@ KILN_DEVICE struct spot chunk_at(kiln_u32 item, kiln_u32 outers)
     s.d = item % PACKED_D;
     item /= PACKED_D;
 #ifdef KILN_TURNED
-    chunk = item;
-    item = outer;
-#elif !KILN_PLAIN_LAST
-    chunk = item % PIXEL_CHUNKS;
-    item /= PIXEL_CHUNKS;
+    item = item ? outers : outer;
 #endif
     s.outer = item;
     s.group = chunk * CHUNK / KILN_C_PACKED;
@@ -176,7 +194,7 @@ KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
                        KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
 {
-    struct spot s = chunk_at(kiln_group() * KILN_GROUP_SIZE + kiln_item(), outers);
+    struct spot s = chunk_at(outers);
     if (s.outer >= outers)
         return;
     kiln_u32 to = packed_at(&s);
@@ -208,14 +226,97 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
 
 #else
 
-/* Unpacks |outers| plain entries, RUN elements for each item.  If KILN_PARTIAL, adds up |slices| slices of |slice_size|
+#if KILN_PARTIAL
+typedef float packed_value;
+#else
+typedef bits packed_value;
+#endif
+
+#ifdef KILN_TOGETHER
+
+#if KILN_PARTIAL
+
+#define PUT(to, index, v) kiln_store(to, index, v)
+
+KILN_INLINE void get_chunk(KILN_GLOBAL const float *from, kiln_u32 slices, kiln_u32 slice_size,
+                           float *sum)
+{
+    for (int j = 0; j < CHUNK; j++)
+        sum[j] = 0;
+    for (kiln_u32 i = 0; i < slices; i++, from += slice_size) {
+        KILN_UNROLL
+        for (int j = 0; j < CHUNK; j += 4) {
+            kiln_float4 four = *(KILN_GLOBAL const kiln_float4 *)(from + j);
+            sum[j] += four.x;
+            sum[j + 1] += four.y;
+            sum[j + 2] += four.z;
+            sum[j + 3] += four.w;
+        }
+    }
+}
+
+#else
+
+#define PUT(to, index, v) (((KILN_GLOBAL bits *)(to))[index] = (v))
+
+KILN_INLINE void get_chunk(KILN_GLOBAL const bits *from, kiln_u32 slices, kiln_u32 slice_size,
+                           bits *ret)
+{
+    kiln_float4 four = *(KILN_GLOBAL const kiln_float4 *)from;
+    (void)slices;
+    (void)slice_size;
+#if KILN_TYPE == 0
+    ret[0] = four.x;
+    ret[1] = four.y;
+    ret[2] = four.z;
+    ret[3] = four.w;
+#else
+    kiln_u32 words[4] = { kiln_float_bits(four.x), kiln_float_bits(four.y), kiln_float_bits(four.z),
+                          kiln_float_bits(four.w) };
+    KILN_UNROLL
+    for (int j = 0; j < CHUNK; j++)
+        ret[j] = (bits)(words[j / 2] >> j % 2 * 16);
+#endif
+}
+
+#endif
+
+/* Unpacks |outers| plain entries.  If KILN_PARTIAL, adds up |slices| slices of |slice_size|
  * elements. */
 KILN_KERNEL(KILN_GROUP_SIZE)
-#if KILN_PARTIAL
-void conv_reorder_unpack(KILN_GLOBAL const float *KILN_RESTRICT packed,
+void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
+                         KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,
+                         kiln_u32 slices, kiln_u32 slice_size)
+{
+    struct spot s, from;
+    kiln_u32 chunk, item = pixel_of_item(PACKED_PIXEL / CHUNK, &chunk);
+    s.w = item % KILN_W;
+    item /= KILN_W;
+    s.h = item % KILN_H;
+    item /= KILN_H;
+    s.d = item % KILN_D;
+    s.outer = item / KILN_D;
+    s.group = chunk * CHUNK / KILN_C_PACKED;
+    s.c = chunk * CHUNK % KILN_C_PACKED;
+    if (s.outer >= outers)
+        return;
+    from = s;
+    from.outer = s.outer / KILN_OUTER * KILN_OUTER_PACKED + s.outer % KILN_OUTER;
+    from.w += KILN_W_FIRST;
+    packed_value v[CHUNK];
+    get_chunk(packed + packed_at(&from), slices, slice_size, v);
+    KILN_UNROLL
+    for (int i = 0; i < CHUNK; i++, s.c++)
+        if (s.c < KILN_C)
+            PUT(plain, plain_at(&s), v[i]);
+}
+
 #else
-void conv_reorder_unpack(KILN_GLOBAL const bits *KILN_RESTRICT packed,
-#endif
+
+/* Unpacks |outers| plain entries, RUN elements for each item.  If KILN_PARTIAL, adds up |slices|
+ * slices of |slice_size| elements. */
+KILN_KERNEL(KILN_GROUP_SIZE)
+void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
                          KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,
                          kiln_u32 slices, kiln_u32 slice_size)
 {
@@ -263,4 +364,5 @@ void conv_reorder_unpack(KILN_GLOBAL const bits *KILN_RESTRICT packed,
 #endif
 }
 
+#endif
 #endif

@@ -11,6 +11,7 @@
 #define PATCH_CHANNELS_MAX 7u /* of x; 8 are copied without padding */
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
+#define SECTOR_BYTES 32u
 
 enum { X, W, Y };
 
@@ -145,6 +146,8 @@ struct reorder {
     uint32_t w_packed, w_first;     /* width in the packed tensor, and where the plain row starts */
     uint32_t outer, outer_packed;   /* entries of a group: weights only, else 1 */
     uint32_t outers, outers_packed; /* all entries */
+    uint32_t together;              /* chunks of a pixel that neighbouring items copy; 0: they copy
+                                     * neighbours of the plain tensor */
 };
 
 /* Describes weights that are packed for patches: rows of k, which only get longer. */
@@ -237,6 +240,31 @@ static struct reorder flat_reorder(uint64_t elements)
                              .outers_packed = (uint32_t)elements };
 }
 
+/* Chunks of a packed pixel. */
+static uint32_t chunks_of(const struct packing_plan *plan, const struct reorder *r)
+{
+    uint32_t chunks = r->c_packed * r->groups / chunk_of(plan->problem);
+    return chunks ? chunks : 1;
+}
+
+/* For tensors whose neighbours are not neighbours in the packed one: as many chunks of a pixel
+ * together as leave enough pixels to fill a sector of memory in the plain tensor. */
+static uint32_t together_of(const struct packing_plan *plan, const struct reorder *r)
+{
+    uint32_t most = element_size(plan->problem) * 32 / SECTOR_BYTES, together = 1;
+    while (together < most && chunks_of(plan, r) % (together * 2) == 0)
+        together *= 2;
+    return together;
+}
+
+/* Number of items for |pixels| packed pixels. */
+static uint64_t items_together(const struct packing_plan *plan, const struct reorder *r,
+                               uint64_t pixels)
+{
+    uint32_t rows = GROUP_SIZE / r->together;
+    return (pixels + rows - 1) / rows * rows * chunks_of(plan, r);
+}
+
 static struct solution_kernel *add_kernel(struct packing_plan *plan, const struct reorder *r,
                                           const char *name, uint64_t items)
 {
@@ -264,6 +292,8 @@ static struct solution_kernel *add_kernel(struct packing_plan *plan, const struc
     option_define(&text, "OUTER", r->outer);
     option_define(&text, "OUTER_PACKED", r->outer_packed);
     option_define(&text, "GROUP_SIZE", GROUP_SIZE);
+    if (r->together)
+        option_define(&text, "TOGETHER", r->together);
     if (r->patches.w) {
         uint32_t taps = (uint32_t)pixels(plan->problem->filter);
         bool is_last = plan->problem->w_layout == LAYOUT_CHANNELS_LAST;
@@ -288,8 +318,12 @@ static void add_pack(struct packing_plan *plan, int tensor)
     struct reorder r = reorder_of(plan, tensor);
     if (is_turned)
         r = turned(r);
-    struct solution_kernel *kernel = add_kernel(
-        plan, &r, "conv_reorder_pack", plan->packing->elements[tensor] / chunk_of(plan->problem));
+    uint64_t items = plan->packing->elements[tensor] / chunk_of(plan->problem);
+    if (is_turned || (r.layout != LAYOUT_CHANNELS_LAST && !r.patches.w)) {
+        r.together = together_of(plan, &r);
+        items = items_together(plan, &r, items / chunks_of(plan, &r));
+    }
+    struct solution_kernel *kernel = add_kernel(plan, &r, "conv_reorder_pack", items);
     if (is_turned) {
         struct solution_program *program = &plan->solution->programs[kernel->program];
         struct option_text text = { program->options, sizeof(program->options),
@@ -336,6 +370,11 @@ void packing_end(struct packing_plan *plan, uint32_t slices)
     struct reorder r =
         packing->moves[result] ? reorder_of(plan, result) : flat_reorder(packing->elements[result]);
     uint64_t items = r.outers * pixels(r.pixels) * r.c * r.groups / (r.has_fours ? 4 : 1);
+    if (r.layout != LAYOUT_CHANNELS_LAST && !r.patches.w &&
+        r.c_packed % chunk_of(plan->problem) == 0) {
+        r.together = together_of(plan, &r);
+        items = items_together(plan, &r, r.outers * pixels(r.pixels));
+    }
     struct solution_kernel *kernel = add_kernel(plan, &r, "conv_reorder_unpack", items);
     struct solution_program *program = &plan->solution->programs[kernel->program];
     struct option_text text = { program->options, sizeof(program->options),
