@@ -4,6 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -159,6 +160,15 @@ TEST_F(output, a_tick_redraws_a_bar_only_while_it_is_shown)
                         "\r\033[K");
 }
 
+static bool has_said(void *context)
+{
+    struct ticker *ticker = context;
+    pthread_mutex_lock(ticker->lock);
+    bool said = ticker->progress->said_ns > 0;
+    pthread_mutex_unlock(ticker->lock);
+    return said;
+}
+
 TEST_F(output, a_ticker_calls_until_it_is_stopped)
 {
     struct ticker ticker;
@@ -166,15 +176,8 @@ TEST_F(output, a_ticker_calls_until_it_is_stopped)
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     progress_init(&progress, f->out, "prefetch", 2, 0); /* long ago: the first tick prints */
     ticker_start(&ticker, &progress, &lock);
-    bool has_said = false;
-    for (unsigned i = 0; i < 6000 && !has_said; i++) {
-        usleep(10000);
-        pthread_mutex_lock(&lock);
-        has_said = progress.said_ns > 0;
-        pthread_mutex_unlock(&lock);
-    }
+    wait_until("the first tick", has_said, &ticker);
     ticker_stop(&ticker);
-    assert_true(has_said);
 }
 
 TEST_F(output, an_interrupted_command_says_what_is_kept_and_ends_by_the_signal)
@@ -189,7 +192,7 @@ TEST_F(output, an_interrupted_command_says_what_is_kept_and_ends_by_the_signal)
         raise(SIGINT);
         _exit(1);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     assert_string_equal(read_printed(f), "\nkilnctl: interrupted: kernels stay\n");
 }
