@@ -5,6 +5,9 @@
 #include "engine/miopen/tuning_file.h"
 #include "engine/miopen/tuning_ids.h"
 #include "engine/miopen/tuning_keys.h"
+#include "engine/miopen/tuning_reader.h"
+
+#include "common/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,12 +42,17 @@ static const char *const statement = "select id"
 #undef PERF_DB_TEXT
                                      " else '' end from config";
 
-struct perf_reading {
-    const struct tuning_reader_events *events;
-    struct perf_db_rows *rows; /* by config, then id */
-    size_t next;               /* index in |rows| */
-    size_t reported;           /* rows done at the latest progress report */
-    int64_t config_id;         /* of the latest row of config */
+struct perf_db_reader {
+    const struct tuning_reader_events *events; /* of this step */
+    struct perf_db_rows rows;
+    struct db *db;      /* owned */
+    struct query query; /* of the table config; its |db| is NULL until the rows were read */
+    uint64_t left;      /* rows of config that a genuine file may still have */
+    uint64_t next;      /* rows of perf_db that were read, in order */
+    uint64_t reported;  /* of these, at the latest progress report */
+    int64_t config_id;  /* of the latest row of config */
+    size_t key_start;   /* of its key, in |key_texts| */
+    bool is_in_record;  /* its rows are being read */
     struct tuning_keys keys;
     struct buffer key_texts; /* all keys so far */
     struct buffer value;
@@ -52,7 +60,7 @@ struct perf_reading {
     uint64_t ids[TUNING_ENTRIES_MAX]; /* row ids of |solvers| */
 };
 
-static enum kiln_code report_bad(const struct perf_reading *r, uint64_t id, const char *why)
+static enum kiln_code report_bad(const struct perf_db_reader *r, uint64_t id, const char *why)
 {
     return r->events->bad(r->events->context, id, why) ? KILN_OK : KILN_CANCELLED;
 }
@@ -112,7 +120,7 @@ static enum kiln_code put_key(struct buffer *to, const struct query *q, struct k
 }
 
 /* Adds the key of a row of config. KILN_INVALID: the row is bad; the message says why. */
-static enum kiln_code add_config(struct perf_reading *r, const struct query *q, size_t *ret_start,
+static enum kiln_code add_config(struct perf_db_reader *r, const struct query *q, size_t *ret_start,
                                  struct kiln_err *err)
 {
     struct buffer *texts = &r->key_texts;
@@ -139,7 +147,7 @@ static enum kiln_code add_config(struct perf_reading *r, const struct query *q, 
 
 /* ---- rows ---- */
 
-static const char *refusal_of_row(const struct perf_reading *r, struct bytes solver,
+static const char *refusal_of_row(const struct perf_db_reader *r, struct bytes solver,
                                   struct bytes params)
 {
     if (tuning_ids_has(&r->solvers, solver))
@@ -151,7 +159,7 @@ static const char *refusal_of_row(const struct perf_reading *r, struct bytes sol
     return NULL;
 }
 
-static enum kiln_code report_row(const struct perf_reading *r, const struct perf_db_row *row,
+static enum kiln_code report_row(const struct perf_db_reader *r, const struct perf_db_row *row,
                                  const char *why)
 {
     char text[160];
@@ -159,10 +167,10 @@ static enum kiln_code report_row(const struct perf_reading *r, const struct perf
     return report_bad(r, (uint64_t)row->id, text);
 }
 
-static enum kiln_code add_row(struct perf_reading *r, const struct perf_db_row *row)
+static enum kiln_code add_row(struct perf_db_reader *r, const struct perf_db_row *row)
 {
-    struct bytes solver = perf_db_row_solver(r->rows, row);
-    struct bytes params = perf_db_row_params(r->rows, row);
+    struct bytes solver = perf_db_row_solver(&r->rows, row);
+    struct bytes params = perf_db_row_params(&r->rows, row);
     const char *why = refusal_of_row(r, solver, params);
     if (why)
         return report_row(r, row, why);
@@ -172,46 +180,59 @@ static enum kiln_code add_row(struct perf_reading *r, const struct perf_db_row *
     return KILN_OK;
 }
 
-/* Reports rows of perf_db whose config id is lower than |id|: config has no good row for them. */
-static enum kiln_code report_dangling(struct perf_reading *r, int64_t id, bool all)
+static void pop_row(struct perf_db_reader *r)
 {
+    perf_db_rows_pop(&r->rows);
+    r->next++;
+}
+
+/* Reports rows of perf_db whose config id is lower than |id|: config has no good row for them.
+ * |ret_more|: it is late, and there may be more of them. */
+static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
+                                      bool *ret_more)
+{
+    const struct perf_db_row *row = NULL;
     enum kiln_code rc = KILN_OK;
-    for (; !rc && r->next < r->rows->count; r->next++) {
-        const struct perf_db_row *row = &r->rows->rows[r->next];
+    *ret_more = false;
+    while (!rc && !*ret_more && (row = perf_db_rows_peek(&r->rows)) && row->config < id) {
         char why[80];
-        if (!all && row->config >= id)
-            break;
         snprintf(why, sizeof(why), "the table config has no good row %lld", (long long)row->config);
         rc = report_row(r, row, why);
+        pop_row(r);
+        *ret_more = clock_monotonic_ns() >= end_ns;
     }
     return rc;
 }
 
-static void report_progress(struct perf_reading *r, bool end)
+/* Reads the rows of the current config. |ret_more|: as above. */
+static enum kiln_code read_rows(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
+{
+    const struct perf_db_row *row = NULL;
+    enum kiln_code rc = report_dangling(r, r->config_id, end_ns, ret_more);
+    while (!rc && !*ret_more && (row = perf_db_rows_peek(&r->rows)) &&
+           row->config == r->config_id) {
+        rc = add_row(r, row);
+        pop_row(r);
+        *ret_more = clock_monotonic_ns() >= end_ns;
+    }
+    return rc;
+}
+
+static void report_progress(struct perf_db_reader *r, bool end)
 {
     const struct tuning_reader_events *e = r->events;
     if (!e->progress || (!end && r->next - r->reported < PROGRESS_EACH))
         return;
-    e->progress(e->context, r->next, r->rows->count);
+    e->progress(e->context, r->next, r->rows.rows.count);
     r->reported = r->next;
 }
 
-static enum kiln_code emit_record(struct perf_reading *r, struct bytes key, struct kiln_err *err)
+static enum kiln_code emit_record(struct perf_db_reader *r, struct kiln_err *err)
 {
-    enum kiln_code rc = report_dangling(r, r->config_id, false);
-    tuning_ids_clear(&r->solvers);
-    r->value.size = 0;
-    for (; !rc && r->next < r->rows->count; r->next++) {
-        const struct perf_db_row *row = &r->rows->rows[r->next];
-        if (row->config != r->config_id)
-            break;
-        rc = add_row(r, row);
-    }
-    if (rc)
-        return rc;
     if (r->value.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
-    struct tuning_record record = { .key = key,
+    struct tuning_record record = { .key = bytes_of(r->key_texts.data + r->key_start,
+                                                    r->key_texts.size - r->key_start),
                                     .value = buffer_view(&r->value),
                                     .entry_count = r->solvers.count,
                                     .line = (uint64_t)r->config_id,
@@ -221,72 +242,109 @@ static enum kiln_code emit_record(struct perf_reading *r, struct bytes key, stru
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
-static enum kiln_code read_config(struct perf_reading *r, const struct query *q,
-                                  struct kiln_err *err)
+/* A good row of config begins a record. */
+static enum kiln_code begin_record(struct perf_db_reader *r, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    size_t start = 0;
-    enum kiln_code rc = add_config(r, q, &start, &why);
+    enum kiln_code rc = add_config(r, &r->query, &r->key_start, &why);
     if (rc == KILN_INVALID) {
         char text[200];
         snprintf(text, sizeof(text), "row of config: %.160s", why.text);
-        return report_bad(r, query_u64(q, 0), text);
+        return report_bad(r, query_u64(&r->query, 0), text);
     }
-    if (rc) {
+    if (rc)
         *err = why;
-        return rc;
-    }
-    return emit_record(r, bytes_of(r->key_texts.data + start, r->key_texts.size - start), err);
+    tuning_ids_clear(&r->solvers);
+    r->value.size = 0;
+    r->is_in_record = !rc;
+    return rc;
 }
 
-static enum kiln_code read_configs(struct perf_reading *r, struct db *db, struct kiln_err *err)
+/* ---- steps ---- */
+
+static enum kiln_code next_config(struct perf_db_reader *r, struct kiln_err *err)
 {
-    QUERY_AUTO struct query q = query_of(db, 0);
-    uint64_t left = perf_db_rows_max(r->rows->file_size);
-    bool row = true;
-    enum kiln_code rc = KILN_OK;
-    while (!rc && row) {
-        rc = query_step(&q, &row, err);
-        if (!rc && row)
-            rc = read_config(r, &q, err);
-        if (!rc && left-- == 0)
-            rc = kiln_fail(err, KILN_CORRUPT,
-                           "the table config has more rows than fit into the file: it is damaged");
-    }
-    if (!rc)
-        rc = report_dangling(r, INT64_MAX, true);
-    if (!rc)
+    bool row = false;
+    enum kiln_code rc = query_step(&r->query, &row, err);
+    if (!rc && row)
+        rc = begin_record(r, err);
+    if (!rc && r->left-- == 0)
+        rc = kiln_fail(err, KILN_CORRUPT,
+                       "the table config has more rows than fit into the file: it is damaged");
+    if (!rc && !row)
+        query_done(&r->query);
+    return rc;
+}
+
+static enum kiln_code continue_record(struct perf_db_reader *r, uint64_t end_ns,
+                                      struct kiln_err *err)
+{
+    bool more = false;
+    enum kiln_code rc = read_rows(r, end_ns, &more);
+    if (rc || more)
+        return rc;
+    r->is_in_record = false;
+    return emit_record(r, err);
+}
+
+/* Ends with the rows of perf_db that no config has. */
+static enum kiln_code end_configs(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
+{
+    enum kiln_code rc = report_dangling(r, INT64_MAX, end_ns, ret_more);
+    if (!rc && !*ret_more)
         report_progress(r, true);
     return rc;
 }
 
-static enum kiln_code read_all(const char *path, struct perf_db_rows *rows, struct db *db,
-                               const struct tuning_reader_events *events, struct kiln_err *err)
+static enum kiln_code read_configs(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more,
+                                   struct kiln_err *err)
 {
-    struct perf_reading *r = calloc(1, sizeof(*r));
+    while (r->query.db) {
+        enum kiln_code rc = r->is_in_record ? continue_record(r, end_ns, err) : next_config(r, err);
+        if (rc || clock_monotonic_ns() >= end_ns)
+            return rc;
+    }
+    return end_configs(r, end_ns, ret_more);
+}
+
+/* First the rows of perf_db, then those of config. */
+enum kiln_code perf_db_reader_step(struct perf_db_reader *r,
+                                   const struct tuning_reader_events *events, uint64_t end_ns,
+                                   bool *ret_more, struct kiln_err *err)
+{
+    r->events = events;
+    *ret_more = true;
+    if (!r->rows.db)
+        return read_configs(r, end_ns, ret_more, err);
+    bool more = false;
+    enum kiln_code rc = perf_db_rows_step(&r->rows, events, end_ns, &more, err);
+    if (!rc && !more) {
+        rc = tuning_keys_init(&r->keys, r->rows.rows.count, err);
+        r->query = query_of(r->db, 0);
+    }
+    return rc == KILN_CORRUPT ? kiln_while(err, "not a PerfDb of MIOpen") : rc;
+}
+
+void perf_db_reader_destroy(struct perf_db_reader *r)
+{
     if (!r)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read '%s'", path);
-    *r = (struct perf_reading){ .events = events, .rows = rows };
-    /* A key is longer than its row: a number of one byte may become "127x". */
-    buffer_init(&r->key_texts, 8 * rows->file_size + 2 * TUNING_KEY_MAX);
-    buffer_init(&r->value, TUNING_VALUE_MAX + 1);
-    enum kiln_code rc = tuning_keys_init(&r->keys, rows->count, err);
-    if (!rc)
-        rc = tuning_ids_init(&r->solvers, err);
-    if (!rc)
-        rc = read_configs(r, db, err);
+        return;
+    if (r->query.db)
+        query_done(&r->query);
+    perf_db_rows_done(&r->rows);
     tuning_keys_done(&r->keys);
     buffer_done(&r->key_texts);
     buffer_done(&r->value);
+    db_destroy(r->db);
     free(r);
-    return rc;
 }
 
-enum kiln_code perf_db_read(const char *path, const struct tuning_reader_events *events,
-                            struct kiln_err *err)
+enum kiln_code perf_db_reader_open(const char *path, struct perf_db_reader **ret_reader,
+                                   struct kiln_err *err)
 {
-    KILN_AUTO(db) struct db *db = NULL;
-    PERF_DB_ROWS_AUTO struct perf_db_rows rows = { .count = 0 };
+    KILN_AUTO(perf_db_reader) struct perf_db_reader *r = calloc(1, sizeof(*r));
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read '%s'", path);
     struct db_options options = { .path = path,
                                   .statements = &statement,
                                   .statement_count = 1,
@@ -296,10 +354,29 @@ enum kiln_code perf_db_read(const char *path, const struct tuning_reader_events 
                                   .immutable = true,
                                   .foreign = true,
                                   .table = &table };
-    enum kiln_code rc = db_open(&options, &db, err);
+    enum kiln_code rc = db_open(&options, &r->db, err);
     if (!rc)
-        rc = perf_db_rows_read(&options, events, &rows, err);
+        rc = perf_db_rows_open(&options, &r->rows, err);
     if (rc == KILN_CORRUPT)
         return kiln_while(err, "not a PerfDb of MIOpen");
-    return rc ? rc : read_all(path, &rows, db, events, err);
+    if (rc)
+        return rc;
+    r->left = perf_db_rows_max(r->rows.file_size);
+    /* A key is longer than its row: a number of one byte may become "127x". */
+    buffer_init(&r->key_texts, 8 * r->rows.file_size + 2 * TUNING_KEY_MAX);
+    buffer_init(&r->value, TUNING_VALUE_MAX + 1);
+    rc = tuning_ids_init(&r->solvers, err);
+    if (!rc)
+        *ret_reader = KILN_TAKE(r);
+    return rc;
+}
+
+enum kiln_code perf_db_read(const char *path, const struct tuning_reader_events *events,
+                            struct kiln_err *err)
+{
+    KILN_AUTO(perf_db_reader) struct perf_db_reader *r = NULL;
+    enum kiln_code rc = perf_db_reader_open(path, &r, err);
+    for (bool more = true; !rc && more;)
+        rc = perf_db_reader_step(r, events, UINT64_MAX, &more, err);
+    return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/perf_db_rows.h"
+#include "engine/miopen/tuning_reader.h"
 
-#include "common/array.h"
-#include "engine/db/query.h"
+#include "common/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 
 #define ROW_MIN 6u /* bytes of the shortest row with its pointer in the page */
+/* Rows of a step; sorting so many takes some milliseconds. */
+#define RUN_MAX 16384u
 
 static const char *const columns[] = { "id", "solver", "config", "params" };
 static const struct db_table table = { "perf_db", columns, sizeof(columns) / sizeof(columns[0]) };
@@ -22,11 +24,21 @@ static const char *const statement =
 
 uint64_t perf_db_rows_max(uint64_t file_size) { return file_size / ROW_MIN; }
 
+static void end_reading(struct perf_db_rows *rows)
+{
+    if (!rows->db)
+        return;
+    query_done(&rows->query);
+    db_destroy(rows->db);
+    rows->db = NULL;
+}
+
 void perf_db_rows_done(struct perf_db_rows *rows)
 {
-    free(rows->rows);
+    end_reading(rows);
+    sorted_runs_done(&rows->rows);
     buffer_done(&rows->texts);
-    *rows = (struct perf_db_rows){ .count = 0 };
+    *rows = (struct perf_db_rows){ .file_size = 0 };
 }
 
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row)
@@ -62,94 +74,115 @@ static enum kiln_code put_texts(struct buffer *texts, struct bytes solver, struc
     return rc;
 }
 
-/* Adds the current row of |q|. KILN_INVALID: the row is bad; the message says why. */
-static enum kiln_code add_row(struct perf_db_rows *rows, const struct query *q, int64_t *latest,
-                              struct kiln_err *err)
+static enum kiln_code fail_memory(struct kiln_err *err)
 {
+    return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
+}
+
+/* Adds the current row. KILN_INVALID: the row is bad; the message says why. */
+static enum kiln_code add_row(struct perf_db_rows *rows, struct kiln_err *err)
+{
+    const struct query *q = &rows->query;
     struct perf_db_row row = { .id = query_i64(q, ID),
                                .config = query_i64(q, CONFIG),
                                .offset = rows->texts.size };
     const char *wrong = query_text(q, WRONG);
     if (*wrong)
         return kiln_fail(err, KILN_INVALID, "its %s has the wrong type", wrong);
-    if (row.id < 1 || row.id <= *latest)
+    if (row.id < 1 || row.id <= rows->latest)
         return kiln_fail(err, KILN_INVALID, "its id %lld is out of order", (long long)row.id);
-    *latest = row.id;
+    rows->latest = row.id;
     struct bytes solver = query_bytes(q, SOLVER), params = query_bytes(q, PARAMS);
     enum kiln_code rc = put_texts(&rows->texts, solver, params, err);
-    if (!rc && !ARRAY_RESERVE(rows->rows, rows->count, rows->capacity, 1024))
-        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
     if (rc)
         return rc;
     row.solver_size = (uint32_t)solver.size;
     row.params_size = (uint32_t)params.size;
-    rows->rows[rows->count++] = row;
-    return KILN_OK;
+    return sorted_runs_add(&rows->rows, &row) ? KILN_OK : fail_memory(err);
 }
 
-static enum kiln_code read_row(struct perf_db_rows *rows, const struct query *q, int64_t *latest,
-                               const struct tuning_reader_events *events, struct kiln_err *err)
+static enum kiln_code read_row(struct perf_db_rows *rows, const struct tuning_reader_events *events,
+                               struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     char text[240];
-    enum kiln_code rc = add_row(rows, q, latest, &why);
+    enum kiln_code rc = add_row(rows, &why);
     if (rc && rc != KILN_INVALID)
         *err = why;
     if (rc != KILN_INVALID)
         return rc;
     snprintf(text, sizeof(text), "row of perf_db: %.200s", why.text);
-    return events->bad(events->context, query_u64(q, ID), text) ? KILN_OK : KILN_CANCELLED;
+    return events->bad(events->context, query_u64(&rows->query, ID), text) ? KILN_OK
+                                                                           : KILN_CANCELLED;
 }
 
-static enum kiln_code read_rows(struct perf_db_rows *rows, struct db *db,
-                                const struct tuning_reader_events *events, struct kiln_err *err)
+static enum kiln_code read_some(struct perf_db_rows *rows,
+                                const struct tuning_reader_events *events, uint64_t end_ns,
+                                bool *ret_more, struct kiln_err *err)
 {
-    QUERY_AUTO struct query q = query_of(db, 0);
-    uint64_t left = perf_db_rows_max(rows->file_size);
-    int64_t latest = 0;
-    for (;;) {
-        bool row = false;
-        enum kiln_code rc = query_step(&q, &row, err);
-        if (rc || !row)
+    size_t first = rows->rows.count, texts = rows->texts.size;
+    for (*ret_more = true;;) {
+        enum kiln_code rc = query_step(&rows->query, ret_more, err);
+        if (rc || !*ret_more)
             return rc;
-        if (left-- == 0)
+        if (rows->left-- == 0)
             return kiln_fail(err, KILN_CORRUPT,
                              "perf_db has more rows than fit into the file: it is damaged");
-        rc = read_row(rows, &q, &latest, events, err);
-        if (rc)
+        rc = read_row(rows, events, err);
+        if (rc || rows->rows.count - first >= RUN_MAX ||
+            rows->texts.size - texts >= TUNING_READ_BYTES || clock_monotonic_ns() >= end_ns)
             return rc;
     }
 }
 
-static int by_config(const void *a, const void *b)
+static int by_config(const void *a, const void *b, void *context)
 {
     const struct perf_db_row *left = a, *right = b;
     int order = (left->config > right->config) - (left->config < right->config);
+    (void)context;
     return order ? order : (left->id > right->id) - (left->id < right->id);
 }
 
-enum kiln_code perf_db_rows_read(const struct db_options *like,
-                                 const struct tuning_reader_events *events,
-                                 struct perf_db_rows *ret_rows, struct kiln_err *err)
+enum kiln_code perf_db_rows_step(struct perf_db_rows *rows,
+                                 const struct tuning_reader_events *events, uint64_t end_ns,
+                                 bool *ret_more, struct kiln_err *err)
 {
-    KILN_AUTO(db) struct db *db = NULL;
-    PERF_DB_ROWS_AUTO struct perf_db_rows rows = { .count = 0 };
+    enum kiln_code rc = read_some(rows, events, end_ns, ret_more, err);
+    if (!rc && !sorted_runs_end_run(&rows->rows, /* context= */ NULL))
+        rc = fail_memory(err);
+    if (rc || *ret_more)
+        return rc;
+    end_reading(rows);
+    sorted_runs_merge(&rows->rows, /* context= */ NULL);
+    return KILN_OK;
+}
+
+enum kiln_code perf_db_rows_open(const struct db_options *like, struct perf_db_rows *rows,
+                                 struct kiln_err *err)
+{
     struct db_options options = *like;
     struct stat seen;
     options.table = &table;
     options.statements = &statement;
     if (stat(like->path, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot read '%s'", like->path);
-    rows.file_size = (uint64_t)seen.st_size;
-    buffer_init(&rows.texts, rows.file_size);
-    enum kiln_code rc = db_open(&options, &db, err);
+    rows->file_size = (uint64_t)seen.st_size;
+    rows->left = perf_db_rows_max(rows->file_size);
+    rows->rows.item_size = sizeof(struct perf_db_row);
+    rows->rows.compare = by_config;
+    buffer_init(&rows->texts, rows->file_size);
+    enum kiln_code rc = db_open(&options, &rows->db, err);
     if (!rc)
-        rc = read_rows(&rows, db, events, err);
-    if (rc)
-        return rc;
-    if (rows.count)
-        qsort(rows.rows, rows.count, sizeof(*rows.rows), by_config);
-    *ret_rows = rows;
-    rows = (struct perf_db_rows){ .count = 0 };
-    return KILN_OK;
+        rows->query = query_of(rows->db, 0);
+    return rc;
+}
+
+const struct perf_db_row *perf_db_rows_peek(const struct perf_db_rows *rows)
+{
+    return sorted_runs_peek(&rows->rows);
+}
+
+void perf_db_rows_pop(struct perf_db_rows *rows)
+{
+    sorted_runs_pop(&rows->rows, /* context= */ NULL);
 }

@@ -5,11 +5,11 @@
  * The table perf_db of a PerfDb, in memory and in the order of its configs.
  *
  * Role       avoids a scan of the table for each config: its only index begins with the solver, so
- *            SQLite cannot search by config. Here the table is read once and sorted
- * Ownership  owns its rows and their texts
- * Threading  one thread at a time
+ *            SQLite cannot search by config. Here the table is read once, in short steps, and
+ * sorted Ownership  owns its connection, its rows and their texts Threading  one thread at a time
  */
-#include "engine/db/db.h"
+#include "common/sorted_runs.h"
+#include "engine/db/query.h"
 #include "engine/miopen/tuning_file.h"
 
 struct perf_db_row {
@@ -18,21 +18,29 @@ struct perf_db_row {
     uint32_t solver_size, params_size;
 };
 
-struct perf_db_rows {
-    struct perf_db_row *rows; /* owned; by config, then id */
-    size_t count, capacity;
+struct perf_db_rows {        /* zeroed: empty */
+    struct sorted_runs rows; /* of struct perf_db_row; by config, then id */
     struct buffer texts;
     uint64_t file_size;
+    struct db *db; /* owned; NULL once all rows were read */
+    struct query query;
+    uint64_t left; /* rows that a genuine table may still have */
+    int64_t latest;
 };
 
-/* Reads the good rows and reports the others to |events->bad|. |like| states how to open the file.
- * KILN_CANCELLED without a message if |events->bad| returns false. */
-KILN_MUST_CHECK enum kiln_code perf_db_rows_read(const struct db_options *like,
+/* |like| states how to open the file. */
+KILN_MUST_CHECK enum kiln_code perf_db_rows_open(const struct db_options *like,
+                                                 struct perf_db_rows *rows, struct kiln_err *err);
+/* Reads good rows, at least one, until |end_ns|, and reports the others to |events->bad|.
+ * KILN_CANCELLED without a message if |events->bad| returns false. |ret_more|: call it again. */
+KILN_MUST_CHECK enum kiln_code perf_db_rows_step(struct perf_db_rows *rows,
                                                  const struct tuning_reader_events *events,
-                                                 struct perf_db_rows *ret_rows,
+                                                 uint64_t end_ns, bool *ret_more,
                                                  struct kiln_err *err);
 void perf_db_rows_done(struct perf_db_rows *rows);
-#define PERF_DB_ROWS_AUTO __attribute__((cleanup(perf_db_rows_done)))
+/* The next row in order, until perf_db_rows_pop; NULL: none is left. */
+const struct perf_db_row *perf_db_rows_peek(const struct perf_db_rows *rows);
+void perf_db_rows_pop(struct perf_db_rows *rows);
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row);
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row);
 /* No genuine table has more rows than this. Pages of a crafted file may form rings or be shared,

@@ -2,6 +2,9 @@
 #include "engine/miopen/tuning_file.h"
 #include "engine/miopen/tuning_ids.h"
 #include "engine/miopen/tuning_keys.h"
+#include "engine/miopen/tuning_reader.h"
+
+#include "common/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,24 +12,25 @@
 #define PROGRESS_EACH (1u << 20) /* bytes */
 #define RECORD_USUAL 256u        /* bytes of a usual line, to guess the number of records */
 
-struct text_reading {
+struct tuning_text_reader {
     enum tuning_kind kind;
-    const struct tuning_reader_events *events;
+    const struct tuning_reader_events *events; /* of this step */
     struct bytes text;
-    uint64_t line; /* the current one, from 1 */
+    const uint8_t *at, *reported; /* what was read, and the latest progress report */
+    uint64_t line;                /* the current one, from 1 */
     struct tuning_keys keys;
     struct buffer value;   /* the current record without repeated ids; empty if none is repeated */
     struct tuning_ids ids; /* of the current record's entries */
 };
 
-static enum kiln_code report_bad(const struct text_reading *r, const char *why)
+static enum kiln_code report_bad(const struct tuning_text_reader *r, const char *why)
 {
     return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
 }
 
 /* Skips an entry whose id is repeated. The first such entry copies the preceding ones to
  * |r->value|, which stays empty for other records. */
-static enum kiln_code skip_entry(struct text_reading *r, struct bytes value, size_t offset,
+static enum kiln_code skip_entry(struct tuning_text_reader *r, struct bytes value, size_t offset,
                                  struct bytes id)
 {
     char why[160];
@@ -37,7 +41,7 @@ static enum kiln_code skip_entry(struct text_reading *r, struct bytes value, siz
     return report_bad(r, why);
 }
 
-static void copy_entry(struct text_reading *r, struct bytes entry)
+static void copy_entry(struct tuning_text_reader *r, struct bytes entry)
 {
     if (r->value.size == 0)
         return;
@@ -47,7 +51,8 @@ static void copy_entry(struct text_reading *r, struct bytes entry)
 
 /* Reads the entries of a record and reports repeated ids. KILN_INVALID: the line is bad; the
  * message says why. */
-static enum kiln_code read_entries(struct text_reading *r, struct bytes value, struct kiln_err *err)
+static enum kiln_code read_entries(struct tuning_text_reader *r, struct bytes value,
+                                   struct kiln_err *err)
 {
     struct bytes left = value;
     struct tuning_entry e;
@@ -96,7 +101,8 @@ static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struc
     return rc;
 }
 
-static enum kiln_code check_key(struct text_reading *r, struct bytes key, struct kiln_err *err)
+static enum kiln_code check_key(struct tuning_text_reader *r, struct bytes key,
+                                struct kiln_err *err)
 {
     bool known = false;
     enum kiln_code rc = tuning_keys_add(&r->keys, r->text.data, key, &known, err);
@@ -106,7 +112,7 @@ static enum kiln_code check_key(struct text_reading *r, struct bytes key, struct
     return rc;
 }
 
-static enum kiln_code emit_record(struct text_reading *r, struct bytes raw, struct bytes key,
+static enum kiln_code emit_record(struct tuning_text_reader *r, struct bytes raw, struct bytes key,
                                   struct bytes value, struct kiln_err *err)
 {
     if (r->value.failed)
@@ -120,7 +126,7 @@ static enum kiln_code emit_record(struct text_reading *r, struct bytes raw, stru
 }
 
 /* Remembers the key only if its record is good, so that a later good one counts. */
-static enum kiln_code read_line(struct text_reading *r, struct bytes raw, struct bytes line,
+static enum kiln_code read_line(struct tuning_text_reader *r, struct bytes raw, struct bytes line,
                                 struct kiln_err *err)
 {
     struct bytes key = { 0 }, value = { 0 };
@@ -143,43 +149,76 @@ static struct bytes skip_byte_order_mark(struct bytes line)
     return marked ? bytes_of(line.data + 3, line.size - 3) : line;
 }
 
-static enum kiln_code read_lines(struct text_reading *r, struct kiln_err *err)
+static enum kiln_code read_next_line(struct tuning_text_reader *r, struct kiln_err *err)
 {
-    const uint8_t *at = r->text.data, *end = at + r->text.size, *reported = at;
+    const uint8_t *end = r->text.data + r->text.size;
+    const uint8_t *stop = memchr(r->at, '\n', (size_t)(end - r->at));
+    struct bytes raw = bytes_of(r->at, (size_t)((stop ? stop : end) - r->at)), line = raw;
     enum kiln_code rc = KILN_OK;
-    while (!rc && at < end) {
-        const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
-        struct bytes raw = bytes_of(at, (size_t)((stop ? stop : end) - at)), line = raw;
-        at = stop ? stop + 1 : end;
-        if (++r->line == 1)
-            line = skip_byte_order_mark(line);
-        if (line.size && line.data[line.size - 1] == '\r')
-            line.size--;
-        if (line.size)
-            rc = read_line(r, raw, line, err);
-        if (!rc && r->events->progress && (at == end || at - reported >= PROGRESS_EACH)) {
-            r->events->progress(r->events->context, (uint64_t)(at - r->text.data), r->text.size);
-            reported = at;
-        }
+    r->at = stop ? stop + 1 : end;
+    if (++r->line == 1)
+        line = skip_byte_order_mark(line);
+    if (line.size && line.data[line.size - 1] == '\r')
+        line.size--;
+    if (line.size)
+        rc = read_line(r, raw, line, err);
+    if (!rc && r->events->progress && (r->at == end || r->at - r->reported >= PROGRESS_EACH)) {
+        r->events->progress(r->events->context, (uint64_t)(r->at - r->text.data), r->text.size);
+        r->reported = r->at;
     }
+    return rc;
+}
+
+enum kiln_code tuning_text_reader_step(struct tuning_text_reader *r,
+                                       const struct tuning_reader_events *events, uint64_t end_ns,
+                                       bool *ret_more, struct kiln_err *err)
+{
+    const uint8_t *begin = r->at, *end = r->text.data + r->text.size;
+    enum kiln_code rc = KILN_OK;
+    r->events = events;
+    while (!rc && r->at < end) {
+        rc = read_next_line(r, err);
+        if (r->at - begin >= TUNING_READ_BYTES || clock_monotonic_ns() >= end_ns)
+            break;
+    }
+    *ret_more = !rc && r->at < end;
+    return rc;
+}
+
+void tuning_text_reader_destroy(struct tuning_text_reader *r)
+{
+    if (!r)
+        return;
+    tuning_keys_done(&r->keys);
+    buffer_done(&r->value);
+    free(r);
+}
+
+enum kiln_code tuning_text_reader_create(enum tuning_kind kind, struct bytes text,
+                                         struct tuning_text_reader **ret_reader,
+                                         struct kiln_err *err)
+{
+    KILN_AUTO(tuning_text_reader) struct tuning_text_reader *r = calloc(1, sizeof(*r));
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a tuning file");
+    r->kind = kind;
+    r->text = text;
+    r->at = r->reported = text.data;
+    buffer_init(&r->value, TUNING_VALUE_MAX);
+    enum kiln_code rc = tuning_keys_init(&r->keys, text.size / RECORD_USUAL, err);
+    if (!rc)
+        rc = tuning_ids_init(&r->ids, err);
+    if (!rc)
+        *ret_reader = KILN_TAKE(r);
     return rc;
 }
 
 enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
                                 const struct tuning_reader_events *events, struct kiln_err *err)
 {
-    struct text_reading *r = calloc(1, sizeof(*r));
-    if (!r)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a tuning file");
-    *r = (struct text_reading){ .kind = kind, .events = events, .text = text };
-    buffer_init(&r->value, TUNING_VALUE_MAX);
-    enum kiln_code rc = tuning_keys_init(&r->keys, text.size / RECORD_USUAL, err);
-    if (!rc)
-        rc = tuning_ids_init(&r->ids, err);
-    if (!rc)
-        rc = read_lines(r, err);
-    tuning_keys_done(&r->keys);
-    buffer_done(&r->value);
-    free(r);
+    KILN_AUTO(tuning_text_reader) struct tuning_text_reader *r = NULL;
+    enum kiln_code rc = tuning_text_reader_create(kind, text, &r, err);
+    for (bool more = true; !rc && more;)
+        rc = tuning_text_reader_step(r, events, UINT64_MAX, &more, err);
     return rc;
 }

@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "common/fs.h"
-#include "engine/miopen/tuning_file.h"
+#include "engine/miopen/tuning_reader.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -107,12 +107,36 @@ static enum kiln_code try_read(struct fixture *f, const char *path)
     return rc;
 }
 
+/* Every step is late, so it reads one row.  Returns the number of steps. */
+static unsigned read_in_steps(struct fixture *f)
+{
+    const struct tuning_reader_events events = { on_record, on_bad, NULL, f };
+    KILN_AUTO(perf_db_reader) struct perf_db_reader *reader = NULL;
+    unsigned steps = 0;
+    f->reported.size = f->records = f->bad = 0;
+    must(perf_db_reader_open(f->path, &reader, &f->err), f->err);
+    for (bool more = true; more; steps++)
+        must(perf_db_reader_step(reader, &events, /* end_ns= */ 0, &more, &f->err), f->err);
+    buffer_put_u8(&f->reported, '\0');
+    return steps;
+}
+
+static void compare_with_steps(struct fixture *f)
+{
+    char *at_once = strdup((const char *)f->reported.data);
+    read_in_steps(f);
+    assert_string_equal(f->reported.data, at_once);
+    free(at_once);
+}
+
 static const char *read_loose(struct fixture *f, const char *sql)
 {
     unlink(f->path);
     run_sql(f->path, loose);
     run_sql(f->path, sql);
     must(try_read(f, f->path), f->err);
+    if (!f->writer)
+        compare_with_steps(f);
     return (const char *)f->reported.data;
 }
 
@@ -122,6 +146,23 @@ static const char *read_loose(struct fixture *f, const char *sql)
 TEST(perf_db, perf_db_records_come_by_config_and_entries_by_id)
 {
     assert_string_equal(read_loose(*state, ""), RECORD_3 RECORD_5);
+}
+
+/* Four rows of perf_db and two of config; the ends of both tables; two records. */
+TEST_F(perf_db, a_late_step_reads_one_row)
+{
+    read_loose(f, "");
+    assert_in_range(read_in_steps(f), 8, 16);
+}
+
+/* They come back in the order of their configs, whatever the steps in which they were sorted. */
+TEST_F(perf_db, rows_of_many_configs_are_sorted_in_steps)
+{
+    read_loose(f, "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) "
+                  "insert into perf_db select 100 + i, 'S' || i, 3 + 2 * (i * 7 % 2), '1' from n");
+    assert_int_equal(f->records, 2);
+    assert_int_equal(f->bad, 0);
+    assert_true(read_in_steps(f) > 500);
 }
 
 TEST(perf_db, a_config_without_rows_is_a_record_without_entries)

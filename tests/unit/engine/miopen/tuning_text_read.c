@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
 
-#include "engine/miopen/tuning_file.h"
+#include "engine/miopen/tuning_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +96,19 @@ static enum kiln_code read_bytes(struct fixture *f, struct bytes text)
     return tuning_text_read(f->kind, text, &events, &f->err);
 }
 
+/* Every step is late, so it reads one line.  Returns the number of steps. */
+static unsigned read_in_steps(struct fixture *f, struct bytes text)
+{
+    const struct tuning_reader_events events = { on_record, on_bad, on_progress, f };
+    KILN_AUTO(tuning_text_reader) struct tuning_text_reader *reader = NULL;
+    unsigned steps = 0;
+    *f = (struct fixture){ .kind = f->kind, .text = text, .err = KILN_ERR_INIT };
+    must(tuning_text_reader_create(f->kind, text, &reader, &f->err), f->err);
+    for (bool more = true; more; steps++)
+        must(tuning_text_reader_step(reader, &events, /* end_ns= */ 0, &more, &f->err), f->err);
+    return steps;
+}
+
 static void read_text(struct fixture *f, const char *text)
 {
     must(read_bytes(f, bytes_of_text(text)), f->err);
@@ -128,6 +141,16 @@ TEST_F(tuning_text_read, tuning_text_is_read_verbatim)
     assert_string_equal(f->first_value, "A:1.5,0,x;B:2,1,y");
     assert_string_equal(f->first_raw, KEY "=A:1.5,0,x;B:2,1,y");
     assert_int_equal(f->progress, 1);
+}
+
+TEST_F(tuning_text_read, a_late_step_reads_one_line)
+{
+    assert_int_equal(read_in_steps(f, bytes_of_text(KEY "=A:1,0,x\nbad\nk=A:1,0,x\nk=B:2,0,x\n")),
+                     4);
+    assert_int_equal(f->records, 2);
+    assert_int_equal(f->bad_lines, 1u << 2 | 1u << 4); /* the repeated key is remembered */
+    assert_int_equal(f->progress, 1);
+    assert_int_equal(read_in_steps(f, bytes_of_text("")), 1);
 }
 
 TEST_F(tuning_text_read, keys_of_perf_text_are_of_either_form)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Reading a tuning file in short steps.
+ *
+ * Role       a file of 256 MiB takes seconds to read.  A step ends after TUNING_READ_BYTES, or when
+ *            it is late, but reads at least one line or row
+ * Ownership  a reader owns the open file; a text is borrowed until its reader is destroyed
+ * Threading  one thread at a time for each reader
+ */
+#include "engine/miopen/tuning_file.h"
+
+#define TUNING_READ_BYTES (4 << 20)
+
+struct tuning_reader;
+/* Opens a private file that nobody changes.  Codes as for tuning_text_read and perf_db_read, which
+ * read a file at once. */
+KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_kind kind,
+                                                  enum tuning_format format,
+                                                  struct tuning_reader **ret_reader,
+                                                  struct kiln_err *err);
+/* |end_ns|: when, by the monotonic clock, the step ends.  |ret_more|: call it again. */
+KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
+                                                  const struct tuning_reader_events *events,
+                                                  uint64_t end_ns, bool *ret_more,
+                                                  struct kiln_err *err);
+void tuning_reader_destroy(struct tuning_reader *reader);
+KILN_DEFINE_AUTO(tuning_reader)
+
+/* The same for one format. */
+struct tuning_text_reader;
+KILN_MUST_CHECK enum kiln_code tuning_text_reader_create(enum tuning_kind kind, struct bytes text,
+                                                         struct tuning_text_reader **ret_reader,
+                                                         struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_text_reader_step(struct tuning_text_reader *reader,
+                                                       const struct tuning_reader_events *events,
+                                                       uint64_t end_ns, bool *ret_more,
+                                                       struct kiln_err *err);
+void tuning_text_reader_destroy(struct tuning_text_reader *reader);
+KILN_DEFINE_AUTO(tuning_text_reader)
+
+struct perf_db_reader;
+KILN_MUST_CHECK enum kiln_code perf_db_reader_open(const char *path,
+                                                   struct perf_db_reader **ret_reader,
+                                                   struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code perf_db_reader_step(struct perf_db_reader *reader,
+                                                   const struct tuning_reader_events *events,
+                                                   uint64_t end_ns, bool *ret_more,
+                                                   struct kiln_err *err);
+void perf_db_reader_destroy(struct perf_db_reader *reader);
+KILN_DEFINE_AUTO(perf_db_reader)
