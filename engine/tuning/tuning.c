@@ -439,6 +439,32 @@ void tuning_each(const struct tuning *t, const struct tuning_selection *selectio
     tuning_table_each(t->table, /* filter= */ NULL, list_one, &listing);
 }
 
+struct ordered_walk {
+    const struct tuning *tuning;
+    bool (*each)(void *context, const struct tuning_held *held);
+    void *context;
+};
+
+static bool visit_stored(void *context, const struct tuning_place *place,
+                         const struct tuning_row *rows, size_t count)
+{
+    const struct ordered_walk *walk = context;
+    const struct tuning_held *held = tuning_table_find(walk->tuning->table, place);
+    (void)rows;
+    (void)count;
+    return !held || walk->each(walk->context, held); /* without memory, it was left out */
+}
+
+enum kiln_code tuning_each_after(struct tuning *t, const struct tuning_place *after,
+                                 bool (*each)(void *context, const struct tuning_held *held),
+                                 void *context, struct kiln_err *err)
+{
+    struct ordered_walk walk = { t, each, context };
+    if (!t->db)
+        return kiln_fail(err, KILN_UNSUPPORTED, "this program stores no records on disk");
+    return tuning_db_each_after(t->db, after, visit_stored, &walk, err);
+}
+
 void tuning_each_system(const struct tuning *t,
                         bool (*each)(void *context, const struct tuning_system *system),
                         void *context)

@@ -11,7 +11,7 @@
  *
  * Threading  tuning_find and listing functions: the engine's thread.  A change is prepared and
  *            written on the tuning work queue (tuning_job_work).  The engine's thread then takes it
- *            over (tuning_job_take), so a look-up never waits for the disk.  One change at a time
+ *            over (tuning_job_take), so a look-up never waits for the disk.  One step at a time
  */
 #include "common/problem.h"
 #include "engine/data/engine_data.h"
@@ -89,7 +89,7 @@ KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
 bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *question,
                       enum tuning_tier tier, struct tuning_answer *ret_answer);
 
-/* ---- changes: one at a time ---- */
+/* ---- changes ---- */
 
 /*
  * A change: created on the engine's thread, executed on the tuning work queue, then taken over on
@@ -180,8 +180,8 @@ KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struc
  * succeeds without effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
-    bool needs_two;  /* copy only entries that a second user has too, with about the same time or,
-                      * for  perf, the same parameters */
+    bool needs_two;  /* copy only entries that a second user has too, with about the same time
+                      * and, for perf, the same parameters */
     uint32_t caller; /* whose own entries need no second user */
     bool is_dry_run; /* change nothing */
 };
@@ -215,17 +215,23 @@ KILN_MUST_CHECK enum kiln_code tuning_job_backup(struct tuning *tuning, const ch
                                                  struct tuning_job **ret_job, struct kiln_err *err);
 void tuning_job_destroy(struct tuning_job *job);
 KILN_DEFINE_AUTO(tuning_job)
-/* Executes the job, on the work queue.  When it returns, the change is on disk completely or not
- * at all. */
+/* Executes a step of the job, on the work queue: a step of an import, a merge or a removal ends
+ * after about 20 ms.  When it returns, the step's changes are on disk completely or not at all.  An
+ * import stores nothing before its whole file was read.  Other jobs have one step. */
 KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
                                                const struct tuning_job_events *events,
                                                struct kiln_err *err);
-/* Makes the change visible to look-ups.  Call it on the engine's thread after the work succeeded,
- * until it returns true; each call takes over a few thousand records. */
+/* Makes the step's changes visible to look-ups.  Call it on the engine's thread after the step
+ * succeeded, until it returns true; each call takes over some hundred records.  Only then may this
+ * or another job do a step. */
 bool tuning_job_take(struct tuning *tuning, struct tuning_job *job);
+/* There is another step. */
+bool tuning_job_has_more(const struct tuning_job *job);
 /* Frees what was replaced (perhaps an index of many megabytes), on the work queue, after that.
  * Destroying the job does the same on the engine's thread. */
 void tuning_job_clear(struct tuning_job *job);
+/* Frees what further steps need: there will be none.  On the work queue, like tuning_job_clear. */
+void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
 
 /* ---- lists ---- */
@@ -233,6 +239,13 @@ const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
 /* Records of the user and host tiers, see tuning_table_each. */
 void tuning_each(const struct tuning *tuning, const struct tuning_selection *selection,
                  bool (*each)(void *context, const struct tuning_held *held), void *context);
+/* Records of |after|'s tier, user, kind and device whose keys come after its key, in the order of
+ * their keys, until |each| returns false.  On the tuning work queue. */
+KILN_MUST_CHECK enum kiln_code tuning_each_after(struct tuning *tuning,
+                                                 const struct tuning_place *after,
+                                                 bool (*each)(void *context,
+                                                              const struct tuning_held *held),
+                                                 void *context, struct kiln_err *err);
 struct tuning_system { /* one imported or built-in system database */
     const struct tuning_system_file *file;
     const struct tuning_index *index; /* NULL: its file is damaged or missing, see |why| */

@@ -87,6 +87,14 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                                            size_t count),
                                               void *context, struct kiln_err *err);
 
+/* Records of |after|'s tier, uid, kind, database id and backend whose keys come after its key, in
+ * the order of their keys, until |each| returns false. */
+KILN_MUST_CHECK enum kiln_code tuning_db_each_after(
+    struct tuning_db *db, const struct tuning_place *after,
+    bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
+                 size_t count),
+    void *context, struct kiln_err *err);
+
 /* ---- changes: begin, any number of them, commit ---- */
 
 struct tuning_change; /* one transaction; it has no effect unless committed */

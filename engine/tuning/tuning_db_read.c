@@ -36,6 +36,7 @@ struct visit { /* a call for each record; both NULL: the rows are only to be che
     bool (*before)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                    size_t count, bool is_unchanged);
     void *context;
+    const struct tuning_place *after; /* for RECORD_AFTER */
 };
 
 /* Only records before a promotion may lack content; that means that there was no record. */
@@ -53,6 +54,8 @@ static enum kiln_code each_record(struct db *file, enum tuning_statement stateme
                                   struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(file, statement);
+    if (visit->after)
+        tuning_bind_place(&q, visit->after);
     bool more = true, go_on = true;
     enum kiln_code rc = KILN_OK;
     while (!rc && more && go_on) {
@@ -62,7 +65,7 @@ static enum kiln_code each_record(struct db *file, enum tuning_statement stateme
         if (rc || !more)
             break;
         if (!read_record(&q, &place, rows, &count) ||
-            (count == 0 && statement == TUNING_RECORD_EACH))
+            (count == 0 && statement != TUNING_BEFORE_EACH))
             rc = kiln_fail(err, KILN_CORRUPT,
                            "a record of the tuning database failed its check: restart kilnd, which "
                            "then recovers the others");
@@ -106,6 +109,15 @@ enum kiln_code tuning_db_each(struct tuning_db *db,
 {
     const struct visit visit = { .each = each, .context = context };
     return each_record(db->db, TUNING_RECORD_EACH, db->rows, &visit, err);
+}
+
+enum kiln_code tuning_db_each_after(struct tuning_db *db, const struct tuning_place *after,
+                                    bool (*each)(void *context, const struct tuning_place *place,
+                                                 const struct tuning_row *rows, size_t count),
+                                    void *context, struct kiln_err *err)
+{
+    const struct visit visit = { .each = each, .context = context, .after = after };
+    return each_record(db->db, TUNING_RECORD_AFTER, db->rows, &visit, err);
 }
 
 enum kiln_code tuning_db_each_before(struct tuning_db *db,

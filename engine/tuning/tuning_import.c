@@ -1,28 +1,38 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/miopen/tuning_keys.h"
+#include "engine/miopen/tuning_reader.h"
 #include "engine/tuning/claim.h"
 #include "engine/tuning/tuning_job.h"
 #include "engine/tuning/tuning_record.h"
 
 #include "common/clock.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-struct reading { /* of one file */
-    struct tuning_job *job;
+struct tuning_reading {                   /* of one file */
+    struct tuning_job *job;               /* borrowed */
+    struct tuning_reader *reader;         /* owned */
     struct tuning_index_builder *builder; /* owned; NULL: the lines become records */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    size_t sized; /* number of changes whose sizes are in |size| */
-    uint64_t size;
+    struct tuning_keys keys; /* converted ones may be equal; the reader sees only the file's */
+    struct buffer key_texts;
+    uint64_t size;  /* of the records so far */
+    uint64_t fresh; /* how many of them the user does not have yet */
     enum kiln_code rc;
-    struct kiln_err *err;
+    struct kiln_err *err; /* borrowed for this step */
 };
 
+void job_reading_destroy(struct tuning_reading *r)
+{
+    if (!r)
+        return;
+    tuning_reader_destroy(r->reader);
+    tuning_index_builder_destroy(r->builder);
+    tuning_keys_done(&r->keys);
+    buffer_done(&r->key_texts);
+    free(r);
+}
 /* ---- keys ---- */
 
 struct named { /* a record's key, its problem and its families */
@@ -98,7 +108,7 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
 
 /* ---- events of the reader ---- */
 
-static bool index_record(struct reading *r, const struct tuning_record *record,
+static bool index_record(struct tuning_reading *r, const struct tuning_record *record,
                          const struct named *named)
 {
     struct tuning_index_record line = { .key = named->key,
@@ -117,10 +127,67 @@ static struct tuning_measurement imported_by(const struct tuning_import *import)
                                         .uid = import->uid };
 }
 
-static bool keep_record(struct reading *r, const struct tuning_record *record,
+static uint64_t size_of(const struct record *record)
+{
+    uint64_t size = record->place.key.size + record->count * TUNING_ENTRY_COST;
+    for (size_t i = 0; i < record->count; i++)
+        size += record->rows[i].id.size + record->rows[i].values.size;
+    return size;
+}
+
+static void fail_full(struct tuning_reading *r, const char *what, uint64_t max)
+{
+    r->rc = kiln_fail(r->err, KILN_FULL,
+                      "with '%s', user %u would exceed %s, which is %llu for one user: remove some "
+                      "records (kilnctl db rm)",
+                      r->job->import.source_name, (unsigned)r->job->import.uid, what,
+                      (unsigned long long)max);
+}
+
+/* Stops before a hostile file fills the memory, and before anything is stored.  tuning.db also
+ * counts the bytes of the user's stored records. */
+static void check_limits(struct tuning_reading *r, const struct record *record)
+{
+    const struct tuning *t = r->job->tuning;
+    if (r->job->import.tier != TUNING_TIER_USER)
+        return;
+    r->size += size_of(record);
+    r->fresh += !tuning_table_find(t->table, &record->place);
+    uint64_t records = r->fresh + tuning_table_count_of(t->table, record->place.uid);
+    if (t->records_per_uid > 0 && r->fresh > 0 && records > t->records_per_uid)
+        fail_full(r, "the limit of measured records (setting tuning_records_per_uid)",
+                  t->records_per_uid);
+    else if (t->bytes_per_uid > 0 && r->size > t->bytes_per_uid)
+        fail_full(r, "the limit of bytes in measured records (setting tuning_bytes_per_uid)",
+                  t->bytes_per_uid);
+}
+
+/* Of equal keys in a file, the first counts. */
+static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
+                                     struct kiln_err *err)
+{
+    bool is_known = false;
+    size_t start = r->key_texts.size;
+    if (r->builder || r->job->import.name.kind != TUNING_PERF)
+        return KILN_OK;
+    buffer_put(&r->key_texts, key.data, key.size);
+    if (r->key_texts.failed)
+        return job_no_memory(err);
+    enum kiln_code rc = tuning_keys_add(
+        &r->keys, r->key_texts.data, bytes_of(r->key_texts.data + start, key.size), &is_known, err);
+    if (is_known)
+        r->key_texts.size = start;
+    return is_known
+               ? kiln_fail(err, KILN_INVALID, "its problem is repeated; the first record counts")
+               : rc;
+}
+
+/* They are stored when the whole file was read. */
+static bool keep_record(struct tuning_reading *r, const struct tuning_record *record,
                         const struct named *named)
 {
     const struct tuning_import *import = &r->job->import;
+    struct record_list *given = &r->job->given;
     struct tuning_place place = { .tier = import->tier,
                                   .uid = import->tier == TUNING_TIER_USER ? import->uid
                                                                           : TUNING_NOBODY,
@@ -138,46 +205,15 @@ static bool keep_record(struct reading *r, const struct tuning_record *record,
         };
     if (count == 0) /* the record has no entry */
         return true;
-    r->rc = job_merge_record(r->job, &place, r->rows, count, r->err);
+    r->rc = record_list_add(given, record_create(&place, r->rows, count), r->err);
+    if (!r->rc)
+        check_limits(r, given->records[given->count - 1]);
     return r->rc == KILN_OK;
-}
-
-static uint64_t size_of(const struct record *record)
-{
-    uint64_t size = record->place.key.size + record->count * TUNING_ENTRY_COST;
-    for (size_t i = 0; i < record->count; i++)
-        size += record->rows[i].id.size + record->rows[i].values.size;
-    return size;
-}
-
-static void fail_full(struct reading *r, const char *what, uint64_t max)
-{
-    r->rc = kiln_fail(r->err, KILN_FULL, "'%s' exceeds %s, which is %llu for one user",
-                      r->job->import.source_name, what, (unsigned long long)max);
-}
-
-/* Stops before a hostile file fills the memory.  tuning.db also counts the user's stored records.
- */
-static bool is_too_much(struct reading *r)
-{
-    const struct tuning *t = r->job->tuning;
-    const struct record_list *changes = &r->job->changes;
-    if (r->job->import.tier != TUNING_TIER_USER)
-        return false;
-    for (; r->sized < changes->count; r->sized++)
-        r->size += size_of(changes->records[r->sized]);
-    if (t->records_per_uid > 0 && changes->count > t->records_per_uid)
-        fail_full(r, "the limit of measured records (setting tuning_records_per_uid)",
-                  t->records_per_uid);
-    else if (t->bytes_per_uid > 0 && r->size > t->bytes_per_uid)
-        fail_full(r, "the limit of bytes in measured records (setting tuning_bytes_per_uid)",
-                  t->bytes_per_uid);
-    return r->rc != KILN_OK;
 }
 
 static bool on_bad(void *context, uint64_t line, const char *why)
 {
-    struct reading *r = context;
+    struct tuning_reading *r = context;
     const struct tuning_job_events *events = r->job->events;
     r->job->counts.bad++;
     if (events && events->bad)
@@ -189,7 +225,7 @@ static bool on_bad(void *context, uint64_t line, const char *why)
     return r->rc == KILN_OK;
 }
 
-static void on_verbatim(struct reading *r, const struct tuning_record *record,
+static void on_verbatim(struct tuning_reading *r, const struct tuning_record *record,
                         const struct kiln_err *why)
 {
     const struct tuning_job_events *events = r->job->events;
@@ -200,15 +236,19 @@ static void on_verbatim(struct reading *r, const struct tuning_record *record,
 
 static bool on_record(void *context, const struct tuning_record *record)
 {
-    struct reading *r = context;
+    struct tuning_reading *r = context;
     struct kiln_err why = KILN_ERR_INIT;
     struct named named;
-    if (is_too_much(r))
-        return false;
     struct kiln_err wrong = KILN_ERR_INIT;
     name_record(r->job, record->key, &named, &why);
-    if (check_entries(r->job, record->value, &named, &wrong) != KILN_OK)
+    if (check_entries(r->job, record->value, &named, &wrong) != KILN_OK ||
+        check_repeated(r, named.key, &wrong) == KILN_INVALID)
         return on_bad(r, record->line, wrong.text);
+    if (wrong.code == KILN_NO_MEMORY) {
+        *r->err = wrong;
+        r->rc = wrong.code;
+        return false;
+    }
     r->job->counts.records++;
     r->job->counts.entries += record->entry_count;
     if (named.kin.batch == 0)
@@ -218,61 +258,8 @@ static bool on_record(void *context, const struct tuning_record *record)
 
 static void on_progress(void *context, uint64_t done, uint64_t total)
 {
-    struct reading *r = context;
+    struct tuning_reading *r = context;
     job_progress(r->job, "reading", done, total);
-}
-
-/* ---- reading ---- */
-
-static enum kiln_code read_text(struct reading *r, const struct tuning_reader_events *events,
-                                struct kiln_err *err)
-{
-    const struct tuning_import *import = &r->job->import;
-    KILN_AUTO(fd) int fd = open(import->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    struct stat seen;
-    if (fd < 0 || fstat(fd, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot read '%s'", import->source_name);
-    if (seen.st_size == 0)
-        return KILN_OK;
-    size_t size = (size_t)seen.st_size;
-    void *map =
-        mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0); /* no other process can truncate it */
-    if (map == MAP_FAILED)
-        return kiln_fail_errno(err, errno, "cannot read '%s'", import->source_name);
-    (void)madvise(map, size, MADV_SEQUENTIAL);
-    enum kiln_code rc = tuning_text_read(import->name.kind, bytes_of(map, size), events, err);
-    munmap(map, size);
-    return rc;
-}
-
-static enum kiln_code read_file(struct reading *r, struct kiln_err *err)
-{
-    const struct tuning_import *import = &r->job->import;
-    struct tuning_reader_events events = {
-        .record = on_record, .bad = on_bad, .progress = on_progress, .context = r
-    };
-    struct kiln_err reader_err = KILN_ERR_INIT;
-    struct stat seen;
-    if (stat(import->path, &seen) == 0)
-        r->job->counts.bytes = (uint64_t)seen.st_size;
-    enum kiln_code rc = import->name.format == TUNING_TEXT
-                            ? read_text(r, &events, &reader_err)
-                            : perf_db_read(import->path, &events, &reader_err);
-    if (r->rc)
-        return r->rc; /* the callback stopped the reader */
-    if (rc)
-        *err = reader_err;
-    return rc ? kiln_while(err, "reading '%s'", import->source_name) : KILN_OK;
-}
-
-enum kiln_code job_read_records(struct tuning_job *job, struct kiln_err *err)
-{
-    KILN_AUTO(mem) struct reading *r = calloc(1, sizeof(*r));
-    if (!r)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot read tuning records: out of memory");
-    r->job = job;
-    r->err = err;
-    return read_file(r, err);
 }
 
 /* ---- system ---- */
@@ -337,24 +324,74 @@ static enum kiln_code write_index(struct tuning_job *job, struct tuning_index_bu
     return rc;
 }
 
-enum kiln_code job_read_system(struct tuning_job *job, struct kiln_err *err)
+/* ---- reading ---- */
+
+static enum kiln_code open_file(struct tuning_reading *r, struct kiln_err *err)
 {
-    KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
-    KILN_AUTO(mem) struct reading *r = calloc(1, sizeof(*r));
+    const struct tuning_import *import = &r->job->import;
+    struct stat seen;
+    if (stat(import->path, &seen) == 0)
+        r->job->counts.bytes = (uint64_t)seen.st_size;
+    if (tuning_reader_open(import->path, import->name.kind, import->name.format, &r->reader, err))
+        return kiln_while(err, "reading '%s'", import->source_name);
+    return KILN_OK;
+}
+
+static enum kiln_code begin_reading(struct tuning_job *job, struct kiln_err *err)
+{
+    bool is_system = job->import.tier == TUNING_TIER_SYSTEM;
+    struct tuning_reading *r = calloc(1, sizeof(*r));
+    job->reading = r;
     if (!r)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read tuning records: out of memory");
-    enum kiln_code rc = check_room(job, err);
-    if (!rc)
-        rc = tuning_index_builder_create(job->import.name.kind, &builder, err);
     r->job = job;
-    r->builder = builder;
+    buffer_init(&r->key_texts, SIZE_MAX);
+    enum kiln_code rc = is_system ? check_room(job, err) : KILN_OK;
+    if (!rc && !is_system)
+        rc = tuning_keys_init(&r->keys, /* expected= */ 0, err);
+    if (!rc && is_system)
+        rc = tuning_index_builder_create(job->import.name.kind, &r->builder, err);
+    return rc ? rc : open_file(r, err);
+}
+
+static enum kiln_code read_some(struct tuning_reading *r, uint64_t end_ns, bool *ret_more,
+                                struct kiln_err *err)
+{
+    const struct tuning_reader_events events = {
+        .record = on_record, .bad = on_bad, .progress = on_progress, .context = r
+    };
+    struct kiln_err reader_err = KILN_ERR_INIT;
     r->err = err;
+    enum kiln_code rc = tuning_reader_step(r->reader, &events, end_ns, ret_more, &reader_err);
+    if (r->rc)
+        return r->rc; /* the callback stopped the reader */
+    if (rc)
+        *err = reader_err;
+    return rc ? kiln_while(err, "reading '%s'", r->job->import.source_name) : KILN_OK;
+}
+
+static enum kiln_code end_system(struct tuning_job *job, struct kiln_err *err)
+{
+    if (job->counts.records == 0)
+        return kiln_fail(err, KILN_INVALID,
+                         "'%s' contains no readable record: nothing was imported",
+                         job->import.source_name);
+    enum kiln_code rc = check_room(job, err); /* others may have imported meanwhile */
+    return rc ? rc : write_index(job, job->reading->builder, err);
+}
+
+enum kiln_code job_read(struct tuning_job *job, uint64_t end_ns, bool *ret_more,
+                        struct kiln_err *err)
+{
+    *ret_more = false;
+    enum kiln_code rc = job->reading ? KILN_OK : begin_reading(job, err);
     if (!rc)
-        rc = read_file(r, err);
-    if (!rc && job->counts.records == 0)
-        rc = kiln_fail(err, KILN_INVALID, "'%s' contains no readable record: nothing was imported",
-                       job->import.source_name);
-    if (!rc)
-        rc = write_index(job, builder, err);
+        rc = read_some(job->reading, end_ns, ret_more, err);
+    if (rc || *ret_more)
+        return rc;
+    if (job->reading->builder)
+        rc = end_system(job, err);
+    job_reading_destroy(job->reading);
+    job->reading = NULL;
     return rc;
 }

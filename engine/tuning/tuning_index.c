@@ -23,6 +23,7 @@ struct tuning_index {
     struct hash_key key;
     struct bytes parts[INDEX_PARTS]; /* inside |map| */
     _Atomic uint64_t damaged;
+    _Atomic unsigned refs; /* beside the first one */
 };
 
 /* ---- opening ---- */
@@ -169,9 +170,15 @@ enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
     return KILN_OK;
 }
 
+struct tuning_index *tuning_index_ref(struct tuning_index *index)
+{
+    atomic_fetch_add(&index->refs, 1);
+    return index;
+}
+
 void tuning_index_destroy(struct tuning_index *index)
 {
-    if (!index)
+    if (!index || atomic_fetch_sub(&index->refs, 1) > 0)
         return;
     if (index->map && index->fd >= 0) {
         munmap((void *)(uintptr_t)index->map, index->size);
@@ -250,6 +257,8 @@ uint64_t tuning_index_count(const struct tuning_index *index)
 }
 
 uint64_t tuning_index_entries(const struct tuning_index *index) { return index->entries; }
+
+struct bytes tuning_index_text(const struct tuning_index *index) { return index->parts[PART_TEXT]; }
 
 uint64_t tuning_index_bytes(const struct tuning_index *index) { return index->size; }
 

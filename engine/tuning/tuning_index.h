@@ -63,6 +63,9 @@ KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning
 KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
                                                        struct tuning_index **ret_index,
                                                        struct kiln_err *err);
+/* For a reader that takes several steps: the mapping stays, even if another file replaces it.  Drop
+ * the reference with tuning_index_destroy, on any thread. */
+struct tuning_index *tuning_index_ref(struct tuning_index *index);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
 /* Reads the whole file and compares the digest; for `db verify`. */
@@ -73,6 +76,8 @@ struct digest tuning_index_digest(const struct tuning_index *index);
 uint64_t tuning_index_count(const struct tuning_index *index);   /* records */
 uint64_t tuning_index_entries(const struct tuning_index *index); /* entries of all records */
 uint64_t tuning_index_bytes(const struct tuning_index *index);   /* of the file */
+/* All keys and values: a record's value follows its key. */
+struct bytes tuning_index_text(const struct tuning_index *index);
 /* How often reading has met a damaged record or family. */
 uint64_t tuning_index_damaged(const struct tuning_index *index);
 /* False on a miss. */

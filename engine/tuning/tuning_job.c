@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_job.h"
 
-/* Records that one call takes over, which blocks the loop for some milliseconds. */
-#define TAKE_STEP 2000u
+#include "common/clock.h"
+
+/* A step of the work, on the work queue. */
+#define STEP_NS 20000000u
+/* Records that one call takes over, which blocks the loop for about a millisecond. */
+#define TAKE_STEP 250u
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }
 
@@ -19,6 +23,7 @@ static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
     const struct record *given = job->given.records[0];
     bool is_done = false;
     enum kiln_code rc = KILN_OK;
+    job->applied = job->given.count;
     if (job->is_once && job->tuning->db)
         rc = tuning_db_has_put(job->tuning->db, given->rows[0].measured.uid, &job->token, &is_done,
                                err);
@@ -28,12 +33,6 @@ static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
     job->counts.entries = given->count;
     return job_merge_record(job, &given->place, given->rows, given->count, err);
 }
-
-struct walk { /* over the records of a selection */
-    struct tuning_job *job;
-    enum kiln_code rc;
-    struct kiln_err *err;
-};
 
 /* Copies the record's entries that are not selected; |ret_rows| must have space for all. */
 static size_t pick_others(const struct tuning_job *job, const struct tuning_held *held,
@@ -47,45 +46,85 @@ static size_t pick_others(const struct tuning_job *job, const struct tuning_held
     return count;
 }
 
-static bool remove_one(void *context, const struct tuning_held *held)
+/* By the time of its step, others may have changed the record, or removed it. */
+static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_place *place,
+                                struct kiln_err *err)
 {
-    struct walk *walk = context;
-    struct tuning_job *job = walk->job;
+    const struct tuning_held *held = tuning_table_find(job->tuning->table, place);
+    if (!held)
+        return KILN_OK;
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(held->row_count * sizeof(*rows));
-    size_t kept = rows ? pick_others(job, held, rows) : 0;
+    if (!rows)
+        return job_no_memory(err);
+    size_t kept = pick_others(job, held, rows);
     job->counts.records++;
     job->counts.entries += held->row_count - kept;
-    if (!rows)
-        walk->rc = job_no_memory(walk->err);
-    else if (kept < held->row_count) {
-        job->counts.removed += kept == 0;
-        job->counts.replaced += kept > 0;
-        walk->rc =
-            record_list_add(&job->changes, record_create(&held->place, rows, kept), walk->err);
-    }
+    if (kept == held->row_count)
+        return KILN_OK;
+    job->counts.removed += kept == 0;
+    job->counts.replaced += kept > 0;
+    return record_list_add(&job->changes, record_create(&held->place, rows, kept), err);
+}
+
+struct walk { /* over the records of a selection */
+    struct tuning_job *job;
+    enum kiln_code rc;
+    struct kiln_err *err;
+};
+
+static bool list_place(void *context, const struct tuning_held *held)
+{
+    struct walk *walk = context;
+    walk->rc = record_list_add(&walk->job->given, record_create(&held->place, NULL, 0), walk->err);
     return walk->rc == KILN_OK;
 }
 
-static enum kiln_code work_remove(struct tuning_job *job, struct kiln_err *err)
+static enum kiln_code list_selected(struct tuning_job *job, struct kiln_err *err)
 {
     struct walk walk = { .job = job, .err = err };
-    tuning_each(job->tuning, &job->selection, remove_one, &walk);
+    tuning_each(job->tuning, &job->selection, list_place, &walk);
     return walk.rc;
+}
+
+static enum kiln_code apply_next(struct tuning_job *job, struct kiln_err *err)
+{
+    struct record *next = job->given.records[job->applied];
+    enum kiln_code rc = job->type == JOB_REMOVE
+                            ? remove_at(job, &next->place, err)
+                            : job_merge_record(job, &next->place, next->rows, next->count, err);
+    job->given.records[job->applied++] = NULL; /* freed here, not on the engine's thread */
+    record_destroy(next);
+    return rc;
 }
 
 /* ---- writing to the disk ---- */
 
-static enum kiln_code put_changes(const struct tuning_job *job, struct tuning_change *change,
-                                  struct kiln_err *err)
+static enum kiln_code write_changes(struct tuning_job *job, struct tuning_change *change,
+                                    struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     const struct record_list *list = &job->changes;
-    for (size_t i = 0; !rc && i < list->count; i++) {
-        const struct record *r = list->records[i];
+    for (; !rc && change && job->written < list->count; job->written++) {
+        const struct record *r = list->records[job->written];
         rc = tuning_change_record(change, &r->place, r->rows, r->count, err);
-        if (i % 1000 == 0)
-            job_progress(job, "writing", i, list->count);
+    }
+    return rc;
+}
+
+/* Applies at least one of |given|, and others until the step ends. */
+static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *change,
+                                  uint64_t end_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = write_changes(job, change, err);
+    while (!rc && job->applied < job->given.count) {
+        rc = apply_next(job, err);
+        if (!rc)
+            rc = write_changes(job, change, err);
+        if (job->applied % 1000 == 0)
+            job_progress(job, "writing", job->applied, job->given.count);
+        if (clock_monotonic_ns() >= end_ns)
+            break;
     }
     return rc;
 }
@@ -113,7 +152,28 @@ static enum kiln_code note_written(const struct tuning_job *job, struct tuning_c
     return rc;
 }
 
-static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *err)
+static bool is_last_step(const struct tuning_job *job)
+{
+    return job->is_worked_out && job->applied == job->given.count;
+}
+
+/* What a change has in addition to records. */
+static enum kiln_code put_rest(const struct tuning_job *job, struct tuning_change *change,
+                               struct kiln_err *err)
+{
+    enum kiln_code rc = note_written(job, change, err);
+    if (!rc && job->is_once && job->counts.records > 0)
+        rc = tuning_change_add_put(change, job->given.records[0]->rows[0].measured.uid, &job->token,
+                                   err);
+    if (!rc && job->slot)
+        rc = tuning_change_system(change, &job->slot->file, err);
+    if (!rc && job->type == JOB_REMOVE_SYSTEM)
+        rc = tuning_change_system_remove(change, job->selection.kind, job->selection.database_id,
+                                         job->selection.backend, err);
+    return rc;
+}
+
+static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, struct kiln_err *err)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     if (!job->tuning->db) { /* records are only kept in memory */
@@ -124,17 +184,9 @@ static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *er
     if (!rc)
         rc = keep_before(job, change, err);
     if (!rc)
-        rc = put_changes(job, change, err);
-    if (!rc)
-        rc = note_written(job, change, err);
-    if (!rc && job->is_once && job->counts.records > 0)
-        rc = tuning_change_add_put(change, job->given.records[0]->rows[0].measured.uid, &job->token,
-                                   err);
-    if (!rc && job->slot)
-        rc = tuning_change_system(change, &job->slot->file, err);
-    if (!rc && job->type == JOB_REMOVE_SYSTEM)
-        rc = tuning_change_system_remove(change, job->selection.kind, job->selection.database_id,
-                                         job->selection.backend, err);
+        rc = put_changes(job, change, end_ns, err);
+    if (!rc && is_last_step(job))
+        rc = put_rest(job, change, err);
     if (rc)
         return rc;
     rc = tuning_change_commit(change, err);
@@ -146,19 +198,39 @@ static enum kiln_code commit_changes(struct tuning_job *job, struct kiln_err *er
     return rc;
 }
 
-static enum kiln_code work_out(struct tuning_job *job, struct kiln_err *err)
+/* ---- steps ---- */
+
+static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct kiln_err *err)
 {
+    bool more = false;
+    enum kiln_code rc = KILN_OK;
     switch (job->type) {
     case JOB_IMPORT:
-        return job->import.tier == TUNING_TIER_SYSTEM ? job_read_system(job, err)
-                                                      : job_read_records(job, err);
-    case JOB_MERGE: return job_read_records(job, err);
-    case JOB_PUT: return work_put(job, err);
-    case JOB_PROMOTE: return job_promote(job, err);
-    case JOB_UNDO_PROMOTION: return job_undo_promotion(job, err);
-    case JOB_REMOVE: return work_remove(job, err);
-    default: return KILN_OK;
+    case JOB_MERGE: rc = job_read(job, end_ns, &more, err); break;
+    case JOB_PUT: rc = work_put(job, err); break;
+    case JOB_PROMOTE: rc = job_promote(job, err); break;
+    case JOB_UNDO_PROMOTION: rc = job_undo_promotion(job, err); break;
+    case JOB_REMOVE: rc = list_selected(job, err); break;
+    default: break;
     }
+    job->is_worked_out = !rc && !more;
+    return rc;
+}
+
+static enum kiln_code work_step(struct tuning_job *job, uint64_t end_ns, struct kiln_err *err)
+{
+    size_t stored = job->type == JOB_PUT ? 0 : job->applied;
+    enum kiln_code rc = job->is_worked_out ? KILN_OK : work_out(job, end_ns, err);
+    if (rc || !job->is_worked_out)
+        return rc;
+    if (job->promotion.is_dry_run) {
+        record_list_done(&job->changes);
+        return KILN_OK;
+    }
+    rc = commit_changes(job, end_ns, err);
+    if (rc && stored > 0)
+        return kiln_while(err, "after %zu of %zu records were stored", stored, job->given.count);
+    return rc;
 }
 
 enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_events *events,
@@ -168,14 +240,18 @@ enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_e
         return tuning_db_backup(job->tuning->db, job->path, err);
     if (job->type == JOB_VACUUM)
         return tuning_db_vacuum(job->tuning->db, &job->counts.bytes, err);
+    if (job->is_on_disk) /* the step before was taken over */
+        tuning_job_clear(job);
+    job->is_on_disk = false;
     job->events = events;
-    enum kiln_code rc = work_out(job, err);
-    if (job->promotion.is_dry_run)
-        record_list_done(&job->changes);
-    else if (!rc)
-        rc = commit_changes(job, err);
+    enum kiln_code rc = work_step(job, clock_monotonic_ns() + STEP_NS, err);
     job->events = NULL;
     return rc;
+}
+
+bool tuning_job_has_more(const struct tuning_job *job)
+{
+    return job->type != JOB_BACKUP && job->type != JOB_VACUUM && !is_last_step(job);
 }
 
 /* ---- taking over into memory ---- */
@@ -230,6 +306,14 @@ void tuning_job_clear(struct tuning_job *job)
     job->pending = NULL;
     if (job->taken == job->changes.count) {
         record_list_done(&job->changes);
-        job->taken = 0;
+        job->taken = job->written = 0;
     }
+}
+
+void tuning_job_give_up(struct tuning_job *job)
+{
+    job_reading_destroy(job->reading);
+    job->reading = NULL;
+    record_list_done(&job->given);
+    job->applied = 0;
 }

@@ -28,12 +28,17 @@ struct tuning_job {
     struct tuning_import import;       /* its texts are owned */
     struct tuning_selection selection; /* its texts and keys are owned */
     struct tuning_promotion promotion;
-    char *path;                    /* owned; of the backup */
-    struct record_list given;      /* for put: the measured rows */
-    struct tuning_put_token token; /* for put, if |is_once| */
+    char *path;                     /* owned; of the backup */
+    struct record_list given;       /* what to merge or, of a removal, the places: for put the
+                                     * measured rows, for an import the file's records */
+    size_t applied;                 /* how many of |given| are in |changes|, or were */
+    struct tuning_reading *reading; /* owned; of an import whose file is being read */
+    bool is_worked_out;             /* |given| and |changes| have all that is to be stored */
+    struct tuning_put_token token;  /* for put, if |is_once| */
     bool is_once;
-    struct record_list changes;   /* new contents of records; in tuning.db once the work
+    struct record_list changes;   /* new contents of records of this step; in tuning.db once it
                                    * succeeded */
+    size_t written;               /* how many of |changes| are in the transaction */
     struct tuning_table *pending; /* owned;  |changes| by place, for jobs that may meet a place
                                    * twice */
     bool is_on_disk;              /* whether |changes| are on disk */
@@ -46,9 +51,10 @@ struct tuning_job {
     const struct tuning_job_events *events; /* borrowed during work */
 };
 
-/* Reads the file: for tier system into |job->slot|, otherwise into |job->changes|. */
-KILN_MUST_CHECK enum kiln_code job_read_system(struct tuning_job *job, struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code job_read_records(struct tuning_job *job, struct kiln_err *err);
+/* Reads some of the file: for tier system into |job->slot|, otherwise into |job->given|. */
+KILN_MUST_CHECK enum kiln_code job_read(struct tuning_job *job, uint64_t end_ns, bool *ret_more,
+                                        struct kiln_err *err);
+void job_reading_destroy(struct tuning_reading *reading);
 
 /* Add the new contents of the host's records to |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);

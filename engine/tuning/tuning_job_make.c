@@ -12,15 +12,11 @@ static enum kiln_code create_job(struct tuning *t, enum job_type type, struct tu
     if (!t->db && type != JOB_PUT)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "this program has no tuning databases on disk: use kilnd");
-    if (t->has_job)
-        return kiln_fail(err, KILN_BUSY,
-                         "another change of the tuning databases is in progress: try again");
     struct tuning_job *job = calloc(1, sizeof(*job));
     if (!job)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot change tuning records: out of memory");
     job->tuning = t;
     job->type = type;
-    t->has_job = true;
     *ret_job = job;
     return KILN_OK;
 }
@@ -337,9 +333,8 @@ void tuning_job_destroy(struct tuning_job *job)
     }
     if (job->new_index)
         job_remove_index(job->tuning, job->new_index);
-    job->tuning->has_job = false;
     tuning_job_clear(job);
-    record_list_done(&job->given);
+    tuning_job_give_up(job);
     record_list_done(&job->changes);
     system_slot_destroy(job->slot);
     free((char *)job->import.path);

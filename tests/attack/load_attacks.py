@@ -20,6 +20,8 @@ REFUSED_PAUSE_S = 0.02  # before an attacker repeats what was refused
 FULL_MAX_S = 3.0  # kilnd may stop reading; the attack is at its full strength then, too
 GC_MAX_S = 10
 LIST_MAX_S = 5
+PUT_MAX_S = 5
+PUTS = 8  # of the victim, one after the other
 BOMB_SIZE = 64 * MIB  # of the largest object that kilnd imports
 DEVICE = material.DEVICE
 
@@ -363,6 +365,46 @@ class Puts(Load):
         run_floods(stage, number, [Flood(stage, requests, self.DEPTH)])
 
 
+class TuningFiles(Load):
+    """Imports, merges and compares tuning files, of good records and of bad lines only."""
+    name, finding = "tuning_files", "suspected"
+    RECORDS = 20_000
+    BAD_LINES = 8 << 20
+
+    def prepare(self, stage: Stage) -> None:
+        self.good = stage.host.file("gfx906_60.HIP.fdb.txt", material.find_db(self.RECORDS))
+        self.bad = stage.host.file("gfx90878.HIP.fdb.txt", b"x\n" * self.BAD_LINES)
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        diff = {"kind": "find", "database_id": DEVICE, "a_name": self.good.name, "b_tier": "user"}
+        while True:
+            for kind, members, path in (
+                    ("tuning_import", {"name": self.bad.name, "tier": "user"}, self.bad),
+                    ("tuning_merge", {"name": self.good.name, "tier": "user"}, self.good),
+                    ("tuning_diff", diff, self.good)):
+                try:
+                    stage.ready[number] = 1
+                    connection.ask(kind, members, [path])
+                except wire.Refused:
+                    time.sleep(REFUSED_PAUSE_S)
+
+    def inspect(self, stage: Stage) -> list[str]:
+        body = wire.put_body(wire.problem(64), DEVICE,
+                             wire.Entry("ConvDirectNaiveConvFwd", 1.5, 9))
+
+        def waits(connection: wire.Connection) -> bool:
+            connection.socket.settimeout(PUT_MAX_S)
+            connection.send("tuning_put", body)
+            try:
+                connection.receive()
+            except TimeoutError:
+                return True
+            return False
+        return [f"a tuning_put of the victim was not answered in {PUT_MAX_S} s"] \
+            if any(stage.host.as_user(hosts.VICTIM, waits) for _ in range(PUTS)) else []
+
+
 class Sources(Load):
     """Queues as many trivial compiles as a user may."""
     name, finding = "queue", "H1"
@@ -381,4 +423,4 @@ class Sources(Load):
 
 
 ATTACKS = (Lookups, SlowReader, BombImport, Nearest, EndlessSources, SlowTransfers, Scans, Exports,
-           LargeExports, Clears, Builds, Puts, Sources)
+           LargeExports, Clears, Builds, Puts, TuningFiles, Sources)

@@ -2,6 +2,7 @@
 #include "common/fs.h"
 #include "engine/tuning/tuning.h"
 #include "tests/bench/tuning_phases.h"
+#include "tests/support/tuning_work.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +78,7 @@ static enum kiln_code import_file(struct tuning *tuning, const struct job *job,
     KILN_AUTO(tuning_job) struct tuning_job *work = NULL;
     rc = tuning_job_import(tuning, &import, &work, err);
     if (!rc)
-        rc = tuning_job_work(work, &silent, err);
+        rc = work_all_steps(tuning, work, &silent, err);
     if (rc)
         return rc;
     while (!tuning_job_take(tuning, work))

@@ -5,6 +5,7 @@
 #include "engine/tuning/tuning.h"
 #include "tests/faults/invariants.h"
 #include "tests/support/test.h"
+#include "tests/support/tuning_work.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static enum kiln_code finish_job(struct tuning *tuning, enum kiln_code rc, struc
 {
     const struct tuning_job_events none = { .bad = NULL };
     if (!rc)
-        rc = tuning_job_work(job, &none, err);
+        rc = work_all_steps(tuning, job, &none, err);
     while (!rc && !tuning_job_take(tuning, job)) {
     }
     tuning_job_destroy(job);

@@ -4,6 +4,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning.h"
+#include "tests/support/tuning_work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static bool import(struct tuning *tuning, const struct tuning_import *import, bo
     enum kiln_code rc = merges ? tuning_job_merge(tuning, import, &job, &err)
                                : tuning_job_import(tuning, import, &job, &err);
     if (!rc)
-        rc = tuning_job_work(job, &events, &err);
+        rc = work_all_steps(tuning, job, &events, &err);
     if (rc) {
         fuzz_expect(err.text[0], "a refusal is a sentence");
         return false;

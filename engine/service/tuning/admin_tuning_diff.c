@@ -4,13 +4,14 @@
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_view.h"
 
+#include "common/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Values that are compared in one step. */
-#define STEP_BYTES (8u << 20)
+#define STEP_NS 20000000u /* of comparing */
 
 static const struct admin_member diff_members[] = {
     { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
@@ -29,7 +30,8 @@ struct diff {
     uint64_t same, different, only[2];
     struct tuning_view sides[2]; /* owned */
     unsigned gathered;           /* how many sides were read */
-    size_t at[2];                /* how many records of either side were compared */
+    uint64_t records[2];         /* of either side that were compared */
+    uint64_t charged;            /* bytes of sides that are tiers */
 };
 
 static void diff_done(struct diff *d)
@@ -196,77 +198,95 @@ static void report_unpaired(struct diff *d, int side, const struct tuning_view_r
     report_difference(d, &x);
 }
 
-/* Compares the next record, or two of the same key; returns the bytes that were read. */
-static size_t compare_next(struct diff *d)
+/* False: no record is left. */
+static bool compare_next(struct diff *d)
 {
-    const struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
-    const struct tuning_view_record *x = &a->records[d->at[0]], *y = &b->records[d->at[1]];
-    int order = d->at[0] == a->count   ? 1
-                : d->at[1] == b->count ? -1
-                                       : bytes_compare(x->key, y->key);
-    d->at[0] += order <= 0;
-    d->at[1] += order >= 0;
-    if (order < 0)
-        report_unpaired(d, 0, x);
+    struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
+    struct tuning_view_record x = { 0 }, y = { 0 };
+    bool has_x = tuning_view_peek(a, &x), has_y = tuning_view_peek(b, &y);
+    if (!has_x && !has_y)
+        return false;
+    int order = !has_x ? 1 : !has_y ? -1 : bytes_compare(x.key, y.key);
+    if (x.is_repeated || y.is_repeated)
+        order = x.is_repeated ? -1 : 1; /* skip it */
+    else if (order < 0)
+        report_unpaired(d, 0, &x);
     else if (order > 0)
-        report_unpaired(d, 1, y);
+        report_unpaired(d, 1, &y);
     else
-        compare_records(d, x, y);
-    return (order <= 0 ? x->key.size + x->value.size : 0) +
-           (order >= 0 ? y->key.size + y->value.size : 0);
+        compare_records(d, &x, &y);
+    d->records[0] += order <= 0 && !x.is_repeated;
+    d->records[1] += order >= 0 && !y.is_repeated;
+    if (order <= 0)
+        tuning_view_pop(a);
+    if (order >= 0)
+        tuning_view_pop(b);
+    return true;
 }
 
 /* True: there is more. */
 static bool compare_some(struct diff *d)
 {
-    size_t bytes = 0;
-    while (d->at[0] < d->sides[0].count || d->at[1] < d->sides[1].count) {
-        if (bytes >= STEP_BYTES)
+    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
+    while (compare_next(d)) {
+        if (clock_monotonic_ns() >= end_ns)
             return true;
-        bytes += compare_next(d);
     }
     return false;
 }
 
-/* Reads a side, or a part of it. */
-static enum kiln_code gather_records(struct diff *d, const struct tuning *tuning,
-                                     struct kiln_err *err)
+/* Reads a part of a side. */
+static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, struct kiln_err *err)
 {
     const unsigned index = d->gathered;
     struct tuning_view *side = &d->sides[index];
-    const struct tuning_view_file file = { d->kind, d->paths[index], d->names[index] };
-    const struct tuning_view_tier tier = { .tier = d->tiers[index],
-                                           .uid = d->uid,
-                                           .kind = d->kind,
-                                           .database_id = d->database_id,
-                                           .backend = d->backend };
+    const struct tuning_view_source from = { .tier = d->tiers[index],
+                                             .uid = d->uid,
+                                             .kind = d->kind,
+                                             .database_id = d->database_id,
+                                             .backend = d->backend,
+                                             .path = d->paths[index],
+                                             .name = d->names[index] };
     bool more = false;
     tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
-    enum kiln_code rc = tier.tier == TUNING_TIER_NONE
-                            ? tuning_view_of_file(side, &file, &more, err)
-                            : tuning_view_of_tier(side, tuning, &tier, err);
+    enum kiln_code rc = tuning_view_step(side, tuning, &from, &more, err);
     d->gathered += !more;
     return rc;
 }
 
 /* Does one step: reads from a side, or compares some records. */
-static enum kiln_code work_some(struct diff *d, const struct tuning *tuning, bool *ret_more,
+static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret_more,
                                 struct kiln_err *err)
 {
     *ret_more = true;
     if (d->gathered < 2)
         return gather_records(d, tuning, err);
-    tuning_progress_set_stage(d->progress, "comparing", d->at[0] + d->at[1],
-                              d->sides[0].count + d->sides[1].count);
+    tuning_progress_set_stage(d->progress, "comparing", d->records[0] + d->records[1],
+                              d->sides[0].records.count + d->sides[1].records.count);
     *ret_more = compare_some(d);
+    return KILN_OK;
+}
+
+/* Charges what the sides have grown by; a file was charged when it arrived.  Call it on the
+ * engine's thread between two steps. */
+static enum kiln_code charge_tiers(struct diff *d, struct deferred *request, struct kiln_err *err)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < 2; i++)
+        bytes += d->tiers[i] != TUNING_TIER_NONE ? tuning_view_bytes(&d->sides[i]) : 0;
+    if (bytes <= d->charged)
+        return KILN_OK;
+    if (deferred_charge(request, bytes - d->charged, err))
+        return kiln_while(err, "comparing records that take %llu bytes", (unsigned long long)bytes);
+    d->charged = bytes;
     return KILN_OK;
 }
 
 static void answer_diff(const struct diff *d, struct json *answer)
 {
-    json_set_u64(answer, "a_records", d->sides[0].count);
-    json_set_u64(answer, "b_records", d->sides[1].count);
+    json_set_u64(answer, "a_records", d->records[0]);
+    json_set_u64(answer, "b_records", d->records[1]);
     json_set_u64(answer, "same", d->same);
     json_set_u64(answer, "different", d->different);
     json_set_u64(answer, "only_a", d->only[0]);
@@ -280,6 +300,13 @@ static enum kiln_code check_tiers(struct tuning_query *query, struct kiln_err *e
     struct diff *d = query->state;
     d->progress = query->progress;
     return read_diff(query->base.question, query->base.uid, query->base.role, d, err);
+}
+
+static enum kiln_code begin_tiers(struct tuning_query *query, struct tuning *tuning,
+                                  struct kiln_err *err)
+{
+    (void)tuning;
+    return charge_tiers(query->state, &query->base, err);
 }
 
 static enum kiln_code work_tiers(struct tuning_query *query, struct tuning *tuning,
@@ -298,6 +325,7 @@ static void tiers_done(void *state) { diff_done(state); }
 static const struct tuning_query_kind tiers_kind = {
     .members = diff_members,
     .check = check_tiers,
+    .begin = begin_tiers,
     .work = work_tiers,
     .finish = finish_tiers,
     .state_done = tiers_done,
@@ -333,8 +361,11 @@ static void file_diff_destroy(void *state)
 static enum kiln_code begin_files(struct tuning_change *change, struct tuning *tuning,
                                   struct kiln_err *err)
 {
+    struct file_diff *f = file_diff_of(change);
     (void)tuning;
-    return file_diff_of(change)->upload->base.caller ? KILN_OK : (err->code = KILN_CANCELLED);
+    if (!f->upload->base.caller)
+        return err->code = KILN_CANCELLED;
+    return charge_tiers(&f->diff, &f->upload->base, err);
 }
 
 static enum kiln_code work_files(struct tuning_change *change, struct tuning *tuning,

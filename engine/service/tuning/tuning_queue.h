@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Changes of the tuning databases, one at a time.
+ * Changes of the tuning databases, one step at a time.
  *
  * Role       a change's job is made on the engine's thread, run on WORK_QUEUE_TUNING, then applied
  *            in parts, between which look-ups are served.  Reading all of the databases (an export,
  *            a diff) is queued as a change, too.  Two fair queues hold waiting changes: short and
  *            long ones.  Short changes go before long ones, also between the steps of a long one,
- *            but only so many that the long one still makes progress.  Another long change begins
- *            only when the first has ended
+ *            but not for more time than the long ones get.  After each step, a long change waits in
+ *            its fair queue again, so steps of several users' long changes alternate
  * Ownership  a change is part of a request, which owns it until it was added; from then on the
  *            queue borrows it until |ended| was called or the change was withdrawn
  * Threading  the engine's thread, except for |work| and the job's events
@@ -22,9 +22,10 @@
 struct tuning_change;
 
 struct tuning_change_kind {
-    /* Called on the engine's thread when the change may begin. Makes change->job, or leaves it
-     * NULL if there is only |work|. Either function may set change->more to run another step.
-     * Short changes run between steps, so a step must not borrow what they change. */
+    /* Called on the engine's thread when the change may begin its next step, unless its job has
+     * more steps. Makes change->job, or leaves it NULL if there is only |work|. Either function may
+     * set change->more to run another step. Other changes run between steps, so a change must not
+     * borrow from the databases from one step to the next. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
     /* Called on the work queue, after the job; may be NULL. */
@@ -44,18 +45,19 @@ struct tuning_change {
     struct fair_item item;
     const struct tuning_change_kind *kind;
     struct deferred *request; /* the request that the change is part of; borrowed */
-    uint64_t worked_ns;       /* time on the work queue so far, for which its user is charged */
-    struct tuning_job *job;   /* owned */
+    uint64_t worked_ns;     /* time of this step on the work queue, for which its user is charged */
+    struct tuning_job *job; /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* sums of its jobs so far */
-    bool more, stepping, taken;
+    bool has_begun, more, stepping, taken;
+    bool gives_up; /* its job has no more steps, and frees what they needed */
 };
 
 struct tuning_queue {
     struct fair_queue waiting[2];  /* of struct tuning_change: long ones, short ones */
     struct tuning_change *running; /* borrowed; NULL: none */
-    struct tuning_change *paused; /* a long change between two of its steps; borrowed; NULL: none */
-    unsigned shorts;              /* short changes that ran since the last step of a long one */
+    uint64_t shorts_ns;            /* of short changes since the last step of a long one */
+    uint64_t long_ns;              /* of that step */
 };
 
 void tuning_queue_init(struct tuning_queue *queue);

@@ -1,151 +1,205 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_view.h"
 
-#include "common/array.h"
+#include "common/clock.h"
 #include "common/fs.h"
+#include "engine/miopen/tuning_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #define TEXTS_MAX (1ull << 30)
-#define STEP_BYTES (4u << 20) /* of a text file: some 30 ms */
+/* A step reads for so long, at most so many bytes of keys and values, and then sorts them. */
+#define READ_NS 10000000u
+#define READ_BYTES (4u << 20)
 
-static void unmap(struct tuning_view *side)
-{
-    if (side->map.data)
-        munmap((void *)side->map.data, side->map.size);
-    side->map = (struct bytes){ 0 };
-}
+struct item { /* a record: its key, and right behind it its value */
+    uint64_t at;
+    uint32_t key_size, value_size;
+};
 
 void tuning_view_done(struct tuning_view *side)
 {
-    unmap(side);
-    free(side->records);
+    tuning_reader_destroy(side->reader);
+    tuning_index_destroy(side->index);
+    sorted_runs_done(&side->records);
     buffer_done(&side->texts);
-    *side = (struct tuning_view){ .count = 0 };
+    *side = (struct tuning_view){ .has_begun = false };
 }
 
-static bool add_one(struct tuning_view *side, struct tuning_view_record record)
+uint64_t tuning_view_bytes(const struct tuning_view *side)
 {
-    side->is_too_long |= side->count == TUNING_VIEW_RECORDS_MAX;
-    if (side->is_too_long || tuning_progress_is_stopped(side->progress))
-        return false;
-    if (!ARRAY_RESERVE(side->records, side->count, side->capacity, 4096)) {
-        side->is_out_of_memory = true;
-        return false;
-    }
-    side->records[side->count++] = record;
-    return true;
+    return side->texts.size + side->records.max * sizeof(struct item);
 }
 
-static int compare_records(const void *a, const void *b)
+/* ---- order ---- */
+
+/* Copies move while more of them are added, so the base is passed to each call. */
+static uint8_t *base_of(const struct tuning_view *side)
 {
-    const struct tuning_view_record *x = a, *y = b;
-    int order = bytes_compare(x->key, y->key);
+    return side->index ? (uint8_t *)tuning_index_text(side->index).data : side->texts.data;
+}
+
+static struct bytes key_at(const uint8_t *base, const struct item *item)
+{
+    return bytes_of(base + item->at, item->key_size);
+}
+
+/* Of equal keys, the one that was read first comes first. */
+static int by_key(const void *a, const void *b, void *base)
+{
+    const struct item *x = a, *y = b;
+    int order = bytes_compare(key_at(base, x), key_at(base, y));
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* From here on the texts no longer move, so keys and values can point to them. */
-static void point_to_copies(struct tuning_view *side)
+bool tuning_view_peek(const struct tuning_view *side, struct tuning_view_record *ret_record)
 {
-    for (size_t i = 0; i < side->count; i++) {
-        struct tuning_view_record *r = &side->records[i];
-        r->key.data = side->texts.data + r->at;
-        r->value.data = r->key.data + r->key.size;
-    }
+    const struct item *item = sorted_runs_peek(&side->records);
+    if (!item)
+        return false;
+    struct bytes key = key_at(base_of(side), item);
+    *ret_record = (struct tuning_view_record){
+        .key = key,
+        .value = bytes_of(key.data + key.size, item->value_size),
+        .is_repeated = side->has_last && bytes_equal(side->last_key, key),
+    };
+    return true;
+}
+
+void tuning_view_pop(struct tuning_view *side)
+{
+    side->last_key = key_at(base_of(side), sorted_runs_peek(&side->records));
+    side->has_last = true;
+    sorted_runs_pop(&side->records, base_of(side));
+}
+
+/* ---- adding ---- */
+
+static bool is_stopped(const struct tuning_view *side)
+{
+    return side->is_too_long || side->is_out_of_memory || side->texts.failed ||
+           tuning_progress_is_stopped(side->progress);
+}
+
+static bool add_item(struct tuning_view *side, struct item item)
+{
+    side->is_too_long |= side->records.count == TUNING_VIEW_RECORDS_MAX;
+    if (!is_stopped(side))
+        side->is_out_of_memory = !sorted_runs_add(&side->records, &item);
+    return !is_stopped(side);
 }
 
 static bool add_copy(struct tuning_view *side, struct bytes key, struct bytes value)
 {
-    struct tuning_view_record copy = { .key = { NULL, key.size },
-                                       .value = { NULL, value.size },
-                                       .at = side->texts.size };
+    const struct item item = { side->texts.size, (uint32_t)key.size, (uint32_t)value.size };
     buffer_put(&side->texts, key.data, key.size);
     buffer_put(&side->texts, value.data, value.size);
-    return !side->texts.failed && add_one(side, copy);
-}
-
-static enum kiln_code sort_records(struct tuning_view *side, struct kiln_err *err)
-{
-    if (tuning_progress_is_stopped(side->progress))
-        return err->code = KILN_CANCELLED;
-    if (side->is_too_long)
-        return kiln_fail(err, KILN_FULL,
-                         "there are more than %u records on one side, too many to compare",
-                         TUNING_VIEW_RECORDS_MAX);
-    if (side->is_out_of_memory || side->texts.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot compare so many records: out of memory");
-    if (side->count > 0)
-        qsort(side->records, side->count, sizeof(*side->records), compare_records);
-    return KILN_OK;
+    return add_item(side, item);
 }
 
 /* ---- a tier ---- */
 
+struct tier_step {
+    struct tuning_view *side;
+    size_t begin; /* bytes of copies before the step */
+    bool is_late;
+};
+
 static bool add_held(void *context, const struct tuning_held *held)
 {
-    return add_copy(context, held->place.key, held->value);
+    struct tier_step *step = context;
+    struct tuning_view *side = step->side;
+    if (!add_copy(side, held->place.key, held->value))
+        return false;
+    step->is_late =
+        side->texts.size - step->begin >= READ_BYTES || clock_monotonic_ns() >= side->end_ns;
+    return !step->is_late;
 }
+
+/* The records come in the order of their keys. */
+static enum kiln_code read_tier(struct tuning_view *side, struct tuning *tuning,
+                                const struct tuning_view_source *from, bool *ret_more,
+                                struct kiln_err *err)
+{
+    struct tier_step step = { .side = side, .begin = side->texts.size };
+    struct tuning_place after = { .tier = from->tier,
+                                  .uid = from->tier == TUNING_TIER_USER ? from->uid : TUNING_NOBODY,
+                                  .kind = from->kind,
+                                  .database_id = from->database_id,
+                                  .backend = from->backend };
+    KILN_AUTO(mem) char *last = NULL;
+    if (side->records.count > 0) { /* a copy, because the texts move */
+        const struct item *items = (const struct item *)(const void *)side->records.items;
+        after.key = key_at(base_of(side), &items[side->records.count - 1]);
+        last = bytes_to_text(after.key);
+        after.key.data = (const uint8_t *)last;
+        side->is_out_of_memory |= !last;
+    }
+    enum kiln_code rc =
+        side->is_out_of_memory ? KILN_OK : tuning_each_after(tuning, &after, add_held, &step, err);
+    *ret_more = !rc && step.is_late;
+    return rc;
+}
+
+/* ---- a system database ---- */
 
 struct system_walk {
     struct tuning_view *side;
-    const struct tuning_view_tier *tier;
+    const struct tuning_view_source *from;
     struct kiln_err *err;
     bool is_found;
     enum kiln_code rc;
 };
 
-static bool add_system(void *context, const struct tuning_system *system)
+static bool find_system(void *context, const struct tuning_system *system)
 {
     struct system_walk *walk = context;
     const struct tuning_system_file *file = system->file;
-    struct tuning_index_record record;
-    if (file->kind != walk->tier->kind || strcmp(file->database_id, walk->tier->database_id) != 0 ||
-        strcmp(file->backend, walk->tier->backend) != 0)
+    if (file->kind != walk->from->kind || strcmp(file->database_id, walk->from->database_id) != 0 ||
+        strcmp(file->backend, walk->from->backend) != 0)
         return true;
     walk->is_found = true;
-    if (!system->index)
+    if (system->index)
+        walk->side->index = tuning_index_ref((struct tuning_index *)system->index);
+    else
         walk->rc = kiln_fail(walk->err, KILN_CORRUPT, "%s", system->why);
-    /* Damage is not counted here: that needs a separate reader, and look-ups do it. */
-    for (uint64_t i = 0; system->index && i < tuning_index_count(system->index); i++) {
-        if (!tuning_index_at((struct tuning_index *)system->index, i, &record))
-            continue;
-        if (!add_one(walk->side,
-                     (struct tuning_view_record){ .key = record.key, .value = record.value }))
-            return false;
-    }
     return false;
 }
 
-enum kiln_code tuning_view_of_tier(struct tuning_view *side, const struct tuning *tuning,
-                                   const struct tuning_view_tier *tier, struct kiln_err *err)
+static enum kiln_code open_system(struct tuning_view *side, const struct tuning *tuning,
+                                  const struct tuning_view_source *from, struct kiln_err *err)
 {
-    *side = (struct tuning_view){ .kind = tier->kind, .progress = side->progress };
-    if (tier->tier == TUNING_TIER_SYSTEM) {
-        struct system_walk walk = { .side = side, .tier = tier, .err = err };
-        tuning_each_system(tuning, add_system, &walk);
-        if (!walk.is_found)
-            return kiln_fail(err, KILN_NOT_FOUND,
-                             "there is no system %s database of '%s': 'kilnctl db stats' lists "
-                             "those that were imported",
-                             tuning_kind_name(tier->kind), tier->database_id);
-        return walk.rc ? walk.rc : sort_records(side, err);
+    struct system_walk walk = { .side = side, .from = from, .err = err };
+    tuning_each_system(tuning, find_system, &walk);
+    if (walk.is_found)
+        return walk.rc;
+    return kiln_fail(err, KILN_NOT_FOUND,
+                     "there is no system %s database of '%s': 'kilnctl db stats' lists those that "
+                     "were imported",
+                     tuning_kind_name(from->kind), from->database_id);
+}
+
+static void read_system(struct tuning_view *side, bool *ret_more)
+{
+    const uint8_t *base = base_of(side);
+    uint64_t bytes = 0;
+    struct tuning_index_record r;
+    for (*ret_more = false; side->next < tuning_index_count(side->index);) {
+        *ret_more = bytes >= READ_BYTES || clock_monotonic_ns() >= side->end_ns;
+        if (*ret_more && bytes > 0)
+            return;
+        if (!tuning_index_at(side->index, side->next++, &r))
+            continue;
+        const struct item item = { (uint64_t)(r.key.data - base), (uint32_t)r.key.size,
+                                   (uint32_t)r.value.size };
+        bytes += r.key.size + r.value.size;
+        if (!add_item(side, item))
+            break;
     }
-    const struct tuning_selection selection = { .tier = tier->tier,
-                                                .uid = tier->uid,
-                                                .by_uid = true,
-                                                .by_kind = true,
-                                                .kind = tier->kind,
-                                                .database_id = tier->database_id,
-                                                .backend = tier->backend };
-    buffer_init(&side->texts, TEXTS_MAX);
-    tuning_each(tuning, &selection, add_held, side);
-    point_to_copies(side);
-    return sort_records(side, err);
+    *ret_more = false;
 }
 
 /* ---- a file ---- */
@@ -166,8 +220,7 @@ static bool add_record(void *context, const struct tuning_record *record)
 {
     struct tuning_view *side = context;
     char text[PROBLEM_KEY_MAX];
-    struct bytes key = key_of(side->kind, record->key, text);
-    return add_copy(side, key, record->value);
+    return add_copy(side, key_of(side->kind, record->key, text), record->value);
 }
 
 static bool leave_out(void *context, uint64_t line, const char *why)
@@ -178,84 +231,96 @@ static bool leave_out(void *context, uint64_t line, const char *why)
     return !tuning_progress_is_stopped(side->progress);
 }
 
-static enum kiln_code open_file(struct tuning_view *side, const char *path, struct kiln_err *err)
+static enum kiln_code read_format(const char *path, enum tuning_format *ret_format,
+                                  struct kiln_err *err)
 {
     static const char magic[16] = "SQLite format 3";
-    const struct tuning_reader_events events = { .record = add_record,
-                                                 .bad = leave_out,
-                                                 .context = side };
     char head[sizeof(magic)];
-    struct stat seen;
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot read it");
-    if (fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-        memcmp(head, magic, sizeof(magic)) == 0)
-        return perf_db_read(path, &events, err);
-    if (seen.st_size == 0)
-        return KILN_OK;
-    void *map = mmap(NULL, (size_t)seen.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-        return kiln_fail_errno(err, errno, "cannot map it");
-    side->map = bytes_of(map, (size_t)seen.st_size);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open it");
+    bool is_sqlite = fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+                     memcmp(head, magic, sizeof(magic)) == 0;
+    *ret_format = is_sqlite ? TUNING_SQLITE : TUNING_TEXT;
     return KILN_OK;
 }
 
-/* Reads about STEP_BYTES, up to the end of a line. */
-static enum kiln_code read_some_lines(struct tuning_view *side, struct kiln_err *err)
+static enum kiln_code open_file(struct tuning_view *side, const struct tuning_view_source *from,
+                                struct kiln_err *err)
+{
+    enum tuning_format format = TUNING_TEXT;
+    enum kiln_code rc = read_format(from->path, &format, err);
+    if (!rc)
+        rc = tuning_reader_open(from->path, from->kind, format, &side->reader, err);
+    return rc ? kiln_while(err, "reading '%.100s'", from->name) : KILN_OK;
+}
+
+static enum kiln_code read_file(struct tuning_view *side, const struct tuning_view_source *from,
+                                bool *ret_more, struct kiln_err *err)
 {
     const struct tuning_reader_events events = { .record = add_record,
                                                  .bad = leave_out,
                                                  .context = side };
-    struct bytes rest = bytes_of(side->map.data + side->map_read, side->map.size - side->map_read);
-    const uint8_t *stop = rest.size > STEP_BYTES
-                              ? memchr(rest.data + STEP_BYTES, '\n', rest.size - STEP_BYTES)
-                              : NULL;
-    if (stop)
-        rest.size = (size_t)(stop + 1 - rest.data);
-    side->map_read += rest.size;
-    enum kiln_code rc = tuning_text_read(side->kind, rest, &events, err);
-    if (rc || side->map_read == side->map.size)
-        unmap(side);
-    return rc;
+    enum kiln_code rc = tuning_reader_step(side->reader, &events, side->end_ns, ret_more, err);
+    if (rc && !is_stopped(side))
+        return kiln_while(err, "reading '%.100s'", from->name);
+    return KILN_OK;
 }
 
-/* If several records have the same key, the first one in the file counts. The reader detects only
- * repetitions within one step. */
-static void drop_repeated(struct tuning_view *side)
+/* ---- steps ---- */
+
+static enum kiln_code begin(struct tuning_view *side, const struct tuning *tuning,
+                            const struct tuning_view_source *from, struct kiln_err *err)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < side->count; i++) {
-        if (kept == 0 || !bytes_equal(side->records[kept - 1].key, side->records[i].key))
-            side->records[kept++] = side->records[i];
-    }
-    side->count = kept;
+    side->has_begun = true;
+    side->kind = from->kind;
+    side->records.item_size = sizeof(struct item);
+    side->records.compare = by_key;
+    buffer_init(&side->texts, TEXTS_MAX);
+    if (from->tier == TUNING_TIER_NONE)
+        return open_file(side, from, err);
+    return from->tier == TUNING_TIER_SYSTEM ? open_system(side, tuning, from, err) : KILN_OK;
 }
 
-static bool has_begun(const struct tuning_view *side) { return side->texts.limit > 0; }
-
-enum kiln_code tuning_view_of_file(struct tuning_view *side, const struct tuning_view_file *file,
-                                   bool *ret_more, struct kiln_err *err)
+static enum kiln_code read_some(struct tuning_view *side, struct tuning *tuning,
+                                const struct tuning_view_source *from, bool *ret_more,
+                                struct kiln_err *err)
 {
-    enum kiln_code rc = KILN_OK;
+    side->end_ns = clock_monotonic_ns() + READ_NS;
+    if (from->tier == TUNING_TIER_NONE)
+        return read_file(side, from, ret_more, err);
+    if (from->tier != TUNING_TIER_SYSTEM)
+        return read_tier(side, tuning, from, ret_more, err);
+    read_system(side, ret_more);
+    return KILN_OK;
+}
+
+static enum kiln_code check_stopped(const struct tuning_view *side, struct kiln_err *err)
+{
+    if (tuning_progress_is_stopped(side->progress))
+        return err->code = KILN_CANCELLED;
+    if (side->is_too_long)
+        return kiln_fail(err, KILN_FULL,
+                         "there are more than %u records on one side, too many to compare",
+                         TUNING_VIEW_RECORDS_MAX);
+    if (side->is_out_of_memory || side->texts.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot compare so many records: out of memory");
+    return KILN_OK;
+}
+
+enum kiln_code tuning_view_step(struct tuning_view *side, struct tuning *tuning,
+                                const struct tuning_view_source *from, bool *ret_more,
+                                struct kiln_err *err)
+{
     *ret_more = false;
-    if (!has_begun(side)) {
-        side->kind = file->kind;
-        buffer_init(&side->texts, TEXTS_MAX);
-        rc = open_file(side, file->path, err);
-    }
-    if (!rc && side->map.data)
-        rc = read_some_lines(side, err);
-    if (side->is_out_of_memory || side->is_too_long || side->texts.failed ||
-        tuning_progress_is_stopped(side->progress))
-        return sort_records(side, err);
-    if (rc)
-        return kiln_while(err, "reading '%.100s'", file->name);
-    *ret_more = side->map.data != NULL;
-    if (*ret_more)
-        return KILN_OK;
-    point_to_copies(side);
-    rc = sort_records(side, err);
-    drop_repeated(side);
+    enum kiln_code rc = side->has_begun ? KILN_OK : begin(side, tuning, from, err);
+    if (!rc)
+        rc = read_some(side, tuning, from, ret_more, err);
+    if (!rc)
+        side->is_out_of_memory |= !sorted_runs_end_run(&side->records, base_of(side));
+    if (!rc)
+        rc = check_stopped(side, err);
+    if (!rc && !*ret_more)
+        sorted_runs_merge(&side->records, base_of(side));
     return rc;
 }

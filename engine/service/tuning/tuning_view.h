@@ -2,55 +2,57 @@
 #pragma once
 
 /*
- * A view of all records of a tier or of a file, sorted by key: one side of a comparison.
+ * A view of all records of a tier or of a file, in the order of their keys: one side of a
+ * comparison.
  *
- * Ownership  records of a file, of the host and of users are copied; a system database's are
- *            borrowed: it must not be replaced before tuning_view_done
- * Threading  on WORK_QUEUE_TUNING
+ * Role       reads and sorts some records in each step, then hands them out one by one
+ * Ownership  records of a file, of the host and of users are copied; a system database's are in its
+ *            index, on which the view has a reference.  Zeroed: not begun
+ * Threading  one thread at a time: WORK_QUEUE_TUNING, or the engine's thread between two steps
  */
+#include "common/sorted_runs.h"
 #include "engine/service/tuning/tuning_progress.h"
 #include "engine/service/tuning/tuning_validation.h"
 
-#define TUNING_VIEW_RECORDS_MAX (1u << 21) /* sorted in about a second */
+#define TUNING_VIEW_RECORDS_MAX (1u << 21)
 
-struct tuning_view_record {
-    struct bytes key, value;
-    size_t at; /* until all copies are made: where the key begins in |texts| */
-};
+struct tuning_reader;
 
-struct tuning_view {
-    struct tuning_view_record *records; /* owned */
-    size_t count, capacity;
-    struct buffer texts; /* owned; the copied texts */
-    enum tuning_kind kind;
-    const struct tuning_progress *progress; /* borrowed; tells when to give up */
-    bool is_out_of_memory, is_too_long;
-    struct bytes map; /* owned; of a text file, until all of it was read */
-    size_t map_read;  /* bytes */
-};
-
-struct tuning_view_tier { /* the records of a view */
-    enum tuning_tier tier;
+struct tuning_view_source { /* the records of a view */
+    enum tuning_tier tier;  /* TUNING_TIER_NONE: a file */
     uint32_t uid;
     enum tuning_kind kind;
     const char *database_id, *backend;
+    const char *path, *name; /* of an unpacked, private file; |name| is for messages */
 };
 
-/* Damaged records are left out. Set |side->progress| first: both functions end with
- * KILN_CANCELLED when it is stopped. */
-KILN_MUST_CHECK enum kiln_code tuning_view_of_tier(struct tuning_view *side,
-                                                   const struct tuning *tuning,
-                                                   const struct tuning_view_tier *tier,
-                                                   struct kiln_err *err);
-struct tuning_view_file {
+struct tuning_view {
+    struct sorted_runs records;
+    struct buffer texts;          /* owned; the copied texts */
+    struct tuning_index *index;   /* counted; NULL: not a system database's records */
+    struct tuning_reader *reader; /* owned; of a file that is being read */
     enum tuning_kind kind;
-    const char *path, *name; /* borrowed; |name| is for messages */
+    const struct tuning_progress *progress; /* borrowed; tells when to give up */
+    uint64_t next;                          /* of the index: the record to read next */
+    uint64_t end_ns;                        /* of this step */
+    bool has_begun, is_out_of_memory, is_too_long;
+    bool has_last; /* of the records that were taken: */
+    struct bytes last_key;
 };
 
-/* Reads an unpacked, private file; lines that are not records are left out.  One call reads 4 MiB
- * of a text file: call it again while |ret_more| becomes true.  Zero |side| before the first one.
- */
-KILN_MUST_CHECK enum kiln_code tuning_view_of_file(struct tuning_view *side,
-                                                   const struct tuning_view_file *file,
-                                                   bool *ret_more, struct kiln_err *err);
+struct tuning_view_record {
+    struct bytes key, value;
+    bool is_repeated; /* a record of the same key came before it, and counts */
+};
+
+/* Reads some records; lines of a file that are not records, and damaged records, are left out.  Set
+ * |side->progress| first: KILN_CANCELLED when it is stopped.  |ret_more|: call it again. */
+KILN_MUST_CHECK enum kiln_code tuning_view_step(struct tuning_view *side, struct tuning *tuning,
+                                                const struct tuning_view_source *from,
+                                                bool *ret_more, struct kiln_err *err);
+/* The next record, after the last step.  False: none is left. */
+bool tuning_view_peek(const struct tuning_view *side, struct tuning_view_record *ret_record);
+void tuning_view_pop(struct tuning_view *side);
+/* Memory that the view holds. */
+uint64_t tuning_view_bytes(const struct tuning_view *side);
 void tuning_view_done(struct tuning_view *side);

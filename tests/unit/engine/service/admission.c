@@ -4,7 +4,7 @@
 #include "common/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
-#include "tests/unit/engine/service/stepped_clock.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests fetch, fetch_source, batch and plan: hot set, store, compilers, single flight. */
-#include "tests/unit/engine/service/stepped_clock.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <signal.h>

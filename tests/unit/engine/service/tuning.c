@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_get and tuning_put. */
-#include "tests/unit/engine/service/stepped_clock.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"

@@ -404,6 +404,20 @@ static void write_blank_lines(struct users *f, size_t size)
     tuning_write(f, text);
 }
 
+TEST(users, tiers_that_are_compared_are_charged_to_their_reader)
+{
+    static const char question[] = DIFF "\"a_tier\":\"user\",\"b_tier\":\"host\"}";
+    struct users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_put(f, &f->ann, &put);
+    budget_set_limits(f->engine.engine->budget, 64u << 20, 12u << 10); /* a request takes less */
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_tuning_diff, 3, bytes_of_text(question));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_BUSY, "queue_bytes_per_uid");
+    assert_int_equal(budget_taken(f->engine.engine->budget), 0);
+}
+
 TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
 {
     static const char diff[] = DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}";

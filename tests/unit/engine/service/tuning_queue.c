@@ -147,6 +147,34 @@ TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
                      3); /* one private record and two of the system */
 }
 
+/* Ann's verification has several steps; Bob's has begun before hers ends. */
+TEST_F(tuning_order, long_changes_of_two_users_alternate)
+{
+    tuning_import_system(f);
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
+    send_json(&f->bob, MESSAGE_tuning_export, "{\"tier\":\"system\"}");
+
+    run_until_answered(f, &f->bob);
+
+    for (size_t i = 0; i < f->ann.reply_count; i++)
+        assert_int_equal(f->ann.replies[i].flags, FRAME_MORE);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+TEST_F(tuning_order, a_comparison_reads_on_in_a_database_that_was_replaced)
+{
+    tuning_import_system(f);
+    send_json(&f->ann, MESSAGE_tuning_diff,
+              "{\"kind\":\"find\",\"database_id\":\"" ID
+              "\",\"a_tier\":\"system\",\"b_tier\":\"host\"}");
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* reads the system's records */
+    tuning_import_system(f); /* its steps run between those of the comparison */
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_true(answer_number(a, "only_a") > 0);
+}
+
 TEST_F(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
 {
     tuning_import_system(f);
@@ -158,17 +186,17 @@ TEST_F(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_true(f->engine.executor.tasks_of[WORK_QUEUE_TUNING] <= before + 1);
-    assert_null(f->engine.engine->tuning->queue.paused);
+    assert_int_equal(f->engine.engine->tuning->queue.waiting[false].count, 0);
     assert_null(f->engine.engine->tuning->queue.running);
 }
 
-TEST_F(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
+TEST_F(tuning_order, a_change_between_its_steps_is_refused_when_the_engine_drains)
 {
     struct put put = find_put("Mine", 1);
     tuning_import_system(f);
     send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
-    while (!f->engine.engine->tuning->queue.paused)
+    while (f->engine.engine->tuning->queue.waiting[false].count == 0)
         assert_true(fake_executor_run_task(&f->engine.executor));
 
     engine_drain(f->engine.engine);

@@ -3,6 +3,7 @@
 
 #include "common/fs.h"
 #include "engine/miopen/problem_key.h"
+#include "tests/support/tuning_work.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -133,7 +134,7 @@ enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *j
     f->bad = f->verbatim = f->conflicts = f->promoters = 0;
     f->plan_change[0] = '\0';
     if (!rc)
-        rc = tuning_job_work(job, &events, &f->err);
+        rc = work_all_steps(f->t, job, &events, &f->err);
     if (!rc) {
         while (!tuning_job_take(f->t, job)) {
         }

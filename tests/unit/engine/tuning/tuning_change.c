@@ -169,22 +169,7 @@ TEST_F(facade, a_record_that_would_get_too_long_is_full)
     must(put(f, &m), f->err);
 }
 
-/* ---- one change at a time, atomic ---- */
-
-TEST_F(facade, a_second_change_waits_for_the_first)
-{
-    struct tuning_row row = row_of(&usual);
-    struct tuning_job *first = NULL, *second = NULL;
-    must(tuning_job_put(f->t, &row, 1, &first, &f->err), f->err);
-
-    assert_int_equal(tuning_job_put(f->t, &row, 1, &second, &f->err), KILN_BUSY);
-    assert_int_equal(tuning_job_vacuum(f->t, &second, &f->err), KILN_BUSY);
-    assert_null(second);
-    assert_says(f->err.text, "in progress");
-    tuning_job_destroy(first);
-    must(tuning_job_put(f->t, &row, 1, &second, &f->err), f->err);
-    tuning_job_destroy(second);
-}
+/* ---- atomic ---- */
 
 TEST_F(facade, a_change_that_was_not_worked_off_never_happened)
 {
@@ -224,32 +209,6 @@ TEST_F(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
     tuning_job_destroy(job);
 
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
-}
-
-TEST_F(facade, a_big_change_is_taken_over_in_steps)
-{
-    struct tuning_job *job = NULL;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, 1u << 20);
-    for (unsigned i = 0; i < 5000; i++) {
-        char line[128];
-        int size = snprintf(line, sizeof(line),
-                            "64-56-56-3x3-64-56-56-%u-1x1-1x1-1x1-0-NCHW-FP32-F=ConvA:1,0,"
-                            "miopenConvolutionFwdAlgoDirect\n",
-                            i + 1);
-        buffer_put(&text, line, (size_t)size);
-    }
-    buffer_put_u8(&text, '\0');
-    write_source(f, USER_FILE, (const char *)text.data);
-    struct tuning_import import = import_of(f, USER_FILE, TUNING_TIER_USER, ALICE);
-    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
-    must(tuning_job_work(job, NULL, &f->err), f->err);
-
-    assert_false(tuning_job_take(f->t, job));
-    uint64_t first = tuning_stats_of(f->t).user_records;
-    assert_true(first > 0 && first < 5000);
-    tuning_job_destroy(job);
-    assert_int_equal(tuning_stats_of(f->t).user_records, 5000);
 }
 
 #define ONE KEY_OF_BATCH(1)

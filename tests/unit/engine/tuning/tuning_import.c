@@ -2,6 +2,7 @@
 #include "facade_fixture.h"
 
 #include "common/fs.h"
+#include "tests/support/tuning_work.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -196,7 +197,7 @@ TEST_F(facade, an_import_that_is_given_up_leaves_no_file)
     name[sizeof(name) - 1] = '\0';
     import.source_name = name;
     must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
-    assert_int_equal(tuning_job_work(job, NULL, &f->err), KILN_INVALID);
+    assert_int_equal(work_all_steps(f->t, job, NULL, &f->err), KILN_INVALID);
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
     tuning_job_destroy(job);
 
@@ -211,7 +212,7 @@ TEST_F(facade, an_import_that_is_on_the_disk_is_taken_over_by_its_end)
     write_source(f, SYSTEM, GOOD);
     struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
     must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
-    must(tuning_job_work(job, NULL, &f->err), f->err);
+    must(work_all_steps(f->t, job, NULL, &f->err), f->err);
     assert_string_equal(find_value(f, ALICE, KEY), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
 
     tuning_job_destroy(job);

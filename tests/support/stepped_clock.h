@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A clock that does not depend on the machine, for tests of work that ends after 1 ms. */
+/* A clock that does not depend on the machine, for tests of work that ends after some time. */
 #include <stdint.h>
 
 /* From now on, each reading of the monotonic clock advances it by |ns|; 0: the real clock is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/engine/service/stepped_clock.h"
+#include "tests/support/stepped_clock.h"
 
 static uint64_t step_ns, now_ns;
 
