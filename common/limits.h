@@ -30,6 +30,8 @@
 #define LIMIT_PROGRAM_NAME 255u
 /* The options of one kernel, in bytes. */
 #define LIMIT_OPTIONS_TEXT (16u << 10)
+/* The name of a kernel of MIOpen, or its arguments, in bytes. */
+#define LIMIT_NAMED_TEXT (64u << 10)
 /* Headers of one source. */
 #define LIMIT_HEADERS 256u
 /* Kernels in one plan. */

@@ -4,12 +4,13 @@
 /*
  * Declarations shared by the files that read kernel databases. Not for other directories.
  */
+#include "common/limits.h"
 #include "engine/db/query.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/miopen/kern_db_salvage.h"
 
 /* Limit for names, arguments and hashes. MIOpen's longest arguments have 2107 bytes. */
-#define KERN_DB_TEXT_MAX (64u << 10)
+#define KERN_DB_TEXT_MAX LIMIT_NAMED_TEXT
 
 enum kern_db_statement {
 #define KERN_DB_STATEMENT(name, text) KERN_DB_##name,

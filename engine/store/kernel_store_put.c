@@ -40,16 +40,15 @@ struct put {
 static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_texts_size,
                                    struct kiln_err *err)
 {
+    bool is_named = text_length(r->database_id) > 0; /* the limits of names in requests */
     const struct {
         const char *what;
         size_t size, max;
     } texts[] = {
         { "target", text_length(r->target), LIMIT_TARGET_TEXT },
         { "toolchain", text_length(r->toolchain), LIMIT_PROGRAM_NAME },
-        /* The limit of names in requests. */
-        { "program", text_length(r->program),
-          text_length(r->database_id) ? LIMIT_OPTIONS_TEXT : LIMIT_PROGRAM_NAME },
-        { "options", text_length(r->options), LIMIT_OPTIONS_TEXT },
+        { "program", text_length(r->program), is_named ? LIMIT_NAMED_TEXT : LIMIT_PROGRAM_NAME },
+        { "options", text_length(r->options), is_named ? LIMIT_NAMED_TEXT : LIMIT_OPTIONS_TEXT },
         { "database id", text_length(r->database_id), VERSIONED_ID_MAX - 1 },
         { "package", text_length(r->package), LIMIT_PROGRAM_NAME },
         { "version", text_length(r->version), VERSION_MAX },

@@ -28,12 +28,12 @@ enum kiln_code kernel_name_take(struct bytes database_id, struct bytes name, str
         rc = database_id_parse(plain, &id, err);
     if (rc)
         return rc;
-    if (name.size == 0 || name.size > LIMIT_OPTIONS_TEXT || args.size > LIMIT_OPTIONS_TEXT ||
+    if (name.size == 0 || name.size > LIMIT_NAMED_TEXT || args.size > LIMIT_NAMED_TEXT ||
         has_nul(name) || has_nul(args))
         return kiln_fail(err, KILN_INVALID,
                          "a kernel's name must have 1 to %u bytes, its arguments at most %u, and "
                          "neither may contain a NUL",
-                         LIMIT_OPTIONS_TEXT, LIMIT_OPTIONS_TEXT);
+                         LIMIT_NAMED_TEXT, LIMIT_NAMED_TEXT);
     *ret_name = (struct kernel_name){ .database_id = plain, .name = name, .args = args };
     return KILN_OK;
 }

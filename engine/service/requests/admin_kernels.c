@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Limits of one answer: so many kernels, or so many bytes of their options and names, which may
- * have 16 KiB each. */
+ * have 64 KiB each. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2

@@ -99,8 +99,8 @@ static void only_here(const char *words, const char *others, struct buffer *ret_
 static void compare_options(struct comparison *c, const char *wanted, const char *there)
 {
     BUFFER_AUTO struct buffer a, b;
-    buffer_init(&a, LIMIT_OPTIONS_TEXT + 1);
-    buffer_init(&b, LIMIT_OPTIONS_TEXT + 1);
+    buffer_init(&a, LIMIT_NAMED_TEXT + 1);
+    buffer_init(&b, LIMIT_NAMED_TEXT + 1);
     only_here(wanted, there, &a);
     only_here(there, wanted, &b);
     bool differ_in_words = !a.failed && !b.failed && (a.size > 1 || b.size > 1);

@@ -144,8 +144,8 @@ static enum kiln_code read_name_question(struct why *w, struct kiln_err *err)
     const char *given = json_get_text(w->base.question, "database_id", "");
     struct wanted_program *p = &w->programs[w->program_count++];
     struct kernel_name name = { 0 };
-    buffer_init(&p->name, LIMIT_OPTIONS_TEXT);
-    buffer_init(&p->args, LIMIT_OPTIONS_TEXT);
+    buffer_init(&p->name, LIMIT_NAMED_TEXT);
+    buffer_init(&p->args, LIMIT_NAMED_TEXT);
     w->by_name = w->use_packages = true;
     enum kiln_code rc = kernel_name_take(
         bytes_of_text(given), bytes_of_text(json_get_text(w->base.question, "name", "")),

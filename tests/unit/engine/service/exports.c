@@ -107,6 +107,19 @@ TEST_F(users, each_version_of_miopen_is_exported_separately)
                         "version");
 }
 
+/* docs/formats/kdb.md: MIOpen's own arguments have some 2 KiB. */
+TEST_F(users, a_kernel_with_the_longest_arguments_is_imported_and_exported)
+{
+    static char longest[LIMIT_NAMED_TEXT + 1], name[LIMIT_NAMED_TEXT + 1];
+    memset(longest, 'a', sizeof(longest) - 1);
+    memset(name, 'n', sizeof(name) - 1);
+    const struct kernel_row rows[] = { TEXT_KERNEL("a.o", longest, "long arguments"),
+                                       TEXT_KERNEL(name, ARGS, "a long name") };
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 2 }, "{}");
+    export_to(&f->ann, f->made);
+    assert_kernel_file(f->made, rows, 2);
+}
+
 TEST_F(users, kernels_without_a_version_are_exported_on_request)
 {
     static const struct kernel_row plain = TEXT_KERNEL("a.o", ARGS, "of no version");

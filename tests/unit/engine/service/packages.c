@@ -216,7 +216,7 @@ TEST_F(users, an_unreadable_package_directory_is_reported)
 
 TEST_F(users, an_invalid_kernel_name_is_refused)
 {
-    static char huge[LIMIT_OPTIONS_TEXT + 2];
+    static char huge[LIMIT_NAMED_TEXT + 2];
     memset(huge, 'x', sizeof(huge) - 1);
     const struct {
         struct bytes id, name, args;
