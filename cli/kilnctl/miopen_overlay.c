@@ -194,6 +194,7 @@ static int fill_overlay(struct overlay *o, const struct devices *devices, struct
 {
     KILN_AUTO(fd) int lock = -1;
     o->is_installed = miopen_installed_find(o->installed);
+    o->needs_installed = !o->version || miopen_release(o->version) >= MIOPEN_WITH_MODELS;
     int rc = overlay_lock(o->directory, &lock, err);
     if (!rc)
         rc = check_free(o, err);

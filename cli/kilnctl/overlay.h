@@ -28,6 +28,7 @@ struct overlay {
     bool has_system;          /* system/ has a database of any device */
     char installed[PATH_MAX]; /* MIOpen's own databases and models */
     bool is_installed;        /* |installed| exists */
+    bool needs_installed;     /* the job's MIOpen may be one that fails without its models */
 };
 
 /* Writes the host's FindDb and PerfDb of |id| into system/, and the user's into user/. */

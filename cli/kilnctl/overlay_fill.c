@@ -156,7 +156,7 @@ static void remark_missing(struct overlay *o, const char *id)
 {
     if (!o->has_find && !o->has_perf)
         overlay_remark(o, "no tuning database is imported for %s: MIOpen uses its own", id);
-    else if ((!o->has_find || !o->has_perf) && !o->is_installed)
+    else if ((!o->has_find || !o->has_perf) && !o->is_installed && !o->needs_installed)
         overlay_remark(o,
                        "kiln has no %s for %s, and in the overlay MIOpen does not see its own: "
                        "'kilnctl db import' imports it",

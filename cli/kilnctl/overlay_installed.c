@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/overlay.h"
-#include "engine/miopen/miopen_files.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* Whether the job's MIOpen may need models. */
-static bool needs_models(const struct overlay *o)
-{
-    return !o->version || miopen_release(o->version) >= MIOPEN_WITH_MODELS;
-}
 
 static bool is_file(const char *path)
 {
@@ -56,7 +49,7 @@ int overlay_link_installed(struct overlay *overlay, struct kiln_error *err)
     int rc = KILN_E_OK;
     DIR *open = overlay->is_installed ? opendir(overlay->installed) : NULL;
     if (!open) {
-        if (!needs_models(overlay))
+        if (!overlay->needs_installed)
             return KILN_E_OK;
         overlay->has_system = false;
         overlay_remark(

@@ -92,6 +92,14 @@ TEST_F(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
     assert_says(f->reported.text, "db import");
 }
 
+TEST_F(kilnctl_miopen, a_kind_that_kilnd_lacks_is_no_matter_if_the_systems_part_is_not_used)
+{
+    answer_all();
+    fake.answers[1] = (struct fake_answer){ .reply = "{\"files\":[]}" };
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0"), KILN_E_OK);
+    assert_null(strstr(f->reported.text, "db import"));
+}
+
 /* MIOpen names a user's files after its version, and reads a PerfDb in one of two formats. */
 TEST_F(kilnctl_miopen, without_a_version_the_users_records_are_in_the_systems_files)
 {
