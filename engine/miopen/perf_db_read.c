@@ -100,9 +100,11 @@ static enum kiln_code put_column(struct buffer *to, const struct query *q, size_
     if (is_text(column))
         return put_word(to, columns[column], query_bytes(q, (int)column), err);
     int64_t number = query_i64(q, (int)column);
+    if (number == INT64_MIN)
+        return kiln_fail(err, KILN_INVALID, "its %s is out of range", columns[column]);
     if (number < 0) /* AMD's gfx1030_36.db has an in_h of -5 */
         buffer_put_u8(to, '-');
-    put_number(to, number < 0 ? -(uint64_t)number : (uint64_t)number);
+    put_number(to, (uint64_t)(number < 0 ? -number : number));
     return KILN_OK;
 }
 

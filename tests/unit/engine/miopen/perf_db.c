@@ -200,6 +200,7 @@ static const struct {
       "where id = 3",
       "bad 7", 1 },
     { "update config set id = -3 where id = 3", "-3", 3 },
+    { "update config set in_h = -9223372036854775808 where id = 3", "in_h", 3 },
     { "update config set in_h = 'x' where id = 3", "in_h", 3 },
     { "update config set bias = NULL where id = 3", "bias", 3 },
     { "update config set pad_d = 1.5 where id = 3", "pad_d", 3 },
