@@ -248,7 +248,8 @@ static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, stru
                                              .path = d->paths[index],
                                              .name = d->names[index] };
     bool more = false;
-    tuning_progress_set_stage(d->progress, "reading", index, 2);
+    if (!side->has_begun) /* not for each step: the client is told when something changes */
+        tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
     enum kiln_code rc = tuning_view_step(side, tuning, &from, &more, err);
     d->gathered += !more;
