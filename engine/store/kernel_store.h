@@ -336,11 +336,17 @@ KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *stor
 KILN_MUST_CHECK enum kiln_code kernel_store_pin(struct kernel_store *store,
                                                 const struct digest *key, bool pinned,
                                                 bool *ret_found, struct kiln_err *err);
-/* |ret_count| is the number of matching kernels. */
-KILN_MUST_CHECK enum kiln_code kernel_store_pin_matching(struct kernel_store *store,
-                                                         const struct kernel_filter *filter,
-                                                         bool pinned, uint64_t *ret_count,
-                                                         struct kiln_err *err);
+struct kernel_pinning { /* a change of pins in steps; zeroed at first except for the first two */
+    struct kernel_filter filter; /* its texts are borrowed */
+    bool pinned;
+    uint64_t count; /* matching kernels so far */
+    uint64_t after; /* id of the last one */
+    bool is_over;
+};
+/* Pins or unpins matching kernels for at most 20 ms. Call it until |is_over|. */
+KILN_MUST_CHECK enum kiln_code kernel_store_pin_some(struct kernel_store *store,
+                                                     struct kernel_pinning *pinning,
+                                                     struct kiln_err *err);
 
 struct kernel_gc {
     bool stale;                      /* remove kernels of toolchains that are not in |toolchains| */
@@ -358,8 +364,30 @@ struct kernel_gc_result {
     bool missed; /* more than |to_bytes| remain: pinned kernels, or the file's own tables */
 };
 
+#define KERNEL_STALE_MAX 256u /* stale toolchains; each compiler upgrade leaves one */
+
+enum kernel_collecting_phase { GC_BEGINNING, GC_STALE, GC_TRUNCATING, GC_SHRINKING, GC_OVER };
+
+struct kernel_collecting { /* a gc in steps; zeroed at first except for |gc| */
+    struct kernel_gc gc;   /* its toolchains are borrowed */
+    struct kernel_gc_result result;
+    enum kernel_collecting_phase phase;
+    struct digest stale[KERNEL_STALE_MAX]; /* identities in the store that are not installed */
+    size_t stale_count, next;
+    struct kernel_clearing clearing; /* of the next stale toolchain, or of free pages */
+    unsigned rounds;                 /* of eviction and truncation */
+    uint64_t used_max;               /* bytes of used pages after this round */
+    bool is_evicting, none_left;
+};
+
 /* Pinned kernels are never removed. Named kernels, and others with an unknown toolchain, are
- * never stale. Also repairs counters that disagree with the rows, and vacuums all free space. */
+ * never stale. Also repairs counters that disagree with the rows, and vacuums all free space. A
+ * step takes at most 20 ms, except the first one, which reads all rows, and that of a large object.
+ * Call it until the phase is GC_OVER. A dry run has one step. */
+KILN_MUST_CHECK enum kiln_code kernel_store_collect_some(struct kernel_store *store,
+                                                         struct kernel_collecting *collecting,
+                                                         struct kiln_err *err);
+/* All steps. */
 KILN_MUST_CHECK enum kiln_code kernel_store_gc(struct kernel_store *store,
                                                const struct kernel_gc *gc,
                                                struct kernel_gc_result *ret_result,

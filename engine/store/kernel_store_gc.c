@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-/* Stale toolchains per call of gc. Each compiler upgrade leaves one. */
-#define STALE_MAX 256u
-
-struct gc {
-    const struct kernel_gc *options;
-    struct digest stale[STALE_MAX]; /* identities in the store that are no longer installed */
-    size_t stale_count;
-    struct kernel_gc_result result;
-};
+/* Rounds of eviction and truncation: a filesystem may use more blocks for a file than the file has
+ * pages. */
+#define ROUNDS_MAX 4u
 
 static bool is_installed(const struct kernel_gc *options, const struct digest *toolchain)
 {
@@ -20,19 +14,19 @@ static bool is_installed(const struct kernel_gc *options, const struct digest *t
     return !digest_is_known(toolchain);
 }
 
-static enum kiln_code find_stale(struct db *db, struct gc *gc, struct kiln_err *err)
+static enum kiln_code find_stale(struct db *db, struct kernel_collecting *c, struct kiln_err *err)
 {
-    gc->stale_count = 0;
-    if (!gc->options->stale)
+    c->stale_count = 0;
+    if (!c->gc.stale)
         return KILN_OK;
     QUERY_AUTO struct query q = query_of(db, KERNEL_TOOLCHAINS);
     enum kiln_code rc = KILN_OK;
-    for (bool row = true; !rc && row && gc->stale_count < STALE_MAX;) {
+    for (bool row = true; !rc && row && c->stale_count < KERNEL_STALE_MAX;) {
         struct digest toolchain;
         rc = query_step(&q, &row, err);
         if (!rc && row && store_to_digest(query_bytes(&q, 0), &toolchain) &&
-            !is_installed(gc->options, &toolchain))
-            gc->stale[gc->stale_count++] = toolchain;
+            !is_installed(&c->gc, &toolchain))
+            c->stale[c->stale_count++] = toolchain;
     }
     return rc;
 }
@@ -40,19 +34,6 @@ static enum kiln_code find_stale(struct db *db, struct gc *gc, struct kiln_err *
 static struct kernel_filter made_by(const struct digest *toolchain)
 {
     return (struct kernel_filter){ .toolchain_id = *toolchain, .not_pinned = true };
-}
-
-static enum kiln_code count_stale(struct db *db, struct gc *gc, struct kiln_err *err)
-{
-    enum kiln_code rc = find_stale(db, gc, err);
-    for (size_t i = 0; !rc && i < gc->stale_count; i++) {
-        struct kernel_filter filter = made_by(&gc->stale[i]);
-        uint64_t count = 0, bytes = 0;
-        rc = store_count_matches(db, &filter, &count, &bytes, err);
-        gc->result.stale_kernels += count;
-        gc->result.stale_bytes += bytes;
-    }
-    return rc;
 }
 
 /* ---- collecting ---- */
@@ -66,99 +47,212 @@ static enum kiln_code repair_counters(struct kernel_store *store, struct kiln_er
     return rc ? rc : transaction_commit(&t, err);
 }
 
+static enum kiln_code begin_collecting(struct kernel_store *store, struct kernel_collecting *c,
+                                       struct kiln_err *err)
+{
+    c->result = (struct kernel_gc_result){ .taken_before = store_taken_bytes(store) };
+    enum kiln_code rc = repair_counters(store, err);
+    if (!rc)
+        rc = find_stale(store->writer, c, err);
+    if (!rc)
+        c->phase = GC_STALE;
+    return rc;
+}
+
+static void begin_truncating(struct kernel_collecting *c)
+{
+    c->clearing = (struct kernel_clearing){ .is_counted = true, .is_removed = true };
+}
+
+/* The kernels of one stale toolchain after the other. */
+static enum kiln_code remove_stale(struct kernel_store *store, struct kernel_collecting *c,
+                                   struct kiln_err *err)
+{
+    struct kernel_clearing *clearing = &c->clearing;
+    if (c->next == c->stale_count) {
+        c->phase = GC_TRUNCATING;
+        begin_truncating(c);
+        return KILN_OK;
+    }
+    clearing->filter = made_by(&c->stale[c->next]);
+    enum kiln_code rc = store_clear_some(store, clearing, err);
+    if (rc || !clearing->is_over)
+        return rc;
+    c->result.stale_kernels += clearing->count;
+    c->result.stale_bytes += clearing->bytes;
+    *clearing = (struct kernel_clearing){ .count = 0 };
+    c->next++;
+    return KILN_OK;
+}
+
+/* |ret_over|: no free pages are left in the file. */
+static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_collecting *c,
+                                    bool *ret_over, struct kiln_err *err)
+{
+    enum kiln_code rc = store_clear_some(store, &c->clearing, err);
+    *ret_over = !rc && c->clearing.is_over;
+    return rc;
+}
+
+static enum kiln_code truncate_file(struct kernel_store *store, struct kernel_collecting *c,
+                                    struct kiln_err *err)
+{
+    bool over = false;
+    enum kiln_code rc = truncate_some(store, c, &over, err);
+    if (over)
+        c->phase = GC_SHRINKING;
+    return rc;
+}
+
 static uint64_t rows_and_objects(const struct kernel_usage *usage)
 {
     return usage->stored_bytes + usage->row_bytes;
 }
 
-static enum kiln_code shrink_store(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
+static enum kiln_code evict_some(struct kernel_store *store, struct kernel_collecting *c,
+                                 struct kiln_err *err)
 {
     struct kernel_usage before = { 0 }, after = { 0 };
+    struct store_eviction eviction = { .kernels = 0 };
     enum kiln_code rc = store_usage(store->writer, &before, err);
     if (!rc)
-        rc = store_shrink_to(store, gc->options->to_bytes, &gc->result.evicted_kernels, err);
+        rc = store_evict_some(store, c->used_max, &eviction, err);
     if (!rc)
         rc = store_usage(store->writer, &after, err);
-    if (!rc)
-        gc->result.evicted_bytes = rows_and_objects(&before) - rows_and_objects(&after);
-    return rc;
+    if (rc)
+        return rc;
+    c->result.evicted_kernels += eviction.kernels;
+    c->result.evicted_bytes += rows_and_objects(&before) - rows_and_objects(&after);
+    c->none_left = eviction.none_left;
+    c->is_evicting = !eviction.is_reached;
+    if (!c->is_evicting)
+        begin_truncating(c);
+    return KILN_OK;
+}
+
+/* Begins another round, unless the file is small enough. */
+static void plan_round(struct kernel_store *store, struct kernel_collecting *c)
+{
+    uint64_t taken = store_taken_bytes(store), max = c->gc.to_bytes;
+    if (!c->gc.shrink || taken <= max || c->rounds == ROUNDS_MAX || c->none_left) {
+        c->phase = GC_OVER;
+        return;
+    }
+    if (c->rounds++ == 0)
+        c->used_max = max;
+    else
+        c->used_max -= taken - max < c->used_max ? taken - max : c->used_max;
+    c->is_evicting = true;
+}
+
+static enum kiln_code shrink_some(struct kernel_store *store, struct kernel_collecting *c,
+                                  struct kiln_err *err)
+{
+    bool over = false;
+    if (!c->is_evicting && c->clearing.is_over)
+        plan_round(store, c);
+    if (c->phase == GC_OVER)
+        return KILN_OK;
+    return c->is_evicting ? evict_some(store, c, err) : truncate_some(store, c, &over, err);
 }
 
 static enum kiln_code gc_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {
-    struct gc *gc = context;
-    gc->result = (struct kernel_gc_result){ .taken_before = store_taken_bytes(store) };
-    enum kiln_code rc = repair_counters(store, err);
-    if (!rc)
-        rc = count_stale(store->writer, gc, err);
-    for (size_t i = 0; !rc && i < gc->stale_count; i++) {
-        struct kernel_filter filter = made_by(&gc->stale[i]);
-        rc = store_remove_matches(store, &filter, err);
+    struct kernel_collecting *c = context;
+    enum kiln_code rc = KILN_OK;
+    switch (c->phase) {
+    case GC_BEGINNING: rc = begin_collecting(store, c, err); break;
+    case GC_STALE: rc = remove_stale(store, c, err); break;
+    case GC_TRUNCATING: rc = truncate_file(store, c, err); break;
+    case GC_SHRINKING: rc = shrink_some(store, c, err); break;
+    case GC_OVER: break;
     }
-    if (!rc)
-        rc = store_truncate(store, 0, UINT64_MAX, err);
-    if (!rc && gc->options->shrink)
-        rc = shrink_store(store, gc, err);
-    gc->result.taken_after = store_taken_bytes(store);
-    gc->result.missed = gc->options->shrink && gc->result.taken_after > gc->options->to_bytes;
+    c->result.taken_after = store_taken_bytes(store);
+    c->result.missed = c->gc.shrink && c->result.taken_after > c->gc.to_bytes;
     return rc;
 }
 
 /* ---- dry run ---- */
 
-static bool is_stale(const struct gc *gc, const struct query *q)
+static enum kiln_code count_stale(struct db *db, struct kernel_collecting *c, struct kiln_err *err)
+{
+    enum kiln_code rc = find_stale(db, c, err);
+    for (size_t i = 0; !rc && i < c->stale_count; i++) {
+        struct kernel_filter filter = made_by(&c->stale[i]);
+        uint64_t count = 0, bytes = 0;
+        rc = store_count_matches(db, &filter, &count, &bytes, err);
+        c->result.stale_kernels += count;
+        c->result.stale_bytes += bytes;
+    }
+    return rc;
+}
+
+static bool is_stale(const struct kernel_collecting *c, const struct query *q)
 {
     struct digest toolchain;
     if (query_text(q, 2)[0] || !store_to_digest(query_bytes(q, 1), &toolchain))
         return false;
-    for (size_t i = 0; i < gc->stale_count; i++) {
-        if (digest_equal(&gc->stale[i], &toolchain))
+    for (size_t i = 0; i < c->stale_count; i++) {
+        if (digest_equal(&c->stale[i], &toolchain))
             return true;
     }
     return false;
 }
 
 /* Estimates what eviction would remove from the bytes of rows and objects. */
-static enum kiln_code estimate_eviction(struct db *db, struct gc *gc, struct kiln_err *err)
+static enum kiln_code estimate_eviction(struct db *db, struct kernel_collecting *c,
+                                        struct kiln_err *err)
 {
-    struct kernel_gc_result *r = &gc->result;
+    struct kernel_gc_result *r = &c->result;
     uint64_t left = r->taken_before - (r->stale_bytes < r->taken_before ? r->stale_bytes : 0);
     QUERY_AUTO struct query q = query_of(db, KERNEL_MIN_WORTH);
     enum kiln_code rc = KILN_OK;
-    for (bool row = true; !rc && row && left > gc->options->to_bytes;) {
+    for (bool row = true; !rc && row && left > c->gc.to_bytes;) {
         rc = query_step(&q, &row, err);
-        if (rc || !row || is_stale(gc, &q))
+        if (rc || !row || is_stale(c, &q))
             continue;
         uint64_t bytes = query_u64(&q, 0);
         r->evicted_kernels++;
         r->evicted_bytes += bytes;
         left -= bytes < left ? bytes : left;
     }
-    r->missed = left > gc->options->to_bytes;
+    r->missed = left > c->gc.to_bytes;
     return rc;
 }
 
-static enum kiln_code run_dry(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
+static enum kiln_code run_dry(struct kernel_store *store, struct kernel_collecting *c,
+                              struct kiln_err *err)
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
+    c->phase = GC_OVER;
     enum kiln_code rc = store_reader_take(store, &reader, err);
     if (rc || !reader)
         return rc;
-    gc->result.taken_before = gc->result.taken_after = store_taken_bytes(store);
-    rc = count_stale(reader->db, gc, err);
-    if (!rc && gc->options->shrink)
-        rc = estimate_eviction(reader->db, gc, err);
+    c->result.taken_before = c->result.taken_after = store_taken_bytes(store);
+    rc = count_stale(reader->db, c, err);
+    if (!rc && c->gc.shrink)
+        rc = estimate_eviction(reader->db, c, err);
     return store_note_read(store, rc);
 }
 
-enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_gc *options,
+enum kiln_code kernel_store_collect_some(struct kernel_store *store, struct kernel_collecting *c,
+                                         struct kiln_err *err)
+{
+    enum kiln_code rc =
+        c->gc.dry_run ? run_dry(store, c, err) : store_write(store, STORE_AWAITED, gc_work, c, err);
+    return store_advise_space(store, rc, err)
+               ? kiln_while(err, "collecting garbage in the kernel cache")
+               : KILN_OK;
+}
+
+enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_gc *gc,
                                struct kernel_gc_result *ret_result, struct kiln_err *err)
 {
-    struct gc gc = { .options = options };
-    enum kiln_code rc = options->dry_run ? run_dry(store, &gc, err)
-                                         : store_write(store, STORE_AWAITED, gc_work, &gc, err);
-    if (store_advise_space(store, rc, err))
-        return kiln_while(err, "collecting garbage in the kernel cache");
-    *ret_result = gc.result;
-    return KILN_OK;
+    struct kernel_collecting c = { .gc = *gc };
+    enum kiln_code rc = KILN_OK;
+    while (!rc && c.phase != GC_OVER)
+        rc = kernel_store_collect_some(store, &c, err);
+    if (!rc)
+        *ret_result = c.result;
+    return rc;
 }

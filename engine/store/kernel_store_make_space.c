@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
+#include "common/clock.h"
 #include "common/units.h"
 #include <stdio.h>
 
@@ -33,9 +34,8 @@
  * 0.1 s) and moves at most this many pages. */
 #define EVICT_MAX 2048u
 #define MOVE_MAX 4096u
-#define VACUUM_STEPS 64u /* in one call of kernel_store_tidy */
-/* Attempts of gc: a filesystem may use more blocks for a file than the file has pages. */
-#define ROUNDS_MAX 4u
+#define VACUUM_STEPS 64u  /* in one call of kernel_store_tidy */
+#define STEP_NS 20000000u /* of an eviction for gc */
 
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 {
@@ -282,9 +282,10 @@ enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
 
 /* ---- for gc and tidy ---- */
 
-static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_max,
-                                   uint64_t *ret_evicted, bool *ret_none_left, struct kiln_err *err)
+enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
+                                struct store_eviction *ret_eviction, struct kiln_err *err)
 {
+    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
     struct store_space s;
     enum kiln_code rc = store_measure(store, &s, err);
     if (rc)
@@ -292,26 +293,15 @@ static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_max
     struct goal goal = {
         .used_max = used_max, .used_wanted = used_max, .evicted_max = UINT64_MAX, .used = s.used
     };
-    rc = evict_kernels(store, &goal, err);
-    *ret_evicted += goal.evicted;
-    *ret_none_left = goal.none_left;
-    return rc ? rc : store_truncate(store, 0, UINT64_MAX, err);
-}
-
-enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t max, uint64_t *ret_evicted,
-                               struct kiln_err *err)
-{
-    uint64_t used_max = max;
-    bool none_left = false;
-    enum kiln_code rc = store_truncate(store, 0, UINT64_MAX, err);
-    for (unsigned i = 0; !rc && i < ROUNDS_MAX && !none_left; i++) {
-        uint64_t taken = store_taken_bytes(store);
-        if (taken <= max)
+    while (!rc && !is_reached(&goal)) {
+        rc = evict_batch(store, &goal, err);
+        if (clock_monotonic_ns() >= end_ns)
             break;
-        if (i > 0)
-            used_max = used_max > taken - max ? used_max - (taken - max) : 0;
-        rc = shrink_round(store, used_max, ret_evicted, &none_left, err);
     }
+    store->vacuum_due |= goal.evicted > 0;
+    *ret_eviction = (struct store_eviction){ .kernels = goal.evicted,
+                                             .is_reached = is_reached(&goal),
+                                             .none_left = goal.none_left };
     return rc;
 }
 

@@ -66,28 +66,6 @@ static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change 
     return rc;
 }
 
-/* Changes all matching kernels, batch by batch. */
-static enum kiln_code change_matches(struct kernel_store *store, struct bulk_change *change,
-                                     struct kiln_err *err)
-{
-    store->pinned.is_known = false;
-    change->batch = store_batch(store);
-    enum kiln_code rc = find_batch(store, change, err);
-    while (!rc && change->last > change->after) {
-        rc = change_batch(store, change, err);
-        if (!rc)
-            rc = find_batch(store, change, err);
-    }
-    return rc;
-}
-
-enum kiln_code store_remove_matches(struct kernel_store *store, const struct kernel_filter *filter,
-                                    struct kiln_err *err)
-{
-    struct bulk_change change = { .statement = KERNEL_REMOVE_MATCHES, .filter = filter };
-    return change_matches(store, &change, err);
-}
-
 /* ---- clear ---- */
 
 static bool matches_everything(const struct kernel_filter *f)
@@ -111,25 +89,34 @@ static unsigned next_batch(const struct kernel_store *store, const struct bulk_c
 }
 
 /* An object may have 64 MiB, and deleting it reads all its pages: looks at the clock after each
- * batch. */
-static enum kiln_code remove_some(struct kernel_store *store, struct kernel_clearing *c,
-                                  struct kiln_err *err)
+ * batch. True in |ret_over|: no kernel is left. */
+static enum kiln_code change_some(struct kernel_store *store, struct bulk_change *change,
+                                  bool *ret_over, struct kiln_err *err)
 {
-    uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
-    struct bulk_change change = { .statement = KERNEL_REMOVE_MATCHES,
-                                  .filter = &c->filter,
-                                  .last = c->after };
+    uint64_t end_ns = clock_monotonic_ns() + STEP_NS, after = change->last;
     enum kiln_code rc = KILN_OK;
     store->pinned.is_known = false;
     do {
-        change.batch = next_batch(store, &change);
-        rc = find_batch(store, &change, err);
-        c->is_removed = !rc && change.last <= change.after;
-        if (rc || c->is_removed)
+        change->batch = next_batch(store, change);
+        rc = find_batch(store, change, err);
+        *ret_over = !rc && change->last <= change->after;
+        if (rc || *ret_over)
             break;
-        rc = change_batch(store, &change, err);
-        c->after = rc ? c->after : change.last;
-    } while (!rc && change.changed < STEP_KERNELS && clock_monotonic_ns() < end_ns);
+        rc = change_batch(store, change, err);
+        after = rc ? after : change->last;
+    } while (!rc && change->changed < STEP_KERNELS && clock_monotonic_ns() < end_ns);
+    change->last = after;
+    return rc;
+}
+
+static enum kiln_code remove_some(struct kernel_store *store, struct kernel_clearing *c,
+                                  struct kiln_err *err)
+{
+    struct bulk_change change = { .statement = KERNEL_REMOVE_MATCHES,
+                                  .filter = &c->filter,
+                                  .last = c->after };
+    enum kiln_code rc = change_some(store, &change, &c->is_removed, err);
+    c->after = change.last;
     return rc;
 }
 
@@ -146,8 +133,8 @@ static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_cl
     return rc;
 }
 
-static enum kiln_code clear_some(struct kernel_store *store, struct kernel_clearing *c,
-                                 struct kiln_err *err)
+enum kiln_code store_clear_some(struct kernel_store *store, struct kernel_clearing *c,
+                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (!c->is_counted) {
@@ -163,7 +150,7 @@ static enum kiln_code clear_some(struct kernel_store *store, struct kernel_clear
 static enum kiln_code clear_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {
     struct kernel_clearing *c = context;
-    enum kiln_code rc = clear_some(store, c, err);
+    enum kiln_code rc = store_clear_some(store, c, err);
     if (rc != KILN_FULL || !matches_everything(&c->filter))
         return rc;
     c->is_over = true; /* no row can be deleted */
@@ -228,68 +215,57 @@ enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kerne
 
 /* ---- pin ---- */
 
-struct pinning {
-    const struct digest *key; /* or |filter| */
-    const struct kernel_filter *filter;
-    bool pinned;
-    uint64_t changed; /* kernels */
+static enum kiln_code pin_work(struct kernel_store *store, void *context, struct kiln_err *err)
+{
+    struct kernel_pinning *p = context;
+    struct bulk_change change = {
+        .statement = p->pinned ? KERNEL_PIN_MATCHES : KERNEL_UNPIN_MATCHES,
+        .filter = &p->filter,
+        .last = p->after,
+    };
+    enum kiln_code rc = change_some(store, &change, &p->is_over, err);
+    p->after = change.last;
+    p->count += change.changed;
+    return rc;
+}
+
+static enum kiln_code name_pinning(bool pinned, enum kiln_code rc, struct kiln_err *err)
+{
+    return rc ? kiln_while(err, pinned ? "pinning kernels" : "unpinning kernels") : KILN_OK;
+}
+
+enum kiln_code kernel_store_pin_some(struct kernel_store *store, struct kernel_pinning *p,
+                                     struct kiln_err *err)
+{
+    return name_pinning(p->pinned, store_write(store, STORE_AWAITED, pin_work, p, err), err);
+}
+
+struct pin {
+    const struct digest *key;
+    bool pinned, is_found;
 };
 
-static enum kiln_code pin_one(struct kernel_store *store, struct pinning *p, struct kiln_err *err)
+static enum kiln_code pin_one(struct kernel_store *store, void *context, struct kiln_err *err)
 {
+    struct pin *pin = context;
     store->pinned.is_known = false;
     enum kiln_code rc = store_before_batch(store, err);
     if (rc)
         return rc;
     QUERY_AUTO struct query q = query_of(store->writer, KERNEL_PIN);
-    query_bind_bytes(&q, 1, digest_view(p->key));
-    query_bind_u64(&q, 2, p->pinned);
+    query_bind_bytes(&q, 1, digest_view(pin->key));
+    query_bind_u64(&q, 2, pin->pinned);
     rc = query_run(&q, err);
-    p->changed = rc ? 0 : db_changes(store->writer);
+    pin->is_found = !rc && db_changes(store->writer) > 0;
     return rc;
-}
-
-static enum kiln_code pin_matches(struct kernel_store *store, struct pinning *p,
-                                  struct kiln_err *err)
-{
-    struct bulk_change change = { .statement =
-                                      p->pinned ? KERNEL_PIN_MATCHES : KERNEL_UNPIN_MATCHES,
-                                  .filter = p->filter };
-    enum kiln_code rc = change_matches(store, &change, err);
-    p->changed = change.changed;
-    return rc;
-}
-
-static enum kiln_code pin_work(struct kernel_store *store, void *context, struct kiln_err *err)
-{
-    struct pinning *p = context;
-    return p->filter ? pin_matches(store, p, err) : pin_one(store, p, err);
-}
-
-static enum kiln_code pin_kernels(struct kernel_store *store, struct pinning *p,
-                                  struct kiln_err *err)
-{
-    enum kiln_code rc = store_write(store, STORE_AWAITED, pin_work, p, err);
-    return rc ? kiln_while(err, p->pinned ? "pinning kernels" : "unpinning kernels") : KILN_OK;
 }
 
 enum kiln_code kernel_store_pin(struct kernel_store *store, const struct digest *key, bool pinned,
                                 bool *ret_found, struct kiln_err *err)
 {
-    struct pinning p = { .key = key, .pinned = pinned };
-    enum kiln_code rc = pin_kernels(store, &p, err);
+    struct pin pin = { .key = key, .pinned = pinned };
+    enum kiln_code rc = store_write(store, STORE_AWAITED, pin_one, &pin, err);
     if (!rc)
-        *ret_found = p.changed > 0;
-    return rc;
-}
-
-enum kiln_code kernel_store_pin_matching(struct kernel_store *store,
-                                         const struct kernel_filter *filter, bool pinned,
-                                         uint64_t *ret_count, struct kiln_err *err)
-{
-    struct pinning p = { .filter = filter, .pinned = pinned };
-    enum kiln_code rc = pin_kernels(store, &p, err);
-    if (!rc)
-        *ret_count = p.changed;
-    return rc;
+        *ret_found = pin.is_found;
+    return name_pinning(pinned, rc, err);
 }

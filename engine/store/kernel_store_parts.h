@@ -287,10 +287,10 @@ KILN_MUST_CHECK enum kiln_code store_count_matches(struct db *db,
                                                    const struct kernel_filter *filter,
                                                    uint64_t *ret_count, uint64_t *ret_bytes,
                                                    struct kiln_err *err);
-/* Removes matching kernels in short transactions; the space remains in the file. */
-KILN_MUST_CHECK enum kiln_code store_remove_matches(struct kernel_store *store,
-                                                    const struct kernel_filter *filter,
-                                                    struct kiln_err *err);
+/* A step of kernel_store_clear_some, inside store_write. */
+KILN_MUST_CHECK enum kiln_code store_clear_some(struct kernel_store *store,
+                                                struct kernel_clearing *clearing,
+                                                struct kiln_err *err);
 
 /* ---- eviction and space ---- */
 
@@ -352,9 +352,15 @@ uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
  * |target| bytes, and truncates the file. */
 KILN_MUST_CHECK enum kiln_code store_truncate(struct kernel_store *store, uint64_t target,
                                               uint64_t pages_max, struct kiln_err *err);
-/* Evicts until the files take at most |max| bytes, or only pinned kernels remain. */
-KILN_MUST_CHECK enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t max,
-                                               uint64_t *ret_evicted, struct kiln_err *err);
+struct store_eviction {
+    uint64_t kernels; /* evicted in this step */
+    bool is_reached, none_left;
+};
+/* Evicts for at most 20 ms, until at most |used_max| bytes of pages are used, or only pinned
+ * kernels remain. */
+KILN_MUST_CHECK enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
+                                                struct store_eviction *ret_eviction,
+                                                struct kiln_err *err);
 /* Adds to a failure to free space what the operator can do if the disk is full. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err);

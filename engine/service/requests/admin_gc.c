@@ -2,7 +2,10 @@
 /* The requests gc and kernel_pin. */
 #include "engine/service/requests/admin.h"
 
+#include "common/clock.h"
+
 #define KEYS_MAX 1000
+#define PIN_STEP_NS 20000000u
 
 /* ---- gc ---- */
 
@@ -10,73 +13,101 @@ static const struct admin_member gc_members[] = {
     { "stale", MEMBER_FLAG }, { "to_bytes", MEMBER_COUNT }, { "dry_run", MEMBER_FLAG }, { 0 }
 };
 
-struct installed { /* identities of the installed toolchains */
-    struct digest toolchains[TOOLCHAINS_MAX];
+struct collect {
+    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed ones */
     size_t count;
-    bool is_known;
+    bool is_known, is_begun;
+    uint64_t counted; /* evicted kernels that the metrics have */
+    struct kernel_collecting collecting;
 };
 
 static void begin_gc(struct admin *a)
 {
-    struct installed *installed = a->own;
+    struct collect *c = a->own;
     const struct toolchain_table *table = a->base.engine->toolchains;
     const char *ignored;
-    installed->is_known = toolchains_described(a->base.engine, &ignored);
+    if (c->is_begun)
+        return;
+    c->is_known = toolchains_described(a->base.engine, &ignored);
     for (size_t i = 0; i < toolchain_table_count(table); i++)
-        installed->toolchains[installed->count++] = toolchain_table_at(table, i)->identity;
+        c->toolchains[c->count++] = toolchain_table_at(table, i)->identity;
 }
 
-static enum kiln_code work_gc(struct admin *a)
+static enum kiln_code begin_collecting(struct admin *a, struct collect *c)
 {
     const struct json *q = a->base.question;
-    const struct installed *installed = a->own;
-    const struct kernel_gc gc = {
+    c->is_begun = true;
+    c->collecting.gc = (struct kernel_gc){
         .stale = json_get_bool(q, "stale", false),
-        .toolchains = installed->toolchains,
-        .toolchain_count = installed->count,
+        .toolchains = c->toolchains,
+        .toolchain_count = c->count,
         .shrink = json_get(q, "to_bytes") != NULL,
         .to_bytes = json_get_u64(q, "to_bytes", 0),
         .dry_run = json_get_bool(q, "dry_run", false),
     };
-    if (gc.stale && !installed->is_known)
+    if (c->collecting.gc.stale && !c->is_known)
         return kiln_fail(&a->base.err, KILN_UNAVAILABLE,
                          "kilnd does not know which compilers are installed, so it cannot tell "
                          "which kernels are stale: 'kilnctl status' shows why");
-    struct kernel_gc_result r = { 0 };
-    enum kiln_code rc = kernel_store_gc(a->base.engine->store, &gc, &r, &a->base.err);
-    json_set_bool(a->base.answer, "dry_run", gc.dry_run);
-    if (gc.shrink)
-        json_set_bool(a->base.answer, "target_missed", r.missed);
-    if (gc.shrink && gc.dry_run)
-        json_set_bool(a->base.answer, "estimate", true);
-    json_set_u64(a->base.answer, "kernels", r.stale_kernels + r.evicted_kernels);
-    json_set_u64(a->base.answer, "bytes", r.stale_bytes + r.evicted_bytes);
-    json_set_u64(a->base.answer, "stale_kernels", r.stale_kernels);
-    json_set_u64(a->base.answer, "stale_bytes", r.stale_bytes);
-    json_set_u64(a->base.answer, "evicted_kernels", r.evicted_kernels);
-    json_set_u64(a->base.answer, "evicted_bytes", r.evicted_bytes);
-    json_set_u64(a->base.answer, "store_bytes_before", r.taken_before);
-    json_set_u64(a->base.answer, "store_bytes", r.taken_after);
+    return KILN_OK;
+}
+
+static void answer_gc(struct json *answer, const struct kernel_collecting *c)
+{
+    const struct kernel_gc *gc = &c->gc;
+    const struct kernel_gc_result *r = &c->result;
+    json_set_bool(answer, "dry_run", gc->dry_run);
+    if (gc->shrink)
+        json_set_bool(answer, "target_missed", r->missed);
+    if (gc->shrink && gc->dry_run)
+        json_set_bool(answer, "estimate", true);
+    json_set_u64(answer, "kernels", r->stale_kernels + r->evicted_kernels);
+    json_set_u64(answer, "bytes", r->stale_bytes + r->evicted_bytes);
+    json_set_u64(answer, "stale_kernels", r->stale_kernels);
+    json_set_u64(answer, "stale_bytes", r->stale_bytes);
+    json_set_u64(answer, "evicted_kernels", r->evicted_kernels);
+    json_set_u64(answer, "evicted_bytes", r->evicted_bytes);
+    json_set_u64(answer, "store_bytes_before", r->taken_before);
+    json_set_u64(answer, "store_bytes", r->taken_after);
+}
+
+static enum kiln_code work_gc(struct admin *a)
+{
+    struct collect *c = a->own;
+    enum kiln_code rc = c->is_begun ? KILN_OK : begin_collecting(a, c);
+    if (!rc)
+        rc = kernel_store_collect_some(a->base.engine->store, &c->collecting, &a->base.err);
+    a->more = !rc && c->collecting.phase != GC_OVER;
+    if (!rc && !a->more)
+        answer_gc(a->base.answer, &c->collecting);
     return rc;
+}
+
+/* A gc whose caller leaves ends after the step. */
+static void count_evicted(struct admin *a)
+{
+    struct collect *c = a->own;
+    const struct kernel_collecting *collecting = &c->collecting;
+    uint64_t evicted = collecting->gc.dry_run ? 0 : collecting->result.evicted_kernels;
+    a->base.engine->stats.evictions += evicted - c->counted;
+    a->base.engine->stats.evictions_gc += evicted - c->counted;
+    c->counted = evicted;
 }
 
 static void finish_gc(struct admin *a)
 {
-    struct engine *e = a->base.engine;
-    if (json_get_bool(a->base.answer, "dry_run", false) ||
-        json_get_u64(a->base.answer, "kernels", 0) == 0)
-        return;
-    e->stats.evictions += json_get_u64(a->base.answer, "evicted_kernels", 0);
-    e->stats.evictions_gc += json_get_u64(a->base.answer, "evicted_kernels", 0);
-    event_text(e, "cleared", "kernels were collected by request");
+    const struct collect *c = a->own;
+    if (!c->collecting.gc.dry_run && json_get_u64(a->base.answer, "kernels", 0) > 0)
+        event_text(a->base.engine, "cleared", "kernels were collected by request");
 }
 
 static const struct admin_kind gc_kind = {
     .work_queue = WORK_QUEUE_WRITE,
-    .own_size = sizeof(struct installed),
+    .own_size = sizeof(struct collect),
     .members = gc_members,
     .begin = begin_gc,
     .work = work_gc,
+    .ended = count_evicted,
     .finish = finish_gc,
 };
 
@@ -93,49 +124,75 @@ static const struct admin_member pin_members[] = {
     { "pin", MEMBER_FLAG },   { "database_id", MEMBER_TEXT }, { 0 },
 };
 
-/* Pins the kernels of |keys|: each text is a key or the beginning of one. */
-static enum kiln_code pin_keys(struct admin *a, const struct json *keys, bool pin,
-                               uint64_t *ret_count)
+struct pin {
+    struct kernel_pinning pinning;
+    const struct json *keys; /* the next one; borrowed from the question */
+    bool is_begun, has_keys;
+};
+
+/* Pins some of the kernels: each text is a key or the beginning of one. */
+static enum kiln_code pin_keys(struct admin *a, struct pin *p)
 {
-    for (const struct json *j = json_first(keys); j; j = json_next(j)) {
+    struct kernel_pinning *pinning = &p->pinning;
+    const uint64_t end_ns = clock_monotonic_ns() + PIN_STEP_NS;
+    enum kiln_code rc = KILN_OK;
+    for (; !rc && p->keys; p->keys = json_next(p->keys)) {
         struct digest key;
         bool found = false;
-        enum kiln_code rc = admin_find_kernel(a, json_as_text(j, ""), &key);
+        rc = admin_find_kernel(a, json_as_text(p->keys, ""), &key);
         if (!rc)
-            rc = kernel_store_pin(a->base.engine->store, &key, pin, &found, &a->base.err);
-        if (rc)
-            return rc;
-        *ret_count += found;
+            rc = kernel_store_pin(a->base.engine->store, &key, pinning->pinned, &found,
+                                  &a->base.err);
+        pinning->count += !rc && found;
+        if (clock_monotonic_ns() >= end_ns) {
+            p->keys = json_next(p->keys);
+            break;
+        }
     }
-    return KILN_OK;
+    pinning->is_over = !p->keys;
+    return rc;
 }
 
-static enum kiln_code work_pin(struct admin *a)
+static enum kiln_code begin_pin(struct admin *a, struct pin *p)
 {
     const struct json *q = a->base.question, *keys = json_get(q, "keys");
-    bool pin = json_get_bool(q, "pin", true);
     const struct kernel_filter filter = {
         .target = json_get_text(q, "target", ""),
         .program = json_get_text(q, "name", ""),
         .database_id = json_get_text(q, "database_id", ""),
     };
     bool filtered = filter.target[0] || filter.program[0] || filter.database_id[0];
+    p->is_begun = true;
+    p->has_keys = keys != NULL;
+    p->keys = json_first(keys);
+    p->pinning.filter = filter;
+    p->pinning.pinned = json_get_bool(q, "pin", true);
     if (!keys == !filtered || json_count(keys) > KEYS_MAX)
         return kiln_fail(
             &a->base.err, KILN_INVALID,
             "'kernel_pin' needs either keys (at most %d), or a target, a name or a database_id",
             KEYS_MAX);
-    uint64_t count = 0;
-    enum kiln_code rc =
-        keys ? pin_keys(a, keys, pin, &count)
-             : kernel_store_pin_matching(a->base.engine->store, &filter, pin, &count, &a->base.err);
-    json_set_bool(a->base.answer, "pinned", pin);
-    json_set_u64(a->base.answer, "kernels", count);
-    return rc;
+    return KILN_OK;
+}
+
+static enum kiln_code work_pin(struct admin *a)
+{
+    struct pin *p = a->own;
+    enum kiln_code rc = p->is_begun ? KILN_OK : begin_pin(a, p);
+    if (!rc)
+        rc = p->has_keys ? pin_keys(a, p)
+                         : kernel_store_pin_some(a->base.engine->store, &p->pinning, &a->base.err);
+    a->more = !rc && !p->pinning.is_over;
+    if (rc || a->more)
+        return rc;
+    json_set_bool(a->base.answer, "pinned", p->pinning.pinned);
+    json_set_u64(a->base.answer, "kernels", p->pinning.count);
+    return KILN_OK;
 }
 
 static const struct admin_kind pin_kind = {
     .work_queue = WORK_QUEUE_WRITE,
+    .own_size = sizeof(struct pin),
     .members = pin_members,
     .work = work_pin,
 };

@@ -189,12 +189,17 @@ TEST_F(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
 
 /* ---- clearing what was imported ---- */
 
-static void begin_clear(struct users *f)
+static void import_many(struct users *f)
 {
     write_many(f, MANY);
     import_cache(f, &f->ann, "{}");
     json_destroy(reply_json(&f->ann, 0));
     test_caller_forget_replies(&f->ann);
+}
+
+static void begin_clear(struct users *f)
+{
+    import_many(f);
     test_caller_send(&f->ann, MESSAGE_clear, 9, bytes_of_text("{\"own\":true}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_int_equal(f->ann.reply_count, 0);
@@ -223,6 +228,45 @@ TEST_F(users, a_client_that_leaves_ends_its_clear_after_the_step)
     assert_true(fake_executor_run_tasks(&f->engine.executor) <= 1);
 
     assert_in_range(users_stat(f, "store_objects"), 1, MANY - 1);
+}
+
+/* Bob's list is answered between the steps of the administrator's request. */
+static void run_beside_a_list(struct users *f, enum message_type type, const char *question)
+{
+    test_caller_forget_replies(&f->admin);
+    test_caller_send(&f->admin, type, 3, bytes_of_text(question));
+    test_caller_send(&f->bob, MESSAGE_kernel_list, 3, (struct bytes){ 0 });
+    while (f->bob.reply_count == 0)
+        assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_int_equal(f->admin.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+TEST_F(users, pins_of_many_kernels_are_set_in_steps_and_let_others_in)
+{
+    import_many(f);
+    run_beside_a_list(f, MESSAGE_kernel_pin, "{\"database_id\":\"gfx906_60\"}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), MANY);
+}
+
+TEST_F(users, a_gc_runs_in_steps_and_lets_others_in)
+{
+    import_many(f);
+    run_beside_a_list(f, MESSAGE_gc, "{\"to_bytes\":0}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    assert_int_equal(json_get_u64(answer, "evicted_kernels", 0), MANY);
+    assert_int_equal(users_stat(f, "evictions"), MANY);
+}
+
+TEST_F(users, a_client_that_leaves_ends_its_gc_after_the_step)
+{
+    import_many(f);
+    test_caller_send(&f->admin, MESSAGE_gc, 3, bytes_of_text("{\"to_bytes\":0}"));
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    test_caller_leave(&f->admin);
+    assert_true(fake_executor_run_tasks(&f->engine.executor) <= 1);
+    assert_int_equal(users_stat(f, "store_objects"), MANY);
 }
 
 /* ---- limits ---- */

@@ -293,12 +293,11 @@ TEST_F(store, a_filter_pins_kernels_and_can_exclude_pinned_ones)
                (struct kernel){ .number = i, .size = 64, .target = i % 4 ? "gfx906" : "gfx90a" });
     struct kernel_filter some = { .target = "gfx90a" }, rest = { .not_pinned = true };
 
-    assert_int_equal(kernel_store_pin_matching(f->store, &some, true, &count, &f->err), KILN_OK);
-    assert_int_equal(count, 300);
+    assert_int_equal(pin_matching(f, &some, true), 300);
     assert_int_equal(kernel_store_clear(f->store, &rest, &count, &bytes, &f->err), KILN_OK);
 
     assert_int_equal(count, 900);
     assert_int_equal(usage(f).kernels, 300);
-    assert_int_equal(kernel_store_pin_matching(f->store, &some, false, &count, &f->err), KILN_OK);
+    assert_int_equal(pin_matching(f, &some, false), 300);
     assert_int_equal(usage(f).pinned, 0);
 }

@@ -147,8 +147,7 @@ TEST_F(kernel_store_quota, pinned_kernels_are_not_evicted_for_the_quota)
     assert_true(holds(f, 11));
 
     struct kernel_filter all = { 0 };
-    uint64_t count = 0;
-    assert_int_equal(kernel_store_pin_matching(f->store, &all, true, &count, &f->err), KILN_OK);
+    pin_matching(f, &all, true);
 
     assert_int_equal(put(f, of(ANNA, 15, NOW)), KILN_FULL);
     assert_says(f->err.text, "pinned");

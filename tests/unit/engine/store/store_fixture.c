@@ -204,6 +204,14 @@ static uint64_t blocks_of(const char *path, const char *suffix)
     return stat(name, &seen) == 0 ? (uint64_t)seen.st_blocks * 512 : 0;
 }
 
+uint64_t pin_matching(struct fixture *f, const struct kernel_filter *filter, bool pinned)
+{
+    struct kernel_pinning pinning = { .filter = *filter, .pinned = pinned };
+    while (!pinning.is_over)
+        must(kernel_store_pin_some(f->store, &pinning, &f->err), f->err);
+    return pinning.count;
+}
+
 uint64_t taken(struct fixture *f) { return blocks_of(f->file, "-wal") + blocks_of(f->file, ""); }
 
 void keys_of(unsigned from, unsigned to, struct digest *keys)

@@ -60,6 +60,8 @@ enum kiln_code import(struct fixture *f, struct kernel kernel);
 bool holds(struct fixture *f, unsigned number);
 bool is_damaged(struct fixture *f, unsigned number);
 struct kernel_usage usage(struct fixture *f);
+/* Pins or unpins matching kernels in steps, and returns how many there are. */
+uint64_t pin_matching(struct fixture *f, const struct kernel_filter *filter, bool pinned);
 /* Disk space of kernels.db and its log according to stat(2). */
 uint64_t taken(struct fixture *f);
 /* Writes the keys of kernels |from| to |to| into |keys|. */
