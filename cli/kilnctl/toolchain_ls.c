@@ -31,14 +31,15 @@ static struct json *create_request(const struct toolchain_options *o)
 static int print_toolchains(const struct json *toolchains, struct kiln_error *err)
 {
     static const struct column columns[] = {
-        { "NAME", ALIGN_LEFT },     { "VERSION", ALIGN_LEFT }, { "FAMILY", ALIGN_LEFT },
-        { "IDENTITY", ALIGN_LEFT }, { "PATH", ALIGN_LEFT },
+        { "NAME", ALIGN_LEFT },     { "VERSION", ALIGN_LEFT },  { "FAMILY", ALIGN_LEFT },
+        { "LANGUAGE", ALIGN_LEFT }, { "IDENTITY", ALIGN_LEFT }, { "PATH", ALIGN_LEFT },
     };
-    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 5);
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 6);
     for (const struct json *j = json_first(toolchains); j; j = json_next(j)) {
         table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(j, "name", "-"));
         table_cell(table, "%.40s", json_get_text(j, "version", "-"));
         table_cell(table, "%s", json_get_text(j, "family", "-"));
+        table_cell(table, "%s", json_get_text(j, "language", "-"));
         table_cell(table, "%.12s", json_get_text(j, "identity", "-"));
         table_cell(table, "%s", json_get_text(j, "path", "-"));
     }

@@ -16,6 +16,11 @@
 #define DIRECTORY "job"
 /* No program has this name, because names have no directories and do not begin with '-'. */
 #define OBJECT "-object"
+#define PRELUDE "-prelude"
+
+/* hip_prelude.hip, through kiln_embed. */
+extern const unsigned char hip_prelude[];
+extern const unsigned long hip_prelude_size;
 
 /* clang's exit status for an error in the source; other statuses mean that the compiler failed. */
 #define CLANG_REPORTED 1
@@ -43,6 +48,8 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-O3",
         "-std=c++17",
         "-DKILN_HIP=1",
+        "-include",
+        "./" PRELUDE,
         ("-I./" SCRATCH_HEADERS),
     };
     arguments_add(a, "%s", c->path);
@@ -116,7 +123,8 @@ static enum compile_end compile_here(const struct arguments *arguments,
                                      const struct compile_job *job, struct buffer *ret_object,
                                      struct kiln_err *err)
 {
-    if (scratch_fill(DIRECTORY, job, err))
+    struct bytes prelude = bytes_of(hip_prelude, hip_prelude_size);
+    if (scratch_fill(DIRECTORY, job, err) || scratch_put(DIRECTORY, PRELUDE, prelude, err))
         return report_failure(err);
     enum compile_end end = run_clang(arguments, err);
     if (end == COMPILE_DONE &&

@@ -42,6 +42,12 @@ enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err)
     return KILN_OK;
 }
 
+enum kiln_code scratch_put(const char *directory, const char *name, struct bytes content,
+                           struct kiln_err *err)
+{
+    return put_file(directory, bytes_of_text(name), content, err);
+}
+
 enum kiln_code scratch_fill(const char *directory, const struct compile_job *job,
                             struct kiln_err *err)
 {

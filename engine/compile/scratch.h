@@ -19,6 +19,9 @@
 /* An unnamed empty file for the output of a child program, which vanishes with its last
  * descriptor.  It is in the private directory, because the sandbox forbids memfd_create. */
 KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
+/* Writes a file of the compiler back end into |directory|, which exists. */
+KILN_MUST_CHECK enum kiln_code scratch_put(const char *directory, const char *name,
+                                           struct bytes content, struct kiln_err *err);
 /* Creates |directory|, and writes the job's source into it and the headers into its
  * SCRATCH_HEADERS, under their own names. */
 KILN_MUST_CHECK enum kiln_code scratch_fill(const char *directory, const struct compile_job *job,

@@ -52,16 +52,21 @@ static const struct known {
 
 static const struct {
     const char *name;
+    const char *language;
     const char *installs; /* advice if no toolchain of this family was found */
 } families[] = {
-    [TARGET_AMDGPU] = { "amdgpu",
+    [TARGET_AMDGPU] = { "amdgpu", "HIP",
                         "install ROCm, or Debian's libamdhip64-5 or clang-19 with lld-19" },
-    [TARGET_NVIDIA] = { "nvidia", "install CUDA's NVRTC and set KILN_CUDA_PATH if it is not in "
-                                  "/usr/local/cuda" },
-    [TARGET_OPENCL] = { "opencl", "install an OpenCL driver, such as Debian's pocl-opencl-icd" },
+    [TARGET_NVIDIA] = { "nvidia", "CUDA",
+                        "install CUDA's NVRTC and set KILN_CUDA_PATH if it is not in "
+                        "/usr/local/cuda" },
+    [TARGET_OPENCL] = { "opencl", "OpenCL C",
+                        "install an OpenCL driver, such as Debian's pocl-opencl-icd" },
 };
 
 #define FAMILIES (sizeof(families) / sizeof(families[0]))
+
+const char *toolchain_language(enum target_family family) { return families[family].language; }
 
 const char *const toolchain_known_targets[] = {
     "gfx900",  "gfx906",  "gfx908",  "gfx90a",  "gfx942",  "gfx950",  "gfx1010", "gfx1030",

@@ -56,6 +56,8 @@ const struct toolchain *toolchain_table_find(const struct toolchain_table *table
 
 enum probe_state toolchain_probe_state(const struct toolchain_table *table,
                                        const struct toolchain *tc, const struct target *target);
+/* What the toolchains of a family compile: "HIP", "CUDA" or "OpenCL C". */
+const char *toolchain_language(enum target_family family);
 /* Stores a probe's result.  |detail| is the message of a failed probe, for users;  NULL when it
  * works.  PROBE_UNKNOWN removes the result.  When the table is full, the oldest failure is
  * evicted first, then the oldest of the others. */

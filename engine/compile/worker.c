@@ -6,6 +6,7 @@
 #include "engine/compile/headers.h"
 #include "engine/compile/process_limits.h"
 #include "engine/compile/scratch.h"
+#include "engine/compile/toolchain.h"
 #include "engine/compile/worker_packet.h"
 
 #include <errno.h>
@@ -221,12 +222,16 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Adds this line only for kernels whose log is not empty. The log of a probe is never shown. */
-static void refer_to_log(const struct compile_job *job, int log_fd, struct kiln_err *err)
+/* Adds this only for kernels whose log is not empty.  The log of a probe is never shown.  The
+ * language is named, because OpenCL C for an AMD GPU is a usual mistake. */
+static void refer_to_log(const struct compiler_ops *ops, const struct compile_job *job, int log_fd,
+                         struct kiln_err *err)
 {
     size_t used = strlen(err->text);
     if (job->kind == COMPILE_KERNEL && lseek(log_fd, 0, SEEK_END) > 0)
-        snprintf(err->text + used, sizeof(err->text) - used, ": see the log");
+        snprintf(err->text + used, sizeof(err->text) - used,
+                 ": its log has them (%s compiles %s for this target)", ops->name,
+                 toolchain_language(ops->family));
 }
 
 static enum compile_end compile_with(struct compiler *compiler, const struct current_job *current,
@@ -236,7 +241,7 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
     const struct compile_job *job = current->job.kind == COMPILE_PROBE ? &probe : &current->job;
     enum compile_end end = compiler->ops->compile(compiler, job, &current->target, object, err);
     if (end == COMPILE_REFUSED || end == COMPILE_CRASHED)
-        refer_to_log(&current->job, current->files->log_fd, err);
+        refer_to_log(compiler->ops, &current->job, current->files->log_fd, err);
     if (end == COMPILE_DONE && code_object_check(buffer_view(object), &current->target, err))
         return COMPILE_REFUSED;
     return end;

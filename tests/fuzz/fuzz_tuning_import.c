@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 static const char *const names[] = { "gfx90a68.HIP.fdb.txt",
-                                     "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt", "gfx90a68.db.txt",
-                                     "gfx90a68_1.1.0.udb", "gfx90a68.db",
+                                     "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt",
+                                     "gfx90a68.db.txt",
+                                     "gfx90a68_1.1.0.udb",
+                                     "gfx90a68.db",
                                      "gfx90a68.HIP.3_2_0_36bb7fd4a.fusion.ufdb.txt",
                                      "batchnorm_gfx90a68.db.txt" };
 
@@ -79,8 +81,8 @@ static void look_up(struct tuning *tuning, const struct tuning_import *import)
         fuzz_expect(answer.key.size > 0, "an answer names its record");
 }
 
-/* The exported file must be readable and have the same number of records.  Records with TF32 are not
- * exported, because MIOpen has no TF32. */
+/* The exported file must be readable and have the same number of records.  Records with TF32 are
+ * not exported, because MIOpen has no TF32. */
 static void export_again(struct tuning *tuning, const struct tuning_import *from, uint64_t records,
                          struct bytes source)
 {

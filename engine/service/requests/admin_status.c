@@ -72,6 +72,7 @@ struct json *toolchain_to_json(const struct toolchain *tc)
     json_set_text(j, "version", tc->version);
     json_set_text(j, "path", tc->path);
     json_set_text(j, "family", families[tc->family]);
+    json_set_text(j, "language", toolchain_language(tc->family));
     json_set_text(j, "identity", hex);
     return j;
 }

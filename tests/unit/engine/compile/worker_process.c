@@ -204,6 +204,49 @@ TEST(worker, clang_builds_for_amd_without_any_of_its_libraries)
         builds("clang", targets[i]);
 }
 
+/* What a plain HIP kernel uses, without a header of ROCm. */
+#define PLAIN_HIP                                                                    \
+    "extern \"C\" __global__ void __launch_bounds__(256)\n"                          \
+    "answer(float a, const float4 *x, float *y, unsigned *n)\n"                      \
+    "{\n"                                                                            \
+    "    __shared__ float s[256];\n"                                                 \
+    "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"                      \
+    "    s[threadIdx.x] = fmaf(a, x[i].x, sqrtf(y[i])) + expf(y[i]) + logf(y[i]);\n" \
+    "    __syncthreads();\n"                                                         \
+    "    y[i] = max(s[255 - threadIdx.x], fabsf(s[0])) + make_float2(1, 2).y;\n"     \
+    "    if (i == 0)\n"                                                              \
+    "        atomicAdd(n, gridDim.x);\n"                                             \
+    "    atomicAdd(y, 1.0f);\n"                                                      \
+    "    atomicCAS(n, 0u, (unsigned)warpSize);\n"                                    \
+    "}\n"
+
+TEST(worker, clang_builds_plain_hip_kernels_without_rocms_headers)
+{
+    static const char *const targets[] = { "gfx906", "gfx942", "gfx1030", "gfx1201" };
+    need("clang");
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        struct compile_job job = job_of("clang", targets[i], PLAIN_HIP);
+        job.options = bytes_of(NULL, 0);
+        struct compile_result result = compiler_run(&fixture.worker, &job);
+        is_for(&result, targets[i]);
+        compile_result_done(&result);
+    }
+}
+
+TEST(worker, a_function_of_rocms_device_libraries_is_named_with_what_it_needs)
+{
+    need("clang");
+    struct compile_job job = job_of("clang", "gfx942",
+                                    "extern \"C\" __global__ void answer(float *y)\n"
+                                    "{ y[0] = sinf(y[1]); }\n");
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_REFUSED);
+    assert_says(result.log, "'sinf' is unavailable");
+    assert_says(result.log, "device libraries");
+    assert_says(result.err.text, "HIP");
+    compile_result_done(&result);
+}
+
 TEST(worker, nvrtc_builds_for_nvidia)
 {
     builds("nvrtc", "sm_90");
@@ -584,10 +627,11 @@ TEST(plain, hiprtc_for_gfx942_crashes_the_worker_and_is_reported)
 
 static void writes_too_much(const char *toolchain, const char *target)
 {
-    static const struct compiler_setup limits = { .file_size = 2000 };
+    static const struct compiler_setup limits = { .file_size = 16000 }; /* clang's prelude fits */
     struct compiler_process small;
     compiler_start(&small, &limits);
-    struct compile_job job = job_of(toolchain, target, ANSWER);
+    struct compile_job job =
+        job_of(toolchain, target, ANSWER "extern \"C\" __device__ int large[8192] = { 1 };\n");
     struct compile_result result = compiler_run(&small, &job);
     assert_int_equal(result.end, COMPILE_OUTPUT);
     compile_result_done(&result);
