@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/page_scan.h"
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "engine/db/sqlite_file.h"
 
@@ -49,6 +50,7 @@ struct page_scan {
     int fd; /* borrowed */
     uint32_t page_size;
     uint32_t page_count;
+    uint32_t scanned;  /* number of the last page of page_scan_some; 0: none yet */
     uint32_t loaded;   /* number of the page in |page|; 0: none */
     uint8_t *page;     /* owned, page_size bytes */
     uint8_t *overflow; /* owned, page_size bytes */
@@ -311,15 +313,27 @@ static bool cells_of_page(struct page_scan *scan,
     return true;
 }
 
+bool page_scan_some(struct page_scan *scan, uint64_t end_ns,
+                    bool (*each)(void *context, const struct page_cell *cell), void *context)
+{
+    while (scan->scanned < scan->page_count) {
+        uint32_t page = ++scan->scanned;
+        if (!scan->is_free[page]) {
+            load_page(scan, page);
+            if (!cells_of_page(scan, each, context))
+                return false;
+        }
+        if (clock_monotonic_ns() >= end_ns)
+            break;
+    }
+    return scan->scanned < scan->page_count;
+}
+
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context)
 {
-    bool go_on = true;
-    for (uint32_t page = 1; go_on && page <= scan->page_count; page++) {
-        if (scan->is_free[page])
-            continue;
-        load_page(scan, page);
-        go_on = cells_of_page(scan, each, context);
+    scan->scanned = 0;
+    while (page_scan_some(scan, UINT64_MAX, each, context)) {
     }
 }
 

@@ -43,7 +43,12 @@ struct page_cell { /* one record and its location */
 };
 
 /* Calls |each| for every record with a plausible header, in no order; |each| returns false to
- * stop. If records of a page overlap, at most as many bytes are reported as fit into the page. */
+ * stop. If records of a page overlap, at most as many bytes are reported as fit into the page. One
+ * call reads pages, at least one, until |end_ns| by the monotonic clock. False: no page is left, or
+ * |each| stopped. */
+bool page_scan_some(struct page_scan *scan, uint64_t end_ns,
+                    bool (*each)(void *context, const struct page_cell *cell), void *context);
+/* All pages from the first one on. */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 

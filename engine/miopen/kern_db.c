@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/kern_db.h"
+#include "common/clock.h"
 #include "common/limits.h"
 #include "engine/db/new_file.h"
 #include "engine/db/snapshot.h"
@@ -71,17 +72,33 @@ static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct b
     return query_step(&q, &db->indexed, err);
 }
 
-/* A file that SQLite rejects may still contain readable rows. */
+/* A file that SQLite rejects may still contain readable rows: kern_db_search looks for them. */
 static enum kiln_code open_damaged(struct kern_db *db, struct kiln_err *err)
 {
-    struct kiln_err why = *err;
+    db->damage = *err;
+    *err = KILN_ERR_INIT;
     enum kiln_code rc = kern_salvage_open(db->fd, &db->salvage, err);
-    if (!rc && kern_salvage_count(db->salvage) == 0)
-        rc = KILN_CORRUPT;
     if (rc == KILN_CORRUPT)
-        *err = why;
+        *err = db->damage;
     return rc;
 }
+
+enum kiln_code kern_db_search(struct kern_db *db, uint64_t end_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    bool late = false;
+    for (db->is_searching = true; !rc && db->is_searching && !late;) {
+        rc = kern_salvage_search(db->salvage, end_ns, &db->is_searching, err);
+        late = clock_monotonic_ns() >= end_ns;
+    }
+    if (!rc && !db->is_searching && db->damage.code && kern_salvage_count(db->salvage) == 0) {
+        *err = db->damage;
+        rc = err->code;
+    }
+    return rc;
+}
+
+bool kern_db_is_searching(const struct kern_db *db) { return db->is_searching; }
 
 static enum kiln_code make_temp_directory(char directory[DIRECTORY_MAX], struct kiln_err *err)
 {
@@ -110,7 +127,10 @@ static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kil
         rc = open_file(db, copy, err);
     if (!rc)
         rc = open_sqlite(db, copy, (struct bytes){ 0 }, err);
-    return rc == KILN_CORRUPT && db->fd >= 0 ? open_damaged(db, err) : rc;
+    if (rc != KILN_CORRUPT || db->fd < 0)
+        return rc;
+    rc = open_damaged(db, err);
+    return rc ? rc : kern_db_search(db, UINT64_MAX, err);
 }
 
 /* The copy is unlinked when this returns, so nothing stays behind even if the process crashes. */
@@ -269,8 +289,9 @@ enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
 enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows, struct kiln_err *err)
 {
     if (!db->db) {
-        *ret_rows = kern_salvage_count(db->salvage);
-        return KILN_OK;
+        enum kiln_code rc = kern_db_search(db, UINT64_MAX, err);
+        *ret_rows = rc ? 0 : kern_salvage_count(db->salvage);
+        return rc;
     }
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_COUNT);
     bool row = false;

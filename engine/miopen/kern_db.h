@@ -24,7 +24,8 @@ enum kern_db_mode {
      * the file nor to its directory. Reads a copy of the current state in TMPDIR, /var/tmp or /tmp.
      * Also opens a file that SQLite rejects, if a row can be found in it. */
     KERN_DB_LIVE,
-    /* Like KERN_DB_IMMUTABLE, but also opens a file that SQLite rejects, if a row can be found. */
+    /* Like KERN_DB_IMMUTABLE, but also opens a file that SQLite rejects. If no row can be found in
+     * it, listing and counting fail with KILN_CORRUPT. */
     KERN_DB_SALVAGE,
 };
 
@@ -84,13 +85,17 @@ struct kern_listing { /* which rows to list, and the callback for each of them *
     /* Called for each row that cannot be listed; returns false to stop. May be
      * NULL. */
     bool (*lost)(void *context, uint64_t id);
+    /* When, by the monotonic clock, the search of a damaged file is interrupted; 0: never. */
+    uint64_t end_ns;
 };
 /* Lists the rows that can be read, in the order of their ids. Listing continues after a damaged
  * part of the file, and skips rows that the index contradicts. |ret_lost| counts the ids whose rows
  * could not be read, as far as they are known. The rows' objects are not checked
- * (kern_row_unpack). */
+ * (kern_row_unpack). If kern_db_is_searching is true afterwards, call it again. */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                                             uint64_t *ret_lost, struct kiln_err *err);
+/* Whether the search of a damaged file was interrupted. */
+bool kern_db_is_searching(const struct kern_db *db);
 /* Whether kern_db_open or kern_db_each found damage: the number of lost rows
  * may then be unknown. */
 bool kern_db_is_damaged(const struct kern_db *db);

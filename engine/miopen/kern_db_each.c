@@ -98,6 +98,8 @@ static enum kiln_code list_by_pages(struct kern_db *db, struct progress *p, stru
     if (!db->salvage)
         rc = kern_salvage_open(db->fd, &db->salvage, err);
     if (!rc)
+        rc = kern_db_search(db, p->left.end_ns ? p->left.end_ns : UINT64_MAX, err);
+    if (!rc && !db->is_searching)
         rc = kern_salvage_each(db->salvage, &p->left, &lost, err);
     p->lost += lost;
     return rc;

@@ -28,9 +28,15 @@ struct kern_db {
     bool log_damaged; /* the write-ahead log of a live file */
     bool compared;    /* the row counts of index and table have been compared */
     struct kern_salvage *salvage; /* owned; NULL until damage is found */
+    bool is_searching;            /* its search is not over */
+    struct kiln_err damage;       /* why SQLite cannot open the file */
     uint64_t listed;              /* bytes of the rows listed since the first one */
 };
 
+/* Searches a damaged file, with kern_salvage_search. Sets |db->is_searching|. KILN_CORRUPT: nothing
+ * in it can be read. */
+KILN_MUST_CHECK enum kiln_code kern_db_search(struct kern_db *db, uint64_t end_ns,
+                                              struct kiln_err *err);
 /* The current row of |q|, a ROW or NEXT statement. The row borrows from |q|. */
 struct kern_row kern_db_row(const struct query *q);
 /* False if a text is longer than in any genuine file. */

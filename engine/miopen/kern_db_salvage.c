@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/kern_db_salvage.h"
+#include "common/clock.h"
 #include "common/limits.h"
+#include "common/sorted_runs.h"
 #include "engine/db/page_scan.h"
 #include "engine/miopen/kern_db_parts.h"
 
@@ -18,9 +20,14 @@ struct found_key { /* an index entry */
 };
 
 struct kern_salvage {
-    struct page_scan *scan;   /* owned */
-    struct buffer rows, keys; /* of struct page_cell and struct found_key, by id */
-    struct buffer record;     /* the latest one read */
+    struct page_scan *scan;                    /* owned */
+    struct sorted_runs found_rows, found_keys; /* of struct page_cell and struct found_key, by id;
+                                                * empty once they are in |rows| and |keys| */
+    struct buffer rows, keys;                  /* the same, in order */
+    struct buffer record;                      /* the latest one read */
+    bool is_scanned, has_failed;
+    uint64_t at;     /* id of the last group that was listed */
+    size_t row, key; /* after that group */
 };
 
 /* ---- collecting rows and index entries ---- */
@@ -53,30 +60,42 @@ static bool read_record(struct kern_salvage *s, const struct page_cell *cell,
     return page_scan_read(s->scan, cell, &s->record, values);
 }
 
+static void add_found(struct kern_salvage *s, struct sorted_runs *found, const void *item)
+{
+    s->has_failed |= found->count == FOUND_MAX || !sorted_runs_add(found, item);
+}
+
 static bool on_cell(void *context, const struct page_cell *cell)
 {
     struct kern_salvage *s = context;
     struct page_value v[PAGE_COLUMNS_MAX];
     if (looks_like_a_row(cell)) {
-        buffer_put(&s->rows, cell, sizeof(*cell));
+        add_found(s, &s->found_rows, cell);
     } else if (looks_like_a_key(cell) && cell->size <= 3 * KERN_DB_TEXT_MAX &&
                read_record(s, cell, v)) {
         struct found_key key = { .id = v[cell->columns - 1].number,
                                  .hash = hash_name(v[0].bytes, v[1].bytes) };
-        buffer_put(&s->keys, &key, sizeof(key));
+        add_found(s, &s->found_keys, &key);
     }
-    return !s->rows.failed && !s->keys.failed;
+    return !s->has_failed;
 }
 
 static int by_id(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
-static int compare_rows(const void *a, const void *b)
+/* Of equal ids, the first in the file comes first. */
+static int compare_rows(const void *a, const void *b, void *context)
 {
-    return by_id(((const struct page_cell *)a)->id, ((const struct page_cell *)b)->id);
+    const struct page_cell *x = a, *y = b;
+    int order = by_id(x->id, y->id);
+    (void)context;
+    if (!order)
+        order = (x->page > y->page) - (x->page < y->page);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-static int compare_keys(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b, void *context)
 {
+    (void)context;
     return by_id(((const struct found_key *)a)->id, ((const struct found_key *)b)->id);
 }
 
@@ -105,18 +124,55 @@ enum kiln_code kern_salvage_open(int fd, struct kern_salvage **ret_salvage, stru
     KILN_AUTO(kern_salvage) struct kern_salvage *s = calloc(1, sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a damaged file");
+    s->found_rows =
+        (struct sorted_runs){ .item_size = sizeof(struct page_cell), .compare = compare_rows };
+    s->found_keys =
+        (struct sorted_runs){ .item_size = sizeof(struct found_key), .compare = compare_keys };
     buffer_init(&s->rows, FOUND_MAX * sizeof(struct page_cell));
     buffer_init(&s->keys, FOUND_MAX * sizeof(struct found_key));
     buffer_init(&s->record, RECORD_MAX);
     enum kiln_code rc = page_scan_open(fd, &s->scan, err);
-    if (rc)
-        return rc;
-    page_scan_each(s->scan, on_cell, s);
-    if (s->rows.size)
-        qsort(s->rows.data, row_count(s), sizeof(struct page_cell), compare_rows);
-    if (s->keys.size)
-        qsort(s->keys.data, key_count(s), sizeof(struct found_key), compare_keys);
-    *ret_salvage = KILN_TAKE(s);
+    if (!rc)
+        *ret_salvage = KILN_TAKE(s);
+    return rc;
+}
+
+/* Looks through some pages, and sorts what was found in them. */
+static void scan_some(struct kern_salvage *s, uint64_t end_ns)
+{
+    s->is_scanned = !page_scan_some(s->scan, end_ns, on_cell, s);
+    s->has_failed |=
+        !sorted_runs_end_run(&s->found_rows, NULL) || !sorted_runs_end_run(&s->found_keys, NULL);
+    if (!s->is_scanned)
+        return;
+    sorted_runs_merge(&s->found_rows, NULL);
+    sorted_runs_merge(&s->found_keys, NULL);
+}
+
+/* False: it is late, and there may be more. */
+static bool move_some(struct sorted_runs *found, struct buffer *to, uint64_t end_ns)
+{
+    for (const void *item; (item = sorted_runs_peek(found));) {
+        buffer_put(to, item, found->item_size);
+        sorted_runs_pop(found, NULL);
+        if (clock_monotonic_ns() >= end_ns)
+            return false;
+    }
+    sorted_runs_done(found);
+    return true;
+}
+
+enum kiln_code kern_salvage_search(struct kern_salvage *s, uint64_t end_ns, bool *ret_more,
+                                   struct kiln_err *err)
+{
+    *ret_more = !s->is_scanned;
+    if (!s->is_scanned)
+        scan_some(s, end_ns);
+    else
+        *ret_more = !move_some(&s->found_rows, &s->rows, end_ns) ||
+                    !move_some(&s->found_keys, &s->keys, end_ns);
+    if (s->has_failed || s->rows.failed || s->keys.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the rows of a damaged file");
     return KILN_OK;
 }
 
@@ -125,6 +181,8 @@ void kern_salvage_destroy(struct kern_salvage *salvage)
     if (!salvage)
         return;
     page_scan_destroy(salvage->scan);
+    sorted_runs_done(&salvage->found_rows);
+    sorted_runs_done(&salvage->found_keys);
     buffer_done(&salvage->rows);
     buffer_done(&salvage->keys);
     buffer_done(&salvage->record);
@@ -214,16 +272,19 @@ static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, s
 enum kiln_code kern_salvage_each(struct kern_salvage *salvage, const struct kern_listing *listing,
                                  uint64_t *ret_lost, struct kiln_err *err)
 {
-    size_t row = 0, key = 0;
     uint64_t lost = 0, count = listing->count;
     struct group g;
     struct kern_row found;
     bool go_on = count > 0;
+    (void)err;
     if (listing->after == 0)
         page_scan_restart(salvage->scan);
-    while (go_on && next_group(salvage, &row, &key, &g)) {
+    if (listing->after == 0 || listing->after != salvage->at)
+        salvage->row = salvage->key = 0;
+    while (go_on && next_group(salvage, &salvage->row, &salvage->key, &g)) {
         if (g.id <= 0 || (uint64_t)g.id <= listing->after)
             continue;
+        salvage->at = (uint64_t)g.id;
         if (!best_row(salvage, &g, &found)) {
             lost++;
             go_on = !listing->lost || listing->lost(listing->context, (uint64_t)g.id);
@@ -231,8 +292,6 @@ enum kiln_code kern_salvage_each(struct kern_salvage *salvage, const struct kern
         }
         go_on = listing->each(listing->context, &found) && --count > 0;
     }
-    if (salvage->rows.failed || salvage->keys.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the rows of a damaged file");
     *ret_lost = lost;
     return KILN_OK;
 }

@@ -40,9 +40,15 @@ enum kiln_code check_package_rows(const char *path, const struct transfer_sink *
 enum kiln_code count_salvaged_rows(const char *path, uint64_t *ret_rows, struct kiln_err *err)
 {
     KILN_AUTO(kern_db) struct kern_db *db = NULL;
-    struct kiln_err ignored = KILN_ERR_INIT;
+    struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = kern_db_open(path, KERN_DB_SALVAGE, &db, err);
-    if (!rc && kern_db_count(db, ret_rows, &ignored))
+    if (rc)
+        return rc;
+    bool is_rejected = kern_db_is_damaged(db); /* by SQLite */
+    rc = kern_db_count(db, ret_rows, &why);
+    if (rc && is_rejected)
+        *err = why;
+    else if (rc)
         *ret_rows = 0; /* rows may be readable nevertheless */
-    return rc;
+    return is_rejected ? rc : KILN_OK;
 }

@@ -261,9 +261,10 @@ enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_lis
                                           .count = ROWS_A_STEP - rows->count,
                                           .each = on_row,
                                           .lost = on_lost,
+                                          .end_ns = s.end_ns,
                                           .context = &s };
     enum kiln_code rc = kern_db_each(rows->db, &listing, &lost, err);
     rows->lost += lost;
-    rows->is_over = !s.is_stopped && s.listed < listing.count;
+    rows->is_over = !s.is_stopped && s.listed < listing.count && !kern_db_is_searching(rows->db);
     return s.rc ? s.rc : rc;
 }

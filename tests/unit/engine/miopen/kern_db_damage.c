@@ -224,6 +224,52 @@ TEST_F(kern_db, a_damaged_file_can_be_listed_in_parts)
     assert_int_equal(lost, whole.lost);
 }
 
+static bool count_row(void *context, const struct kern_row *row)
+{
+    (void)row;
+    ++*(size_t *)context;
+    return true;
+}
+
+/* Every call is late, so it searches one page, or sorts one of the rows that were found. */
+TEST_F(kern_db, a_damaged_file_is_searched_in_steps)
+{
+    size_t found = 0, calls = 0;
+    uint64_t lost = 0;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    wipe_page(f, 1);
+    open_db(f, KERN_DB_SALVAGE);
+    struct listing whole = list_rows(f, 0, UINT64_MAX);
+    open_db(f, KERN_DB_SALVAGE);
+    const struct kern_listing listing = {
+        .count = UINT64_MAX, .each = count_row, .context = &found, .end_ns = 1
+    };
+    do {
+        assert_int_equal(found, 0);
+        must(kern_db_each(f->db, &listing, &lost, &f->err), f->err);
+        calls++;
+    } while (kern_db_is_searching(f->db));
+    assert_int_equal(found, whole.given);
+    assert_int_equal(lost, whole.lost);
+    assert_true(calls > page_count(f));
+}
+
+TEST_F(kern_db, a_file_without_any_row_is_refused_after_its_search)
+{
+    run(f, "head -c 50000 /dev/urandom >%s", f->path);
+    open_db(f, KERN_DB_SALVAGE);
+    uint64_t lost = 0, count = 0;
+    size_t found = 0;
+    const struct kern_listing listing = { .count = UINT64_MAX,
+                                          .each = count_row,
+                                          .context = &found };
+    assert_int_equal(kern_db_count(f->db, &count, &f->err), KILN_CORRUPT);
+    f->err = KILN_ERR_INIT;
+    assert_int_equal(kern_db_each(f->db, &listing, &lost, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "kernel database");
+}
+
 /* Damage is found in the middle of a listing. */
 TEST_F(kern_db, a_listing_continues_after_the_first_damage)
 {
