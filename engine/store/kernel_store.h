@@ -262,7 +262,8 @@ struct kernel_keys {
     size_t count; /* set by the store */
 };
 /* Writes into |ret_keys| the keys whose hexadecimal form begins with |prefix| (1 to 64 digits),
- * among public kernels and those private to |uid|. With |uid| NULL, among all kernels. */
+ * among public kernels and those private to |uid|. With |uid| NULL, among all kernels. Examines a
+ * bounded number of keys: KILN_INVALID if more begin with |prefix|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
                                                   const uint32_t *uid, struct kernel_keys *ret_keys,
                                                   struct kiln_err *err);
@@ -313,22 +314,22 @@ KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
-/* Like kernel_store_count; also removes the kernels and returns the space to the filesystem. A
- * filter that matches everything works on a full disk too, because the file itself is removed. */
+/* Removes the matching kernels and returns the space to the filesystem. Counts the kernels, and the
+ * stored bytes of the objects that went with them: those that no other kernel has. A filter that
+ * matches everything works on a full disk too, because the file itself is removed. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
 struct kernel_clearing {         /* a clear in steps; zeroed at first except for |filter| */
     struct kernel_filter filter; /* its texts are borrowed */
-    uint64_t count, bytes;       /* matching kernels when it began */
+    uint64_t count, bytes;       /* removed so far: kernels, and stored bytes of their objects */
     uint64_t after;              /* id of the last kernel that was removed */
-    bool is_counted;
-    bool is_removed; /* every matching kernel: the file is being truncated */
+    bool is_removed;             /* every matching kernel: the file is being truncated */
     bool is_over;
 };
-/* Like kernel_store_clear for at most 20 ms or 512 kernels; a large object or a vacuum may take
- * longer. Call it until |is_over|. */
+/* Like kernel_store_clear for at most 20 ms, 512 removed or 4096 other kernels; a large object or a
+ * vacuum may take longer. Call it until |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
                                                        struct kernel_clearing *clearing,
                                                        struct kiln_err *err);

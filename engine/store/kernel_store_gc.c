@@ -61,7 +61,7 @@ static enum kiln_code begin_collecting(struct kernel_store *store, struct kernel
 
 static void begin_truncating(struct kernel_collecting *c)
 {
-    c->clearing = (struct kernel_clearing){ .is_counted = true, .is_removed = true };
+    c->clearing = (struct kernel_clearing){ .is_removed = true };
 }
 
 /* The kernels of one stale toolchain after the other. */

@@ -3,9 +3,11 @@
 
 #include "common/clock.h"
 
-/* A step of a clear ends after so much time, or when it changed so many kernels or file pages. */
+/* A step of a clear ends after so much time, or when it changed so many kernels or file pages, or
+ * looked at so many kernels. */
 #define STEP_NS 20000000u
 #define STEP_KERNELS 512u
+#define STEP_LOOKS 4096u
 #define STEP_PAGES 1024u
 
 enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *filter,
@@ -27,13 +29,16 @@ struct bulk_change { /* one statement on all matching kernels */
     const struct kernel_filter *filter;
     uint64_t after;   /* last kernel id of the previous batch */
     uint64_t last;    /* last kernel id of this batch */
-    unsigned batch;   /* kernels of a batch at most */
+    unsigned batch;   /* kernels of a batch at most, whether they match or not */
+    bool is_needed;   /* some kernels of this batch match */
     uint64_t changed; /* kernels so far */
 };
 
 static enum kiln_code change_batch(struct kernel_store *store, struct bulk_change *change,
                                    struct kiln_err *err)
 {
+    if (!change->is_needed)
+        return KILN_OK;
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = store_before_batch(store, err);
     if (!rc)
@@ -45,8 +50,11 @@ static enum kiln_code change_batch(struct kernel_store *store, struct bulk_chang
     query_bind_u64(&q, 1, change->after);
     query_bind_u64(&q, 5, change->last);
     rc = query_run(&q, err);
-    change->changed += rc ? 0 : db_changes(store->writer);
-    return rc ? rc : transaction_commit(&t, err);
+    uint64_t changed = rc ? 0 : db_changes(store->writer);
+    if (!rc)
+        rc = transaction_commit(&t, err);
+    change->changed += rc ? 0 : changed;
+    return rc;
 }
 
 /* Moves |change| to the next batch. |change|->last is 0 when no kernels are left. */
@@ -63,6 +71,7 @@ static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change 
     enum kiln_code rc = query_step(&q, &row, err);
     if (!rc && row)
         change->last = query_u64(&q, 0);
+    change->is_needed = !rc && row && query_u64(&q, 1) > 0;
     return rc;
 }
 
@@ -95,7 +104,7 @@ static enum kiln_code change_some(struct kernel_store *store, struct bulk_change
 {
     uint64_t end_ns = clock_monotonic_ns() + STEP_NS, after = change->last;
     enum kiln_code rc = KILN_OK;
-    store->pinned.is_known = false;
+    unsigned looks = 0;
     do {
         change->batch = next_batch(store, change);
         rc = find_batch(store, change, err);
@@ -104,8 +113,11 @@ static enum kiln_code change_some(struct kernel_store *store, struct bulk_change
             break;
         rc = change_batch(store, change, err);
         after = rc ? after : change->last;
-    } while (!rc && change->changed < STEP_KERNELS && clock_monotonic_ns() < end_ns);
+        looks += change->batch;
+    } while (!rc && change->changed < STEP_KERNELS && looks < STEP_LOOKS &&
+             clock_monotonic_ns() < end_ns);
     change->last = after;
+    store->pinned.is_known &= change->changed == 0;
     return rc;
 }
 
@@ -115,8 +127,16 @@ static enum kiln_code remove_some(struct kernel_store *store, struct kernel_clea
     struct bulk_change change = { .statement = KERNEL_REMOVE_MATCHES,
                                   .filter = &c->filter,
                                   .last = c->after };
-    enum kiln_code rc = change_some(store, &change, &c->is_removed, err);
+    uint64_t before = 0, after = 0;
+    enum kiln_code rc = store_number(store->writer, KERNEL_STORED_BYTES, &before, err);
+    if (!rc)
+        rc = change_some(store, &change, &c->is_removed, err);
+    if (!rc)
+        rc = store_number(store->writer, KERNEL_STORED_BYTES, &after, err);
     c->after = change.last;
+    c->count += change.changed;
+    c->bytes += !rc && before > after ? before - after : 0;
+    c->is_over = c->is_removed && c->count == 0;
     return rc;
 }
 
@@ -136,14 +156,6 @@ static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_cl
 enum kiln_code store_clear_some(struct kernel_store *store, struct kernel_clearing *c,
                                 struct kiln_err *err)
 {
-    enum kiln_code rc = KILN_OK;
-    if (!c->is_counted) {
-        rc = store_count_matches(store->writer, &c->filter, &c->count, &c->bytes, err);
-        c->is_counted = !rc;
-        c->is_over = !rc && c->count == 0;
-    }
-    if (rc || c->is_over)
-        return rc;
     return c->is_removed ? truncate_some(store, c, err) : remove_some(store, c, err);
 }
 
@@ -154,6 +166,10 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
     if (rc != KILN_FULL || !matches_everything(&c->filter))
         return rc;
     c->is_over = true; /* no row can be deleted */
+    struct kernel_usage usage = { 0 };
+    (void)!store_usage(store->writer, &usage, err); /* the count is only reported */
+    c->count += usage.kernels;
+    c->bytes += usage.stored_bytes;
     return store_wipe(store, err);
 }
 
@@ -182,8 +198,7 @@ enum kiln_code kernel_store_count(struct kernel_store *store, const struct kerne
 static enum kiln_code remove_unopened(struct kernel_store *store, struct kernel_clearing *c,
                                       struct kiln_err *err)
 {
-    if (!c->is_counted)
-        (void)!count_matches(store, c, err); /* the count is only reported */
+    (void)!count_matches(store, c, err); /* the count is only reported */
     c->is_over = true;
     enum kiln_code rc = store_wipe(store, err);
     return store_health_note(store, STORE_AWAITED, rc, err);

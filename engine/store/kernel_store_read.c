@@ -222,6 +222,10 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
     return store_note_read(store, rc);
 }
 
+/* Keys that are examined for one prefix. Most may be private to others, who could make very many.
+ */
+#define PREFIX_MAX 1024u
+
 /* The smallest and largest digests that begin with |prefix|. */
 static bool prefix_range(const char *prefix, struct digest range[2])
 {
@@ -257,11 +261,15 @@ enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_PREFIX);
     query_bind_bytes(&q, 1, digest_view(&range[0]));
     query_bind_bytes(&q, 2, digest_view(&range[1]));
-    query_bind_u64(&q, 3, ret_keys->max);
+    query_bind_u64(&q, 3, PREFIX_MAX);
     query_bind_i64(&q, 4, uid ? (int64_t)*uid : -1);
     size_t found = 0;
-    while (found < ret_keys->max && query_next(&q, &rc, err))
-        found += store_to_digest(query_bytes(&q, 0), &ret_keys->keys[found]);
+    unsigned seen = 0;
+    for (; found < ret_keys->max && query_next(&q, &rc, err); seen++)
+        found += query_u64(&q, 1) && store_to_digest(query_bytes(&q, 0), &ret_keys->keys[found]);
+    if (!rc && found < ret_keys->max && seen == PREFIX_MAX)
+        return kiln_fail(err, KILN_INVALID, "too many keys begin with '%.80s': give more digits",
+                         prefix);
     if (!rc)
         ret_keys->count = found;
     return store_note_read(store, rc);

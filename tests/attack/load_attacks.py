@@ -232,15 +232,16 @@ class EndlessSources(Load):
 
 
 class Scans(Load):
-    """Has kilnd search a store of 20,000 kernels in every way that users may."""
+    """Has kilnd search a store of 100,000 kernels in every way that users may."""
     name, finding = "scans", "suspected"
-    ROWS = 20_000
+    ROWS = 100_000
     DEPTH = 4  # administrative requests of one user
     REQUESTS = (("kernel_list", b'{"program":"none"}'), ("kernel_list", b'{"count":1000}'),
                 ("ledger", b'{"by":"program"}'), ("history", b'{"slowest":100}'),
                 ("why_miss", b'{"name":"none.o","args":"","database_id":"gfx906_60"}'),
-                ("clear", b'{"own":true,"name":"none","dry_run":true}'), ("metrics", b""),
-                ("health", b""))
+                ("clear", b'{"own":true,"name":"none","dry_run":true}'),
+                ("clear", b'{"own":true,"name":"none"}'), ("kernel_show", b'{"key":"0"}'),
+                ("kernel_remove", b'{"key":"0"}'), ("metrics", b""), ("health", b""))
 
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(2000 if stage.options.short else self.ROWS, 64, "scanned")

@@ -233,6 +233,8 @@ enum kiln_code admin_run(struct engine *e, const struct request *request,
         deferred_create(&deferred_admin, e, request->caller, request->header->request_id, err);
     if (!a)
         return err->code;
+    if (kind->dry_run && json_get_bool(question, "dry_run", false))
+        kind = kind->dry_run;
     a->kind = kind;
     a->base.question = KILN_TAKE(question);
     a->base.answer = json_object();

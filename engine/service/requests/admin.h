@@ -28,6 +28,7 @@ struct admin_kind {
     bool scans;      /* scans the whole store, which may take seconds */
     /* The last step removes what |own| holds, so that step runs even if the caller left. */
     bool removes;
+    const struct admin_kind *dry_run; /* of requests with a true member dry_run; NULL: this one */
     const struct admin_member *members;
     /* Called on the engine's thread right before it: takes what it needs from the engine; may be
      * NULL. */

@@ -283,41 +283,65 @@ static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *f
     return KILN_OK;
 }
 
+static struct kernel_filter clear_filter(const struct admin *a)
+{
+    struct kernel_filter filter = filter_of(a->base.question);
+    filter.by_scope = json_get_bool(a->base.question, "own", false);
+    filter.scope = (uint64_t)a->base.uid;
+    return filter;
+}
+
+static void answer_clear(struct admin *a, uint64_t kernels, uint64_t bytes, bool dry_run)
+{
+    json_set_u64(a->base.answer, "kernels", kernels);
+    json_set_u64(a->base.answer, "bytes", bytes);
+    json_set_bool(a->base.answer, "dry_run", dry_run);
+}
+
+static enum kiln_code work_count(struct admin *a)
+{
+    const struct kernel_filter filter = clear_filter(a);
+    uint64_t count = 0, bytes = 0;
+    enum kiln_code rc = check_clear(a, &filter);
+    if (!rc)
+        rc = kernel_store_count(a->base.engine->store, &filter, &count, &bytes, &a->base.err);
+    if (!rc)
+        answer_clear(a, count, bytes, /* dry_run= */ true);
+    return rc;
+}
+
+/* A scan of the whole store, which writes nothing. */
+static const struct admin_kind count_kind = {
+    .work_queue = WORK_QUEUE_READ,
+    .scans = true,
+    .members = clear_members,
+    .work = work_count,
+};
+
 struct clear {
     struct kernel_clearing clearing;
-    bool is_begun, own;
+    bool is_begun;
 };
 
 static enum kiln_code begin_clear(struct admin *a, struct clear *clear)
 {
-    struct kernel_filter filter = filter_of(a->base.question);
-    clear->own = json_get_bool(a->base.question, "own", false);
-    filter.by_scope = clear->own;
-    filter.scope = (uint64_t)a->base.uid;
-    clear->clearing.filter = filter;
+    clear->clearing.filter = clear_filter(a);
     clear->is_begun = true;
-    return check_clear(a, &filter);
+    return check_clear(a, &clear->clearing.filter);
 }
 
 static enum kiln_code work_clear(struct admin *a)
 {
     struct clear *clear = a->own;
-    struct kernel_store *store = a->base.engine->store;
-    bool dry_run = json_get_bool(a->base.question, "dry_run", false);
+    const struct kernel_clearing *c = &clear->clearing;
     if (!clear->is_begun && begin_clear(a, clear))
         return a->base.err.code;
-    const struct kernel_clearing *c = &clear->clearing;
-    uint64_t count = 0, bytes = 0;
-    enum kiln_code rc = dry_run
-                            ? kernel_store_count(store, &c->filter, &count, &bytes, &a->base.err)
-                            : kernel_store_clear_some(store, &clear->clearing, &a->base.err);
-    a->more = !rc && !dry_run && !c->is_over;
-    if (rc || a->more)
-        return rc;
-    json_set_u64(a->base.answer, "kernels", dry_run ? count : c->count);
-    json_set_u64(a->base.answer, "bytes", dry_run ? bytes : c->bytes);
-    json_set_bool(a->base.answer, "dry_run", dry_run);
-    return KILN_OK;
+    enum kiln_code rc =
+        kernel_store_clear_some(a->base.engine->store, &clear->clearing, &a->base.err);
+    a->more = !rc && !c->is_over;
+    if (!rc && !a->more)
+        answer_clear(a, c->count, c->bytes, /* dry_run= */ false);
+    return rc;
 }
 
 /* The hot set knows only keys, so all of it is cleared, whatever the request named; the disk fills
@@ -327,7 +351,7 @@ static void forget_cleared(struct admin *a)
     const struct clear *clear = a->own;
     if (clear->clearing.count == 0)
         return;
-    if (clear->own)
+    if (clear->clearing.filter.by_scope)
         engine_forget_hot_of(a->base.engine, a->base.uid);
     else
         engine_forget_answers(a->base.engine);
@@ -337,7 +361,7 @@ static void forget_cleared(struct admin *a)
 static void finish_clear(struct admin *a)
 {
     const struct clear *clear = a->own;
-    if (json_get_bool(a->base.answer, "dry_run", false) || clear->own)
+    if (clear->clearing.filter.by_scope)
         return;
     engine_forget_answers(a->base.engine);
     event_text(a->base.engine, "cleared", "kernels were cleared by request");
@@ -345,6 +369,7 @@ static void finish_clear(struct admin *a)
 
 static const struct admin_kind clear_kind = {
     .work_queue = WORK_QUEUE_WRITE,
+    .dry_run = &count_kind,
     .own_size = sizeof(struct clear),
     .members = clear_members,
     .work = work_clear,

@@ -272,7 +272,6 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
         deferred_destroy(&w->base);
         return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
     }
-    deferred_wait(&w->base);
-    deferred_run(&w->base, &why_step);
-    return KILN_OK;
+    rc = deferred_enqueue(&w->base, &e->requests->scans, &why_step, err);
+    return deferred_wait_or_destroy(&w->base, rc);
 }

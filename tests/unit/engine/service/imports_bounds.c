@@ -220,6 +220,24 @@ TEST_F(users, a_clear_of_many_kernels_runs_in_steps_and_lets_others_in)
     assert_int_equal(ask_imported(&f->ann, "k1.o").code, KILN_NOT_FOUND);
 }
 
+TEST_F(users, a_dry_run_of_a_clear_delays_no_write)
+{
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    write_many(f, 2);
+    import_cache(f, &f->ann, "{}");
+    test_caller_forget_replies(&f->ann);
+    unsigned writes = tasks[WORK_QUEUE_WRITE];
+
+    KILN_AUTO(json)
+    struct json *answer =
+        test_caller_ask(&f->ann, MESSAGE_clear, "{\"own\":true,\"dry_run\":true}");
+
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 2);
+    assert_true(json_get_bool(answer, "dry_run", false));
+    assert_int_equal(tasks[WORK_QUEUE_WRITE], writes);
+    assert_int_equal(users_stat(f, "store_objects"), 2);
+}
+
 TEST_F(users, a_client_that_leaves_ends_its_clear_after_the_step)
 {
     begin_clear(f);

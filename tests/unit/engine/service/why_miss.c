@@ -562,6 +562,18 @@ TEST_F(why, why_miss_of_a_client_that_left_leaves_nothing)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
+/* It may examine many kernels that are private to others. */
+TEST_F(why, why_miss_waits_for_a_scan_of_the_store)
+{
+    const unsigned *tasks = f->engine.executor.tasks_of, before = tasks[WORK_QUEUE_READ];
+    test_caller_send(&f->bob, MESSAGE_kernel_list, 1, bytes_of_text(""));
+    test_caller_send(&f->ann, MESSAGE_why_miss, 2, bytes_of_text(PROBLEM_QUESTION));
+    assert_int_equal(tasks[WORK_QUEUE_READ], before + 1);
+    fake_executor_run_tasks(&f->engine.executor);
+    json_destroy(reply_json(&f->bob, 0));
+    json_destroy(reply_json(&f->ann, 0));
+}
+
 TEST_F(why, why_miss_counts_as_an_administrative_request)
 {
     struct test_caller again;

@@ -346,6 +346,36 @@ TEST_F(store, prefixes_that_are_not_hexadecimal_are_refused)
                          KILN_INVALID);
 }
 
+/* Keys of private kernels that others made must not be examined without end. */
+TEST_F(store, a_prefix_that_very_many_keys_share_is_refused)
+{
+    const uint32_t other = 2000;
+    struct digest keys[2];
+    struct kernel_keys found = { .keys = keys, .max = 2 };
+    for (unsigned i = 0; i < 1024; i++)
+        stored(f, (struct kernel){ .number = i, .size = 10, .seed = 1, .is_private = true });
+    meddle(f, "update kernel set key = cast(x'ab' || substr(key, 2) as blob)", NULL);
+
+    assert_int_equal(kernel_store_match(f->store, "ab", &other, &found, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "more digits");
+    assert_int_equal(match(f, "ab", keys, 2), 2);
+    assert_int_equal(match(f, "ac", keys, 2), 0);
+}
+
+TEST_F(store, a_clear_that_finds_no_kernel_looks_for_it_in_steps)
+{
+    struct kernel_clearing clearing = { .filter = { .by_uid = true, .uid = 7 } };
+    for (unsigned i = 0; i < 4200; i++)
+        stored(f, (struct kernel){ .number = i, .size = 10, .seed = 1 });
+
+    must(kernel_store_clear_some(f->store, &clearing, &f->err), f->err);
+    assert_false(clearing.is_over);
+    while (!clearing.is_over)
+        must(kernel_store_clear_some(f->store, &clearing, &f->err), f->err);
+    assert_int_equal(clearing.count, 0);
+    assert_int_equal(usage(f).kernels, 4200);
+}
+
 TEST_F(store, counting_reports_what_clearing_would_remove)
 {
     for (unsigned i = 0; i < 10; i++)
