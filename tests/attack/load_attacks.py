@@ -103,6 +103,30 @@ class Lookups(Load):
         return self.first_come(stage)
 
 
+class LongBatches(Load):
+    """Keeps batches of 4,096 sources with long options in flight, more than may wait."""
+    name, finding = "long_batches", "H1"
+    BODIES, DEPTH = 6, 100
+    OPTIONS_SIZE = 1900  # 4,096 items fill a frame
+
+    def options(self, body: int, item: int) -> str:
+        """In the order that takes the longest to sort, and different for each item."""
+        text = " ".join(f"-DM{body}_{i}={(item * 7 + i) % 1000}" for i in range(130, 0, -1))
+        return text[:text.rindex(" ", 0, self.OPTIONS_SIZE)]
+
+    def body(self, stage: Stage, number: int) -> bytes:
+        trivial = stage.sources.trivial(number)
+        items = [wire.source_body(trivial._replace(options=self.options(number, i)),
+                                  wire.FETCH_NO_OBJECT) for i in range(wire.BATCH_ITEMS_MAX)]
+        return struct.pack("<I", len(items)) + \
+            wire.block(b"".join(b"\1" + wire.block(item) for item in items))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        bodies = [self.body(stage, self.BODIES * number + i) for i in range(self.BODIES)]
+        run_floods(stage, number,
+                   [Flood(stage, [("batch", body) for body in bodies], self.DEPTH)])
+
+
 class SlowReader(Load):
     """Sends batches of 4,096 fetches on many connections, and reads no answer."""
     name, finding = "unread", "H1"
@@ -423,5 +447,5 @@ class Sources(Load):
                    [Flood(stage, [("batch", body) for body in bodies], self.CONNECTIONS)])
 
 
-ATTACKS = (Lookups, SlowReader, BombImport, Nearest, EndlessSources, SlowTransfers, Scans, Exports,
-           LargeExports, Clears, Builds, Puts, TuningFiles, Sources)
+ATTACKS = (Lookups, LongBatches, SlowReader, BombImport, Nearest, EndlessSources, SlowTransfers,
+           Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles, Sources)

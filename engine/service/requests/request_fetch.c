@@ -516,19 +516,36 @@ static void begin_some(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Keeps the items that were not begun. False: the user's budget is used up, or memory is. */
-static bool keep_rest(struct fetch_request *rq)
+/* Keeps the items that were not begun. KILN_BUSY: the user's budget is used up. */
+static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
 {
-    struct kiln_err ignored = KILN_ERR_INIT;
     size_t size = reader_left(&rq->items);
-    if (deferred_charge(&rq->base, size, &ignored))
-        return false;
+    if (deferred_charge(&rq->base, size, err))
+        return err->code;
     rq->rest = malloc(size);
     if (!rq->rest)
-        return false;
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the batch: out of memory");
     memcpy(rq->rest, rq->items.at, size);
     rq->items = reader_of(bytes_of(rq->rest, size));
-    return true;
+    return KILN_OK;
+}
+
+/* Without a look at them, which may take 0.2 s: another user's request would wait. */
+static void refuse_rest(struct fetch_request *rq, struct result_list *list,
+                        const struct kiln_err *why)
+{
+    static const struct digest unknown;
+    struct engine *e = rq->base.engine;
+    const struct fetch_ticket ticket = { .uid = rq->base.uid,
+                                         .batch = rq->batch,
+                                         .began_ns = clock_monotonic_ns() };
+    for (; rq->next < rq->count; rq->remaining--) {
+        struct result_options options = { .index = rq->next++ };
+        const struct fetch_result result = { .err = *why };
+        e->stats.fetches++;
+        fetch_refuse(e, &ticket, &unknown, why);
+        add_result(rq, list, &options, &result);
+    }
 }
 
 /* Sends what is ready, and begins more items if some are left. */
@@ -548,20 +565,17 @@ static void go_on(struct deferred *d)
     send_results(rq, &list);
 }
 
-/* If the remaining items cannot be kept (no budget or memory), all of them are begun at once. They
- * are hot, or fail for the same reason. That takes at most as long as hashing one frame of
- * LIMIT_FRAME_BODY. */
 static void begin_batch(struct fetch_request *rq, struct bytes items)
 {
+    struct kiln_err err = KILN_ERR_INIT;
     struct result_list list;
     rq->items = reader_of(items);
     rq->batch = ++rq->base.engine->metrics.batches;
     result_list_begin_frame(&list, rq->base.engine, rq->base.caller);
     begin_some(rq, &list);
-    bool is_kept = rq->next < rq->count && keep_rest(rq);
-    while (rq->next < rq->count && !is_kept)
-        begin_some(rq, &list);
-    if (is_kept)
+    if (rq->next < rq->count && keep_rest(rq, &err))
+        refuse_rest(rq, &list, &err);
+    if (rq->next < rq->count)
         go_on_later(rq);
     send_results(rq, &list);
 }

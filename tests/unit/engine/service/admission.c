@@ -117,6 +117,17 @@ static void limit_bytes(struct users *f)
     users_reopen(f);
 }
 
+static void send_hot(struct test_caller *c, const struct digest *key, uint32_t count)
+{
+    BUFFER_AUTO struct buffer items;
+    buffer_init(&items, 1u << 20);
+    const struct message_fetch m = { .key = *key };
+    for (uint32_t i = 0; i < count; i++)
+        PUT_BATCH_ITEM(&items, 0, fetch, &m);
+    const struct message_batch batch = { .count = count, .items = buffer_view(&items) };
+    SEND_MESSAGE(c, batch, 7, &batch);
+}
+
 static struct message_result first_result(const struct test_caller *c)
 {
     struct reader r = reader_of(c->replies[0].body);
@@ -226,6 +237,23 @@ TEST_F(admission, a_batch_without_budget_for_its_rest_ends_at_once)
     fake_executor_run_tasks(&f->engine.executor);
     struct counts counts = count_results(&f->ann);
     assert_int_equal(counts.busy + counts.missed, ITEMS);
+    assert_int_equal(counts.frames_last, 1);
+}
+
+/* However long the items take to read, the loop goes on to other users after a slice. */
+TEST_F(admission, a_batch_without_budget_for_its_rest_is_refused_after_a_slice)
+{
+    const uint32_t count = 4096; /* more bytes than LIMIT */
+    limit_bytes(f);
+    struct digest key = compile_program(&f->ann, "hot.cl");
+    test_caller_forget_replies(&f->ann);
+    step_clock(1000000);
+
+    send_hot(&f->ann, &key, count);
+
+    struct counts counts = count_results(&f->ann);
+    assert_in_range(counts.found, 1, 64);
+    assert_int_equal(counts.found + counts.busy, count);
     assert_int_equal(counts.frames_last, 1);
 }
 
