@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-void accounts_init(struct accounts *accounts, unsigned connections_max, size_t bytes_max)
+void accounts_init(struct accounts *accounts, const struct account_limits *limits)
 {
-    accounts->connections_max = connections_max;
-    accounts->bytes_max = bytes_max;
+    accounts->limits = *limits;
+    accounts->bytes = 0;
     list_init(&accounts->list);
 }
 
@@ -24,20 +24,21 @@ static struct account *add_account(struct accounts *accounts, uid_t uid)
     struct account *a = calloc(1, sizeof(*a));
     if (!a)
         return NULL;
+    a->all = accounts;
     a->uid = uid;
-    a->limit = accounts->bytes_max;
+    a->limit = accounts->limits.bytes_uid;
     list_prepend(&accounts->list, &a->link);
     return a;
 }
 
 struct account *account_join(struct accounts *accounts, uid_t uid)
 {
-    if (accounts->connections_max == 0)
+    if (accounts->limits.connections_uid == 0)
         return NULL;
     struct account *a = find_account(accounts, uid);
     if (!a)
         a = add_account(accounts, uid);
-    if (!a || a->connections >= accounts->connections_max)
+    if (!a || a->connections >= accounts->limits.connections_uid)
         return NULL;
     a->connections++;
     return a;
@@ -53,10 +54,19 @@ void account_leave(struct account *account)
 
 bool account_charge(struct account *account, size_t bytes)
 {
-    if (bytes > account->limit - account->bytes)
+    struct accounts *all = account->all;
+    const size_t others = all->bytes - account->bytes;
+    const size_t share = (all->limits.bytes - others) / 2;
+    const size_t limit = share < account->limit ? share : account->limit;
+    if (account->bytes > limit || bytes > limit - account->bytes)
         return false;
     account->bytes += bytes;
+    all->bytes += bytes;
     return true;
 }
 
-void account_release(struct account *account, size_t bytes) { account->bytes -= bytes; }
+void account_release(struct account *account, size_t bytes)
+{
+    account->bytes -= bytes;
+    account->all->bytes -= bytes;
+}

@@ -256,7 +256,10 @@ enum kiln_code server_create(const struct server_options *options, struct server
     server->closer = options->closer;
     server->spare_fd = -1;
     server->limits = *limits;
-    accounts_init(&server->accounts, limits->connections_per_uid, limits->bytes_per_uid);
+    const struct account_limits of_accounts = { .connections_uid = limits->connections_per_uid,
+                                                .bytes_uid = limits->bytes_per_uid,
+                                                .bytes = limits->bytes };
+    accounts_init(&server->accounts, &of_accounts);
     list_init(&server->sessions);
     server->own_user_only = options->own_user_only;
     init_groups(server, options);
@@ -275,7 +278,7 @@ void server_set_limits(struct server *server, unsigned connections, unsigned con
 {
     server->limits.connections = connections;
     server->limits.connections_per_uid = connections_per_uid;
-    server->accounts.connections_max = connections_per_uid;
+    server->accounts.limits.connections_uid = connections_per_uid;
 }
 
 void server_set_groups(struct server *server, const struct peer_groups *groups)

@@ -25,6 +25,7 @@ struct server_limits {
     uint64_t full_ms;         /* with as many files to be closed as a user may have */
     size_t bytes_per_session; /* of unread replies */
     size_t bytes_per_uid;     /* of unread replies and unfinished requests */
+    size_t bytes;             /* of them, for all users together */
     size_t pause_bytes;       /* of unread replies; beyond it, requests are not read */
 };
 
@@ -38,6 +39,7 @@ struct server_limits {
         .full_ms = 5000,                \
         .bytes_per_session = 64u << 20, \
         .bytes_per_uid = 512u << 20,    \
+        .bytes = 2048u << 20,           \
         .pause_bytes = 1u << 20,        \
     })
 

@@ -6,7 +6,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-UNREAD = 512 << 20  # replies of one user that are not read (docs/limits.md)
+UNREAD = 2 << 30  # replies that are not read, and unfinished requests (docs/limits.md)
 
 
 def size(text):

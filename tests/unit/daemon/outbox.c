@@ -131,6 +131,7 @@ struct object *object_unref(struct object *object)
 #define LARGE 5000 /* too large to be copied */
 
 struct fixture {
+    struct accounts accounts; /* of all users */
     struct account account;
     struct outbox box;
     struct object files[3], inlays[3];
@@ -228,7 +229,9 @@ static void open_box(struct fixture *f, size_t piece)
     memset(&peer, 0, sizeof(peer));
     peer.piece = piece;
     references = 0;
-    f->account = (struct account){ .uid = 1000, .limit = 1u << 20 };
+    const struct account_limits limits = { .bytes = SIZE_MAX };
+    accounts_init(&f->accounts, &limits);
+    f->account = (struct account){ .all = &f->accounts, .uid = 1000, .limit = 1u << 20 };
     outbox_init(&f->box, &f->account, 1u << 20);
 }
 

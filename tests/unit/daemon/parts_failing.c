@@ -141,7 +141,8 @@ TEST(clear, a_server_without_memory_or_socket_is_refused)
 TEST(clear, a_user_without_an_account_is_refused)
 {
     struct accounts accounts;
-    accounts_init(&accounts, /* connections_max= */ 2, /* bytes_max= */ 100);
+    const struct account_limits limits = { .connections_uid = 2, .bytes_uid = 100, .bytes = 1000 };
+    accounts_init(&accounts, &limits);
     fail_call("calloc", 1, ENOMEM);
     assert_null(account_join(&accounts, 1000));
     assert_true(calls_failed());
@@ -153,7 +154,7 @@ TEST(clear, a_user_without_an_account_is_refused)
     account_leave(one);
     account_leave(one);
     assert_true(list_is_empty(&accounts.list));
-    accounts.connections_max = 0;
+    accounts.limits.connections_uid = 0;
     assert_null(account_join(&accounts, 1000));
 }
 

@@ -233,7 +233,7 @@ TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_lo
     NEED_ROOT();
     enum { CONNECTIONS = 100 };
     int file = make_hung_file(), clients[CONNECTIONS];
-    f->server->limits.connections = f->server->accounts.connections_max = 2 * CONNECTIONS;
+    f->server->limits.connections = f->server->accounts.limits.connections_uid = 2 * CONNECTIONS;
     KILN_AUTO(fd) int other = join_server_as(f, OTHER_USER);
     for (int i = 0; i < CONNECTIONS; i++)
         clients[i] = join_server(f);

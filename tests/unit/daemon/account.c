@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/server/account.h"
+#include "tests/support/test.h"
+
+#define USERS 20u
+#define BYTES_UID 512u
+#define BYTES 2048u
+
+struct fixture {
+    struct accounts accounts;
+    struct account *users[USERS];
+};
+
+static int set_up(void **state)
+{
+    static const struct account_limits limits = { .connections_uid = 1,
+                                                  .bytes_uid = BYTES_UID,
+                                                  .bytes = BYTES };
+    static struct fixture f;
+    accounts_init(&f.accounts, &limits);
+    for (unsigned i = 0; i < USERS; i++) {
+        f.users[i] = account_join(&f.accounts, 1000 + i);
+        assert_non_null(f.users[i]);
+    }
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < USERS; i++) {
+        account_release(f->users[i], f->users[i]->bytes);
+        account_leave(f->users[i]);
+    }
+    assert_int_equal(f->accounts.bytes, 0);
+    return 0;
+}
+
+FIXTURE(account, set_up, tear_down);
+
+static size_t charge_all(struct account *user)
+{
+    size_t bytes = 0;
+    while (account_charge(user, 1))
+        bytes++;
+    return bytes;
+}
+
+TEST_F(account, one_user_may_hold_the_limit_of_a_user)
+{
+    assert_int_equal(charge_all(f->users[0]), BYTES_UID);
+}
+
+TEST_F(account, however_many_users_together_stay_within_the_limit_for_all)
+{
+    for (unsigned i = 0; i < USERS; i++)
+        charge_all(f->users[i]);
+    assert_in_range(f->accounts.bytes, BYTES / 2, BYTES);
+}
+
+TEST_F(account, users_who_hold_much_leave_something_to_the_next_one)
+{
+    for (unsigned i = 0; i < 5; i++)
+        charge_all(f->users[i]);
+    assert_true(account_charge(f->users[6], 32));
+}
+
+TEST_F(account, what_a_user_releases_is_there_for_others)
+{
+    for (unsigned i = 0; i < 4; i++)
+        charge_all(f->users[i]);
+    assert_false(account_charge(f->users[5], 300));
+    account_release(f->users[0], f->users[0]->bytes);
+    account_release(f->users[1], f->users[1]->bytes);
+    assert_true(account_charge(f->users[5], 300));
+}
