@@ -95,7 +95,7 @@ static int fill_request(const struct invocation *invocation, struct json *ask, s
         return rc;
     json_set_text(ask, "kind", records->kind);
     json_set_text(ask, "database_id", records->database_id);
-    if (*records->backend && strcmp(records->kind, "find") == 0)
+    if (*records->backend)
         json_set_text(ask, "backend", records->backend);
     if (o->uid.given)
         json_set_u64(ask, "uid", o->uid.value);

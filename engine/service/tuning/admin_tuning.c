@@ -166,16 +166,13 @@ static struct json *records_of(struct showing *s, enum tuning_kind kind, struct 
 {
     struct json *records = json_array();
     struct tuning_answer answers[3];
-    const char *backend = s->q.backend;
     s->q.kind = kind;
     s->q.key = key;
-    s->q.backend = kind == TUNING_FIND ? backend : "";
     unsigned count = key.size > 0 ? tuning_find_all(s->tuning, &s->q, answers) : 0;
     unsigned used = add_answers(s, records, answers, count, /* usable= */ true);
     if (used == 0 && s->q.nearest && key.size > 0)
         add_nearest(s, records);
     add_answers(s, records, answers, count, /* usable= */ false);
-    s->q.backend = backend;
     return records;
 }
 
@@ -205,6 +202,8 @@ struct show { /* a checked question */
 static enum kiln_code read_show(const struct json *q, const struct caller *caller,
                                 struct show *show, struct kiln_err *err)
 {
+    struct bytes backend = bytes_of_text(json_get_text(q, "backend", ""));
+    enum tuning_kind kind = bytes_equal_text(backend, TUNING_BATCHNORM) ? TUNING_PERF : TUNING_FIND;
     enum kiln_code rc = tuning_keys_of(json_get_text(q, "problem", ""), &show->keys, err);
     if (!rc)
         rc = tuning_database_id_of_question(q, show->database_id, err);
@@ -212,9 +211,7 @@ static enum kiln_code read_show(const struct json *q, const struct caller *calle
         rc = kiln_fail(err, KILN_INVALID,
                        "the request names no device: give its database id, such as 'gfx90a68'");
     if (!rc)
-        rc =
-            tuning_backend_take(TUNING_FIND, show->database_id,
-                                bytes_of_text(json_get_text(q, "backend", "")), show->backend, err);
+        rc = tuning_backend_take(kind, show->database_id, backend, show->backend, err);
     if (!rc)
         rc = tuning_text_take("driver", bytes_of_text(json_get_text(q, "driver", "")),
                               sizeof(show->driver), show->driver, err);

@@ -136,7 +136,7 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
         json_get(q, "uid"))
         return kiln_fail(err, KILN_INVALID,
                          "a system database is removed as a whole: give only its database id, its "
-                         "kind and, for find, its backend");
+                         "kind and its backend");
     return KILN_OK;
 }
 

@@ -429,6 +429,17 @@ TEST_F(kilnctl_db_files, a_file_name_gives_the_device_of_the_compared_tier)
     assert_says(f->run.printed, "1 only");
 }
 
+TEST_F(kilnctl_db_files, a_file_of_batch_normalisation_is_compared_with_its_own_records)
+{
+    char path[PATH_MAX];
+    fake.answers[0].reply = DIFFERS;
+    scratch_write(&f->directory, "batchnorm_gfx90a68.db.txt", "bn");
+    scratch_path(&f->directory, "batchnorm_gfx90a68.db.txt", path);
+    assert_int_equal(RUN(&f->run, "db", "diff", "host", path), KILN_E_OK);
+    assert_says(fake.requests[0],
+                "\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"backend\":\"batchnorm\"}");
+}
+
 TEST_F(kilnctl_db_files, two_files_are_compared_in_their_order)
 {
     fake.answers[0].reply = DIFFERS;

@@ -672,6 +672,28 @@ TEST_F(users, a_verbatim_record_is_shown_by_its_key)
     test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "MIOpenDriver");
 }
 
+TEST_F(users, records_of_miopens_other_parts_are_shown_by_key_and_backend)
+{
+    static const struct {
+        const char *name, *line, *question, *kind, *solver;
+    } cases[] = {
+        { ID ".HIP.3_2_0_36bb7fd4a.fusion.ufdb.txt", "64, 56FP32c1=ConvBiasActivAsm1x1U:0.2,0,f\n",
+          "{\"problem\":\"64, 56FP32c1\",\"database_id\":\"" ID "\",\"backend\":\"HIP.fusion\"}",
+          "find", "ConvBiasActivAsm1x1U" },
+        { "batchnorm_" ID ".HIP.3_2_0_36bb7fd4a.udb.txt", "2x64xNCHWx1=BnFwdInference:1,0\n",
+          "{\"problem\":\"2x64xNCHWx1\",\"database_id\":\"" ID "\",\"backend\":\"batchnorm\"}",
+          "perf", "BnFwdInference" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_destroy(tuning_import(f, &f->ann, "{}", cases[i].name, cases[i].line));
+        KILN_AUTO(json)
+        struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_show, cases[i].question);
+        const struct json *record = first_records(a, cases[i].kind);
+        assert_string_equal(json_get_text(json_first(json_get(record, "entries")), "solver", ""),
+                            cases[i].solver);
+    }
+}
+
 TEST_F(users, a_verbatim_record_is_removed_by_its_key)
 {
     put_key(f, TUNING_FIND, "hello world");
