@@ -12,6 +12,10 @@
  *                 arrive while bulk copies store the previous result.  Requires one group of
  *                 channels, no slices and no residue classes
  *
+ * Backward weights in TF32: both operands are stored across the reduction, but wgmma reads TF32 only
+ * along it.  So the warps load the left operand into registers, and transpose the right one in
+ * shared memory.
+ *
  * Backward data with strides has a map of y for each residue class, because each class is a
  * separate convolution.  Backward weights needs channels per group in multiples of 64, unless
  * KILN_FLAT is 1: a panel of 64 columns must belong to one tap.
@@ -34,6 +38,9 @@
 #define PANEL_BYTES (KILN_TILE_K * 128)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
+#define TURNS (WEIGHTS && KILN_TYPE == 0) /* the right operand is transposed in shared memory */
+#define TURNED_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
+
 #if STORES_SUMS && !KILN_LASTING /* from registers */
 #define RESULT_BYTES 0
 #else
@@ -41,7 +48,9 @@
 #endif
 /* Results are stored from the space of the tiles, unless the tiles are already being refilled.  The
  * ring's barriers are never overwritten. */
-#if KILN_LASTING
+#if TURNS
+#define SIGNALS_AT (TILES_BYTES + 2 * TURNED_BYTES)
+#elif KILN_LASTING
 #define SIGNALS_AT (TILES_BYTES + RESULT_BYTES)
 #else
 #define SIGNALS_AT (TILES_BYTES > RESULT_BYTES ? TILES_BYTES : RESULT_BYTES)
@@ -77,7 +86,7 @@ KILN_INLINE kiln_u32 block_row(int block)
 #else
 #define KILN_LEFT_TURNED 0
 #endif
-#if FORWARD || KILN_TYPE == 0 /* TF32: rows and channels of the weights are exchanged */
+#if FORWARD || KILN_TYPE == 0 /* TF32: packed weights or tiles are transposed */
 #define KILN_RIGHT_TURNED 0
 #else
 #define KILN_RIGHT_TURNED 1
@@ -318,13 +327,129 @@ KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const stru
 #define LEFT_MAP(residue) (&left0)
 #endif
 
+KILN_INLINE void clear(kiln_sums sum[BLOCKS_M][BLOCKS_N])
+{
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * BLOCKS_N * KILN_SUMS; i++)
+        sum[i / (BLOCKS_N * KILN_SUMS)][i / KILN_SUMS % BLOCKS_N][i % KILN_SUMS] = 0;
+}
+
+#if TURNS
+
+/*
+ * A tile of an operand has a row of 128 bytes for each pixel, that is, for each step of the
+ * reduction.  The order of the steps does not matter if it is the same for both operands.  Each
+ * eight steps are taken in the order 0, 2, 4, 6, 1, 3, 5, 7.  Then the four rows that a warp reads
+ * at a time have their neighbouring chunks in different banks.
+ */
+#define STEPS (KILN_TILE_K / KILN_STEP)
+#define STEP_BYTES (KILN_STEP * 128)
+#define WARPS (THREADS / KILN_WAVE)
+
+/* Byte offset of a channel of a pixel in a tile, where bulk copies have stored it. */
+KILN_INLINE kiln_u32 element_at(kiln_u32 pixel, kiln_u32 channel)
+{
+    return channel / PANEL * PANEL_BYTES + pixel * 128 +
+           (channel % PANEL / KILN_CHUNK ^ (pixel & 7)) * 16 + channel % KILN_CHUNK * KILN_ELEMENT;
+}
+
+struct held { /* the left operand of a tile along the reduction */
+    kiln_u32 left[STEPS][BLOCKS_M][4];
+};
+
+KILN_INLINE void load_left(struct held *ret, kiln_tiles shared, kiln_u32 at)
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE;
+    KILN_UNROLLED
+    for (int part = 0; part < 4; part++) {
+        kiln_u32 row = block_row(0) + part % 2 * 8 + lane / 4;
+        kiln_u32 from = at + element_at(lane % 4 * 2 + part / 2, row);
+        KILN_UNROLLED
+        for (int i = 0; i < STEPS * BLOCKS_M; i++)
+            ret->left[i / BLOCKS_M][i % BLOCKS_M][part] = kiln_float_bits(kiln_tiles_get4(
+                shared, from + i / BLOCKS_M * STEP_BYTES +
+                            i % BLOCKS_M * (BLOCK_ROWS / PANEL * PANEL_BYTES)));
+    }
+}
+
+/* Transposes the right operand at |at| to |to|: rows of the columns' steps, swizzled for wgmma.  In
+ * each pass, a warp moves one chunk, half a step, of 32 columns.  Its columns' pixels are 2 j or 2 j
+ * + 1 of the step.  Four passes read before they write. */
+#define TURN_PASSES PASSES(KILN_TILE_N * 8)
+KILN_INLINE void turn_right(kiln_tiles shared, kiln_u32 at, kiln_u32 to)
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE, warp = kiln_item() / KILN_WAVE;
+    float v[4][4];
+    KILN_UNROLLED
+    for (int i = 0; i < (TURN_PASSES + 3) / 4 * 8; i++) {
+        int pass = i / 8 * 4 + i % 4;
+        kiln_u32 over = WARPS > 8 ? (pass * WARPS % 8 + warp) / 8 : 0;
+        kiln_u32 panel = pass * WARPS / 8 + over;
+        kiln_u32 step = pass * WARPS % 8 / 2 + warp / 2 - over * 4;
+        if (pass >= TURN_PASSES || !HAS_CHUNK(pass, KILN_TILE_N * 8))
+            continue;
+        if (i % 8 >= 4) {
+            kiln_tiles_put_four(shared,
+                                to + (panel * PANEL + lane) * 128 +
+                                    ((step * 2 + warp % 2) ^ (lane & 7)) * 16,
+                                v[i % 4]);
+            continue;
+        }
+        KILN_UNROLLED
+        for (int j = 0; j < 4; j++)
+            v[i % 4][j] =
+                kiln_tiles_get4(shared, at + element_at(j * 2 + warp % 2, lane) +
+                                            panel * PANEL_BYTES + step * STEP_BYTES);
+    }
+}
+
+/* Starts the products of a tile along the reduction, after the previous tile's.  These end while the
+ * right operand is transposed to the other of two buffers.  They still read their registers, so the
+ * left operand is loaded last.  Its loads have certainly ended when the products begin: only then is
+ * the stage free. */
+KILN_INLINE void multiply_turned(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 to,
+                                 const struct turn *turn)
+{
+    kiln_u32 at = turn->stage * STAGE_BYTES;
+    struct held held;
+    kiln_signal_wait(full_of(shared, turn->stage), turn->phase);
+    turn_right(shared, at + LEFT_BYTES, to);
+    kiln_copies_publish();
+    kiln_wide_wait(0);
+    load_left(&held, shared, at);
+    RESULT_BARRIER(); /* all warps have written the buffer, and no team reads the other one */
+    kiln_wide_begin();
+    KILN_UNROLLED
+    for (int i = 0; i < STEPS * BLOCKS_M; i++)
+        kiln_multiply_wide_held(
+            sum[i % BLOCKS_M], held.left[i / BLOCKS_M][i % BLOCKS_M],
+            kiln_wide_plain(shared, to + first_column() * 128 + i / BLOCKS_M * 32, 128));
+    kiln_wide_end();
+    if (kiln_item() % KILN_WAVE == 0)
+        kiln_signal_arrive(free_of(shared, turn->stage));
+}
+
+KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared,
+                              const struct place *tile, struct turn *turn)
+{
+    clear(sum);
+    if (tile->steps == 0)
+        return;
+#pragma unroll 1
+    for (kiln_u32 i = 0; i < tile->steps; i++) {
+        multiply_turned(sum, shared, TILES_BYTES + (i & 1) * TURNED_BYTES, turn);
+        turn_on(turn);
+    }
+    kiln_wide_wait(0);
+}
+
+#else
+
 KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared,
                               const struct place *tile, struct turn *turn)
 {
     kiln_u32 previous = 0;
-    KILN_UNROLLED
-    for (int i = 0; i < BLOCKS_M * BLOCKS_N * KILN_SUMS; i++)
-        sum[i / (BLOCKS_N * KILN_SUMS)][i / KILN_SUMS % BLOCKS_N][i % KILN_SUMS] = 0;
+    clear(sum);
     if (tile->steps == 0)
         return; /* no branch may join the products while they run */
 #pragma unroll 1
@@ -343,6 +468,8 @@ KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shar
         kiln_signal_arrive(free_of(shared, previous));
 #endif
 }
+
+#endif
 
 KILN_INLINE void begin(kiln_tiles shared)
 {

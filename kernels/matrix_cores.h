@@ -23,13 +23,15 @@
  *                                        rows i / 4 of a and columns i / 4 of b at steps i % 4 and
  *                                        i % 4 + 4
  *   kiln_tf32(v)                         the bits of a float, rounded to the nearest TF32 value,
- * ties away from zero KILN_TILES_FLOATS(name)              the shared memory as an array of floats
+ *                                        ties away from zero
+ *   KILN_TILES_FLOATS(name)              the shared memory as an array of floats
  *   kiln_pack(low, high)                 two floats, rounded to kiln_value's type
  *   kiln_tiles_put4(tiles, at, v), kiln_tiles_store16(to, tiles, at)
  *                                        writes to shared memory; copies from it to global memory
  *   kiln_store_floats(to, a, b)          stores two neighbours
  *   kiln_tiles_get4(tiles, at)           reads a float from shared memory (TF32)
- *   kiln_tiles_put8(tiles, at, a, b)     writes two floats to shared memory (TF32 on CUDA)
+ *   kiln_tiles_put8(tiles, at, a, b), kiln_tiles_put_four(tiles, at, v)
+ *                                        writes two or four floats to shared memory (TF32 on CUDA)
  *   KILN_ELEMENT, KILN_CHUNK             bytes of an element; elements of a copy of 16 bytes
  *   KILN_WAVE, KILN_STEP, KILN_BLOCK_N   items of a warp; length of a step along the reduction;
  *                                        columns of a block, which has 16 rows
@@ -125,6 +127,12 @@ KILN_INLINE float kiln_tiles_get4(kiln_tiles tiles, kiln_u32 at)
 KILN_INLINE void kiln_tiles_put8(kiln_tiles tiles, kiln_u32 at, float a, float b)
 {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(tiles + at), "f"(a), "f"(b) : "memory");
+}
+KILN_INLINE void kiln_tiles_put_four(kiln_tiles tiles, kiln_u32 at, const float v[4])
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(tiles + at), "f"(v[0]), "f"(v[1]),
+                 "f"(v[2]), "f"(v[3])
+                 : "memory");
 }
 KILN_INLINE void kiln_multiply16x8x8(float d[4], const kiln_u32 a[4], const kiln_u32 b[2],
                                      kiln_tiles tiles)

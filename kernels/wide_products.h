@@ -3,8 +3,9 @@
  * Products of a warp group (four warps) with both operands in shared memory: wgmma of sm_90a.
  * Included as "kiln/wide_products.h".  A product has 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
  * 192 or 256) columns and 16 steps (TF32: 8) of the reduction.  Bits beyond TF32's are ignored, so
- * tensor maps round fp32 operands when they are copied.  TF32 operands are never transposed.  OpenCL has no such instruction: there, the
- * functions read local memory with the documented layouts, which is slow and only for tests.
+ * tensor maps round fp32 operands when they are copied.  TF32 operands are never transposed.  OpenCL
+ * has no such instruction: there, the functions read local memory with the documented layouts, which
+ * is slow and only for tests.
  *
  * An operand is stored in rows of 128 (or 64) bytes, in blocks of eight rows.  The number of each
  * 16-byte chunk is XORed with its row's number, so an operand must start at a multiple of eight
@@ -19,6 +20,10 @@
  *   kiln_multiply_wide(d, a, b) starts d += a * b.  d[j] is the warp's 16 x 8 fragment, in the
  *                               layout of kiln_multiply16x8x16: rows from 16 * (warp % 4) on,
  *                               columns from 8 * j on
+ *   kiln_multiply_wide_held(d, a, b)
+ *                               the same in TF32 on CUDA, with the left operand in registers: the
+ *                               warp's 16 x 8 fragment, in the layout of kiln_multiply16x8x8.  These
+ *                               registers must not change until the product has ended
  *   kiln_wide_begin()           call it before products, after writes to sums or shared memory
  *   kiln_wide_end()             closes a group of products
  *   kiln_wide_wait(n)           waits for all but n groups; until then sums must not be used
@@ -70,23 +75,28 @@ KILN_INLINE void kiln_copies_publish(void)
 #if KILN_WIDE_COLUMNS == 32
 #define SUM_NAMES TEN() "%10, %11, %12, %13, %14, %15"
 #define OPERAND_NAMES "%16, %17"
+#define HELD_NAMES "{%16, %17, %18, %19}, %20"
 #define SUMS(d) FOUR(d)
 #elif KILN_WIDE_COLUMNS == 64
 #define SUM_NAMES TEN() TEN(1) TEN(2) "%30, %31"
 #define OPERAND_NAMES "%32, %33"
+#define HELD_NAMES "{%32, %33, %34, %35}, %36"
 #define SUMS(d) EIGHT(d)
 #elif KILN_WIDE_COLUMNS == 128
 #define SUM_NAMES SIXTY "%60, %61, %62, %63"
 #define OPERAND_NAMES "%64, %65"
+#define HELD_NAMES "{%64, %65, %66, %67}, %68"
 #define SUMS(d) EIGHT(d), EIGHT((d) + 8)
 #elif KILN_WIDE_COLUMNS == 192
 #define SUM_NAMES SIXTY TEN(6) TEN(7) TEN(8) "%90, %91, %92, %93, %94, %95"
 #define OPERAND_NAMES "%96, %97"
+#define HELD_NAMES "{%96, %97, %98, %99}, %100"
 #define SUMS(d) EIGHT(d), EIGHT((d) + 8), EIGHT((d) + 16)
 #elif KILN_WIDE_COLUMNS == 256
 #define SIXTY_MORE TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11)
 #define SUM_NAMES SIXTY SIXTY_MORE "%120, %121, %122, %123, %124, %125, %126, %127"
 #define OPERAND_NAMES "%128, %129"
+#define HELD_NAMES "{%128, %129, %130, %131}, %132"
 #define SUMS(d) EIGHT(d), EIGHT((d) + 8), EIGHT((d) + 16), EIGHT((d) + 24)
 #else
 #error "KILN_WIDE_COLUMNS must be 32, 64, 128, 192 or 256"
@@ -115,6 +125,17 @@ KILN_INLINE void kiln_multiply_wide(float d[KILN_WIDE_COLUMNS / 8][4], kiln_wide
                  : "l"(a), "l"(b));
 }
 
+#if KILN_TYPE == 0
+KILN_INLINE void kiln_multiply_wide_held(float d[KILN_WIDE_COLUMNS / 8][4], const kiln_u32 a[4],
+                                         kiln_wide_operand b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" TEXT_OF(KILN_WIDE_COLUMNS) TYPES SUM_NAMES
+                 "}, " HELD_NAMES ", 1, 1, 1;"
+                 : SUMS(d)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+#endif
+
 #undef TEN
 #undef SIXTY
 #undef SIXTY_MORE
@@ -122,6 +143,7 @@ KILN_INLINE void kiln_multiply_wide(float d[KILN_WIDE_COLUMNS / 8][4], kiln_wide
 #undef TEXT_OF
 #undef SUM_NAMES
 #undef OPERAND_NAMES
+#undef HELD_NAMES
 #undef SUMS
 #undef BLOCK_SUMS
 #undef FOUR

@@ -200,6 +200,8 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
     uint32_t sums = warp_m * warp_n / 32;
     if (t->is_bulk) {
         uint32_t all = sums + (t->is_persistent ? PERSISTENT_REGISTERS : BULK_REGISTERS);
+        if (t->turns_right) /* the left operand of a tile along the reduction, and its addresses */
+            all += 2 * v[TILE_K] * warp_m / 32;
         return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
     }
     uint32_t operands = v[WIDE] ? 8 : 2 * (warp_m / 4 + warp_n / 4);
@@ -219,6 +221,12 @@ static uint32_t persistent_groups(uint64_t tiles, const struct target *target, u
     return (uint32_t)((tiles + rounds - 1) / rounds);
 }
 
+/* wgmma reads TF32 only along the reduction.  Backward weights has both operands across it. */
+static bool turns_right(const struct problem *p)
+{
+    return p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_WEIGHTS;
+}
+
 static void cost_of(const struct problem *p, const struct target *target, const uint16_t *v,
                     struct cost *ret)
 {
@@ -236,6 +244,7 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                   .is_wide = v[WIDE] != NARROW,
                                   .is_bulk = v[WIDE] >= WIDE_BULK,
                                   .is_persistent = v[WIDE] == WIDE_PERSISTENT,
+                                  .turns_right = v[WIDE] == WIDE_BULK && turns_right(p),
                                   .threads = 32u * v[WARPS_M] * v[WARPS_N] };
     if (t->is_bulk)
         t->threads += 32; /* one warp only copies */
@@ -301,12 +310,8 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
            (v[WIDE] >= WIDE_BULK || !is_of_three(v));
 }
 
-/* wgmma multiplies TF32 only if both operands are stored along the reduction, as forward and, with
- * turned weights, in backward data.  It rounds nothing: bulk copies do. */
-static bool has_wide_tf32(const struct problem *p, const uint16_t *v)
-{
-    return p->direction != DIRECTION_BACKWARD_WEIGHTS && v[WIDE] >= WIDE_BULK;
-}
+/* wgmma does not round TF32: only bulk copies do. */
+static bool has_wide_tf32(const uint16_t *v) { return v[WIDE] >= WIDE_BULK; }
 
 /* The maximum for one thread.  Each quarter of a multiprocessor has a quarter of the registers and
  * runs whole warps. */
@@ -320,7 +325,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 {
     const uint16_t *v = config->values;
     uint32_t warp_m = v[TILE_M] / v[WARPS_M], warp_n = v[TILE_N] / v[WARPS_N];
-    if (v[WIDE] && p->type == TYPE_FLOAT32 && !has_wide_tf32(p, v))
+    if (v[WIDE] && p->type == TYPE_FLOAT32 && !has_wide_tf32(v))
         return false;
     if (v[WIDE] ? !is_wide_shape(p, target, v)
                 : v[WARPS_M] > 4 || is_of_three(v) || warp_m % 16 || warp_n % 16 ||
@@ -425,6 +430,15 @@ static double estimate_async(const struct problem *p, const uint16_t *v, const s
 /* How much longer wgmma and copies take for an element than in fp16: twice in TF32. */
 static double scale_of(const struct cost *c) { return c->tiling.element / 2.0; }
 
+/* Cycles in which shared memory, 128 bytes in each, is busy with a tile along the reduction whose
+ * right operand is transposed.  A row of a tile has 128 bytes.  Bulk copies write each once.  The
+ * left operand's rows are read once, or by two teams; the right one's are read and written to
+ * transpose them, and then read by each team along M.  Three tilings took 0.91 to 1.01 of this. */
+static double turning_cycles(const uint16_t *v)
+{
+    return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
+}
+
 static double estimate_bulk(const uint16_t *v, const struct cost *c, double groups)
 {
     bool is_cut = c->tiling.slices > 1;
@@ -436,8 +450,11 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
     double step = multiply > copy ? multiply : copy;
     if (v[WARPS_M] * v[WARPS_N] * together < 8)
         step *= BULK_LONE_TEAM;
+    if (c->tiling.turns_right && turning_cycles(v) > step)
+        step = turning_cycles(v);
+    double idle = 0.1 / ((c->tiling.turns_right ? least(v[STAGES], 4) : v[STAGES]) - 1);
     double cycles =
-        step * c->tiling.slice * (together + 0.1 / (v[STAGES] - 1)) +
+        step * c->tiling.slice * (together + idle) +
         elements * (is_cut ? BULK_SUM_CYCLES : BULK_RESULT_CYCLES * scale_of(c)) * together;
     return BULK_BASE_US + rounds_of(groups, together) * (cycles + FILL_CYCLES) / CYCLES_PER_US +
            (is_cut ? BULK_REDUCE_US : 0);
@@ -513,13 +530,25 @@ static void consider(const struct problem *p, const struct target *target, const
     }
 }
 
+/* Of tiles along the reduction, for which transposing the right operand pays. */
+#define TURNED_STEPS_MIN 5u
+
+/* Whether bulk copies are chosen if they are possible. */
+static bool wants_bulk(const struct problem *p, const struct target *target)
+{
+    struct packing packing;
+    packing_of(p, &packing);
+    return target->has_tensor_maps && has_wgmma(target) &&
+           (!turns_right(p) || product_of(&packing, tf32_tiles_k[1]).tiles >= TURNED_STEPS_MIN);
+}
+
 /* Bulk copies are chosen wherever they are possible.  The models were fitted separately, so their
  * estimates must not be compared with each other. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {
     struct choice best = { .us = 0 };
-    bool has_bulk = target->has_tensor_maps && has_wgmma(target);
+    bool has_bulk = wants_bulk(p, target);
     for (size_t i = 0; i < sizeof(bulk_shapes) / sizeof(bulk_shapes[0]) && has_bulk; i++) {
         consider(p, target, bulk_shapes[i], WIDE_BULK, &best);
         consider(p, target, bulk_shapes[i], WIDE_PERSISTENT, &best);

@@ -107,6 +107,8 @@ uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
     bool is_staged = t->slices == 1 && (t->element < sizeof(float) || t->is_persistent);
     uint32_t result = is_staged ? t->tile_m * t->tile_n * t->element : 0;
     uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
+    if (t->turns_right) /* two buffers */
+        operands += 2 * t->tile_n * t->tile_k * t->element;
     if (t->is_persistent) /* the result has its own space */
         return operands + result + signals;
     return (operands > result ? operands : result) + signals;

@@ -40,6 +40,7 @@ struct product_tiling {
     bool is_wide;             /* wgmma: four warps along M multiply together */
     bool is_bulk;             /* likewise, and bulk copies load the tiles */
     bool is_persistent;       /* likewise, and a work group computes several tiles */
+    bool turns_right;         /* likewise, and transposes the right operand in shared memory */
     uint32_t groups;          /* number of persistent work groups; 0: one per tile */
     uint32_t threads, shared; /* items of a work group; its bytes of shared memory */
 };

@@ -261,7 +261,6 @@ static void every_tile_that_bulk_copies_feed_compiles(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* wgmma does not multiply TF32 in backward weights. */
 static void every_tile_in_tf32_that_bulk_copies_feed_compiles(void **state)
 {
     const struct target target = hopper_with_maps();
@@ -269,8 +268,6 @@ static void every_tile_in_tf32_that_bulk_copies_feed_compiles(void **state)
     (void)state;
     for (uint32_t i = 0; i < 12; i++) {
         struct problem problem = in_tf32(problem_of_two_tiles(i));
-        if (problem.direction == DIRECTION_BACKWARD_WEIGHTS)
-            continue;
         bad += every_tile_of_every_problem ? compile_tiles(&problem, &target, 0, 1)
                                            : compile_tiles(&problem, &target, i / 3, 4);
     }
