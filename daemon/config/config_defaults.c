@@ -21,6 +21,13 @@
 #define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
+#ifndef KILN_BUILT_CACHE_DIR /* -DKILN_CACHE_DIR of CMake: "": depends on the user */
+#define KILN_BUILT_CACHE_DIR ""
+#endif
+#ifndef KILN_BUILT_CACHE
+#define KILN_BUILT_CACHE "on"
+#endif
+
 #define CACHE_MAX (20ull << 30)
 /* For a private kilnd: how long it runs without clients, and how long a stop may take. */
 #define PRIVATE_IDLE_EXIT_MS 60000
@@ -134,6 +141,20 @@ static void fill_trusted_keys(char path[PATH_TEXT_MAX])
     snprintf(path, PATH_TEXT_MAX, "%.*s/trusted-keys.d", PATH_TEXT_MAX - 32, directory);
 }
 
+static enum kiln_code fill_cache_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
+{
+    snprintf(path, PATH_TEXT_MAX, "%s", KILN_BUILT_CACHE_DIR);
+    return *path ? KILN_OK : paths_cache_directory(path, err);
+}
+
+static enum kiln_code fill_cache_mode(struct config *c, struct kiln_err *err)
+{
+    if (!config_is_default(c, CONFIG_cache))
+        return KILN_OK;
+    return setting_parse(&config_table[CONFIG_cache], KILN_BUILT_CACHE,
+                         &c->entries[CONFIG_cache].value, err);
+}
+
 static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
 {
     struct config_entry *e = c->entries;
@@ -141,7 +162,7 @@ static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
     if (is_unset(c, CONFIG_socket))
         rc = paths_daemon_socket(e[CONFIG_socket].value.text, err);
     if (!rc && is_unset(c, CONFIG_cache_dir))
-        rc = paths_cache_directory(e[CONFIG_cache_dir].value.text, err);
+        rc = fill_cache_directory(e[CONFIG_cache_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_state_dir))
         rc = paths_state_directory(e[CONFIG_state_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_compiler_user) && geteuid() == 0)
@@ -184,6 +205,8 @@ static enum kiln_code make_absolute(struct config *c, enum config_key key, struc
 enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
 {
     enum kiln_code rc = fill_directories(c, err);
+    if (!rc)
+        rc = fill_cache_mode(c, err);
     for (int i = 0; i < CONFIG_KEYS && !rc; i++)
         rc = make_absolute(c, (enum config_key)i, err);
     if (rc)
