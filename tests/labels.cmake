@@ -9,7 +9,7 @@
 
 set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
-  "^attack\\.(lookups|long_batches|unread|bomb_import|nearest|endless_sources|slow_transfers|scans|exports|builds)$"
+  "^attack\\.(lookups|long_batches|unread|bomb_import|large_copies|nearest|endless_sources|slow_transfers|scans|exports|builds)$"
   "^attack\\.(puts|queue|control_characters|system_files)$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store|targets|work)$"
   "_kill$" "worker_process$" "_damage$" "db\\.snapshot$")

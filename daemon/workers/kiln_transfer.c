@@ -43,6 +43,8 @@
 #define CPU_MAX_S 1200u
 /* The same for a user's file: its content may be made to be slow, and nothing in it is checked. */
 #define CPU_MAX_USER_S 300u
+/* Like a compiler's: kilnd, which many users wait for, goes first. */
+#define NICENESS 10
 #define PROGRESS_EVERY_NS 200000000u
 
 /* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which is
@@ -123,6 +125,7 @@ static bool set_limit(int resource, uint64_t most)
 static bool set_limits(const struct transfer_job *job)
 {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit is an error that can be reported */
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
            set_limit(RLIMIT_CPU, job->salvage ? CPU_MAX_USER_S : CPU_MAX_S) &&
            set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&

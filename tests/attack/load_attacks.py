@@ -222,6 +222,34 @@ class BombImport(Load):
         return []
 
 
+class LargeCopies(Load):
+    """Imports caches that kilnd copies for a long time, and leaves before it reads them."""
+    name, finding = "large_copies", "suspected"
+    processes = 2  # as many uploads as a user may have
+    SIZE = 256 * MIB
+    ready_max_s = 60.0
+
+    def prepare(self, stage: Stage) -> None:
+        count = 2 if stage.options.short else self.SIZE // (16 * MIB)
+        self.path = material.write_cache(stage.host.directory / "files" / "large.ukdb",
+                                         material.random_rows(count, 16 * MIB, "large"))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        body = f'{{"name":"large.ukdb","database_id":"{DEVICE}"}}'.encode()
+        connection = wire.Connection(str(stage.host.socket), None)
+        while True:
+            with self.path.open("rb") as opened:
+                request = connection.send("kernel_import", body, [opened.fileno()])
+            while True:
+                got = connection.receive()
+                if b'"importing"' in got.body:
+                    connection.send("cancel", struct.pack("<Q", request))
+                if not got.flags & wire.MORE:
+                    break
+            stage.ready[number] = 1
+            time.sleep(REFUSED_PAUSE_S)
+
+
 class SlowTransfers(Load):
     """Imports caches of thousands of rows that each take seconds to check."""
     name, finding = "slow_transfers", "suspected"
@@ -447,5 +475,5 @@ class Sources(Load):
                    [Flood(stage, [("batch", body) for body in bodies], self.CONNECTIONS)])
 
 
-ATTACKS = (Lookups, LongBatches, SlowReader, BombImport, Nearest, EndlessSources, SlowTransfers,
-           Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles, Sources)
+ATTACKS = (Lookups, LongBatches, SlowReader, BombImport, LargeCopies, Nearest, EndlessSources,
+           SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles, Sources)

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -356,19 +357,38 @@ static unsigned cpu_limit(void)
     return seconds;
 }
 
+static void begin_transfer(struct fixture *f, struct transfer *t, bool is_of_user)
+{
+    f->line.answer = answer_a_little;
+    http_script_start(&f->line);
+    prepare_files(f, t, f->line.port, PACKAGE);
+    t->task.job.salvage = is_of_user;
+    transfers_start(f->transfers, &t->task);
+    LOOP_UNTIL(f->loop, t->attempts);
+}
+
+static void end_transfer(struct fixture *f, struct transfer *t)
+{
+    transfers_cancel(f->transfers, &t->task);
+    LOOP_UNTIL(f->loop, t->ended);
+}
+
 static void expect_cpu_limit(struct fixture *f, bool is_of_user, unsigned seconds)
 {
     struct transfer t;
-    f->line.answer = answer_a_little;
-    http_script_start(&f->line);
-    prepare_files(f, &t, f->line.port, PACKAGE);
-    t.task.job.salvage = is_of_user;
-    transfers_start(f->transfers, &t.task);
-    LOOP_UNTIL(f->loop, t.attempts);
+    begin_transfer(f, &t, is_of_user);
     unsigned limit = cpu_limit();
-    transfers_cancel(f->transfers, &t.task);
-    LOOP_UNTIL(f->loop, t.ended);
+    end_transfer(f, &t);
     assert_int_equal(limit, seconds);
+}
+
+TEST_F(transfer, a_transfer_gives_way_to_kilnd_on_a_busy_processor)
+{
+    struct transfer t;
+    begin_transfer(f, &t, /* is_of_user= */ true);
+    int niceness = getpriority(PRIO_PROCESS, (id_t)find_transfer());
+    end_transfer(f, &t);
+    assert_int_equal(niceness, 10);
 }
 
 TEST_F(transfer, the_processor_time_of_a_transfer_is_limited)
