@@ -73,7 +73,7 @@ enum kiln_code engine_open(const struct engine_options *options, struct engine *
     struct engine *e = calloc(1, sizeof(*e));
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the engine");
-    list_init(&e->callers);
+    list_init(&e->subscribers);
     e->own_uid = getuid();
     e->executor = options->executor;
     e->host = options->host;
@@ -142,7 +142,7 @@ void engine_drain(struct engine *e)
 bool engine_idle(const struct engine *e)
 {
     return e->tasks_out == 0 && inflights_count(e->inflights) == 0 && toolchains_settled(e) &&
-           list_is_empty(&e->callers) && uploads_idle(e) && compile_queue_running(e->queue) == 0;
+           e->callers == 0 && uploads_idle(e) && compile_queue_running(e->queue) == 0;
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)

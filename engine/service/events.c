@@ -5,13 +5,7 @@
 
 #include <stdio.h>
 
-bool service_has_listeners(const struct engine *e)
-{
-    LIST_EACH (&e->callers, struct caller, joined, c)
-        if (c->wants_events)
-            return true;
-    return false;
-}
+bool service_has_listeners(const struct engine *e) { return !list_is_empty(&e->subscribers); }
 
 /* Splits subscribers in two: the user who requested a compile and administrators, and all
  * others. */
@@ -32,8 +26,8 @@ static void send_event(struct engine *e, const struct json *event, const struct 
     KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
         return; /* out of memory: events are not promised */
-    LIST_EACH (&e->callers, struct caller, joined, c) {
-        if (!c->wants_events || (audience && !is_of(audience, c)))
+    LIST_EACH (&e->subscribers, struct caller, subscribed, c) {
+        if (audience && !is_of(audience, c))
             continue;
         struct reply reply = {
             .type = MESSAGE_json,

@@ -47,7 +47,8 @@ struct engine {
     uint64_t instance;
     char notice[512]; /* what opening the store reported; "" if nothing */
 
-    struct list callers;         /* of struct caller, joined; borrowed */
+    unsigned callers;            /* joined */
+    struct list subscribers;     /* of struct caller, that get events; borrowed */
     struct inflights *inflights; /* owned: in-flight requests for kernels */
     unsigned tasks_out;          /* handed to a work queue and not done */
     struct requests *requests;   /* owned: deferred requests and their limits */

@@ -45,7 +45,7 @@ static const struct route {
 void service_join(struct engine *e, struct caller *caller)
 {
     list_init(&caller->unanswered);
-    list_prepend(&e->callers, &caller->joined);
+    e->callers++;
 }
 
 void service_leave(struct engine *e, struct caller *caller)
@@ -55,7 +55,8 @@ void service_leave(struct engine *e, struct caller *caller)
         d->code = KILN_CANCELLED;
         deferred_cancel(d); /* takes itself off the list */
     }
-    list_remove(&caller->joined);
+    list_remove(&caller->subscribed);
+    e->callers--;
     leases_leave(e, caller);
 }
 

@@ -79,11 +79,10 @@ struct caller {
     struct list unanswered; /* of struct deferred, the newest first */
     unsigned in_flight;
     bool greeted;
-    bool wants_events;
     uint64_t events_request; /* request id for the event frames */
     uint16_t version;
     uint64_t capabilities;
-    struct list_link joined; /* in the engine's list of callers */
+    struct list_link subscribed; /* in the engine's list of subscribers, or in no list */
 };
 
 void service_join(struct engine *engine, struct caller *caller);

@@ -182,9 +182,9 @@ static enum kiln_code check_subscribers(const struct engine *e, const struct cal
                                         struct kiln_err *err)
 {
     unsigned count = 0;
-    LIST_EACH (&e->callers, struct caller, joined, c)
-        count += c->wants_events && c->uid == caller->uid;
-    if (caller->wants_events || count < SUBSCRIBERS_MAX_UID)
+    LIST_EACH (&e->subscribers, const struct caller, subscribed, c)
+        count += c->uid == caller->uid;
+    if (list_holds(&caller->subscribed) || count < SUBSCRIBERS_MAX_UID)
         return KILN_OK;
     return kiln_fail(
         err, KILN_BUSY,
@@ -202,7 +202,8 @@ enum kiln_code handle_events(struct engine *e, struct caller *caller,
         rc = check_subscribers(e, caller, err);
     if (rc)
         return rc;
-    caller->wants_events = true;
+    if (!list_holds(&caller->subscribed))
+        list_prepend(&e->subscribers, &caller->subscribed);
     caller->events_request = header->request_id;
     KILN_AUTO(json) struct json *first = json_object();
     json_set_text(first, "event", "subscribed");

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static enum kiln_code send_text(struct users *f, struct test_caller *c, unsigned type,
                                 const char *body)
@@ -227,7 +228,7 @@ TEST_F(users, every_request_of_the_table_answers_an_empty_body)
 #undef KILN_REPLY
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        f->admin.base.wants_events = false; /* events would count as replies */
+        list_remove(&f->admin.base.subscribed); /* events would count as replies */
         must(send_text(f, &f->admin, types[i], ""), f->engine.err);
         assert_int_equal(f->admin.reply_count, 1);
         assert_int_equal(f->admin.replies[0].request_id, 5);
@@ -266,6 +267,27 @@ TEST_F(users, only_subscribers_get_events)
     assert_says(text, "a.cl");
     assert_int_equal(f->ann.replies[0].request_id, 5);
     assert_int_equal(f->admin.reply_count, 1); /* only the kernel */
+}
+
+/* Thousands of clients may be connected, and there is an event for each kernel.  So the record of a
+ * client who did not subscribe is not even read. */
+TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
+{
+    const size_t size = sizeof(struct caller);
+    struct caller *idle = mmap(/* addr= */ NULL, size, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, /* fd= */ -1, /* offset= */ 0);
+    assert_ptr_not_equal(idle, MAP_FAILED);
+    service_join(f->engine.engine, idle);
+    assert_int_equal(mprotect(idle, size, PROT_NONE), 0);
+    must(send_text(f, &f->ann, MESSAGE_events, ""), f->engine.err);
+    test_caller_forget_replies(&f->ann);
+
+    event_report(f->engine.engine, "quarantined", "ab00");
+
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(mprotect(idle, size, PROT_READ | PROT_WRITE), 0);
+    service_leave(f->engine.engine, idle);
+    munmap(idle, size);
 }
 
 /* The event does not know the key's owner, so the kernel may be private. */
