@@ -10,7 +10,7 @@
 set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
   "^attack\\.(lookups|long_batches|unread|bomb_import|large_copies|nearest|endless_sources|slow_transfers|scans|exports|builds)$"
-  "^attack\\.(puts|queue|control_characters|system_files)$"
+  "^attack\\.(large_exports|clears|puts|queue|control_characters|system_files)$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store|targets|work)$"
   "_kill$" "worker_process$" "_damage$" "db\\.snapshot$")
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
@@ -24,7 +24,8 @@ set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS}
 list(JOIN KILN_NO_ASAN_TESTS "|" KILN_NO_ASAN_TESTS)
 list(JOIN KILN_NO_TSAN_TESTS "|" KILN_NO_TSAN_TESTS)
 
-# kiln_add_test(NAME name COMMAND ...): add_test with the labels.
+# kiln_add_test(NAME name COMMAND ...): add_test with the labels.  Long tests begin first, so that no
+# processor waits for the last one.
 function(kiln_add_test name_keyword name)
   add_test(${ARGV})
   string(REGEX MATCH "^[^.]+" labels ${name})
@@ -38,4 +39,7 @@ function(kiln_add_test name_keyword name)
     endif()
   endforeach()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+  if("long" IN_LIST labels)
+    set_tests_properties(${name} PROPERTIES COST 1000)
+  endif()
 endfunction()
