@@ -136,14 +136,6 @@ void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserv
     add_item(queue, user ? user : find_or_add_user(queue, reserved), item);
 }
 
-void fair_queue_put_back(struct fair_queue *queue, uid_t uid, struct fair_item *item)
-{
-    struct fair_user *user = find_or_add_user(queue, uid);
-    add_item(queue, user, item);
-    list_remove(&item->link);
-    list_prepend(&user->items, &item->link);
-}
-
 static struct fair_item *first_item(const struct fair_user *user, fair_filter *may_start,
                                     void *context)
 {

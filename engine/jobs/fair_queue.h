@@ -67,9 +67,6 @@ KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options 
  * waits among those of |reserved|, who has a reservation. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
-/* Puts an item that was popped and settled back, before the other items of |uid|, who has a
- * reservation. Ignores the limits. */
-void fair_queue_put_back(struct fair_queue *queue, uid_t uid, struct fair_item *item);
 /* Removes and returns the next item, or NULL. Its user is charged the queue's unit. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* Returns the item that fair_queue_pop would return, and leaves it in the queue. */

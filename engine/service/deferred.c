@@ -118,7 +118,7 @@ static void leave_work_queue(struct deferred *d)
     d->queue = NULL;
     if (!queue)
         return;
-    fair_queue_settle(&queue->waiting, d->uid, d->task.worked_ns);
+    fair_queue_settle(&queue->waiting, d->uid, d->worked_ns);
     queue->running = NULL;
     start_next(queue);
 }
@@ -144,10 +144,17 @@ static void free_deferred(struct deferred *d)
     free(d);
 }
 
+static void start_task(struct deferred *d);
+
 static void step_done(struct task *task)
 {
     struct deferred *d = deferred_of_task(task);
     engine_task_ended(d->engine);
+    d->worked_ns += task->worked_ns;
+    if (!d->is_over && d->step->again && d->step->again(d)) {
+        start_task(d);
+        return;
+    }
     d->is_running = false;
     leave_work_queue(d);
     if (d->is_over)
@@ -158,16 +165,22 @@ static void step_done(struct task *task)
         deferred_end(d);
 }
 
-static void start_step(struct deferred *d)
+static void start_task(struct deferred *d)
 {
-    d->is_running = true;
-    if (d->step->begin)
-        d->step->begin(d);
     d->task = (struct task){ .work = step_work, .done = step_done };
     if (d->step->work)
         engine_run(d->engine, d->uid, d->step->work_queue, &d->task);
     else
         engine_later(d->engine, d->uid, &d->task);
+}
+
+static void start_step(struct deferred *d)
+{
+    d->is_running = true;
+    d->worked_ns = 0;
+    if (d->step->begin)
+        d->step->begin(d);
+    start_task(d);
 }
 
 void deferred_run(struct deferred *d, const struct deferred_step *step)
@@ -185,6 +198,15 @@ static void start_next(struct request_queue *queue)
         return;
     queue->running = LIST_ENTRY(item, struct deferred, slot);
     start_step(queue->running);
+}
+
+struct deferred *request_queue_pop(struct request_queue *queue)
+{
+    struct fair_item *item = fair_queue_pop(&queue->waiting);
+    struct deferred *d = item ? LIST_ENTRY(item, struct deferred, slot) : NULL;
+    if (d)
+        d->queue = NULL;
+    return d;
 }
 
 enum kiln_code deferred_enqueue(struct deferred *d, struct request_queue *queue,

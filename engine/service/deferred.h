@@ -58,6 +58,9 @@ struct deferred_step {
     void (*begin)(struct deferred *d);
     /* Called on the work queue. NULL: only |done| is called, at the end of this loop iteration. */
     void (*work)(struct deferred *d);
+    /* Called on the engine's thread after |work|, before another step of the same request queue
+     * begins. True: |work| runs once more. May be NULL. */
+    bool (*again)(struct deferred *d);
     /* Called on the engine's thread, also if the caller has left: d->caller is NULL then. It runs
      * another step, waits for something else, or calls deferred_end. NULL: deferred_end. */
     void (*done)(struct deferred *d);
@@ -96,6 +99,8 @@ struct deferred {
     bool is_over;     /* it was destroyed while a step ran: the block is freed after the step */
     const struct deferred_step *step; /* the step that runs or waits */
     struct task task;
+    uint64_t worked_ns;          /* time of this step on its work queue so far */
+    void *part;                  /* the part of the request that its steps work on; borrowed */
     struct request_queue *queue; /* the queue in which the step waits or runs; NULL: none */
     struct fair_item slot;
     struct request_group *group; /* NULL: none */
@@ -139,6 +144,8 @@ KILN_MUST_CHECK enum kiln_code deferred_enqueue(struct deferred *d, struct reque
 static inline bool deferred_is_waiting(const struct deferred *d) { return d->slot.user != NULL; }
 
 void request_queue_init(struct request_queue *queue, const struct fair_queue_options *options);
+/* Removes the next waiting request and returns it; NULL: none waits. For the end of a queue. */
+struct deferred *request_queue_pop(struct request_queue *queue);
 /* No request may wait or run. Accepts a zeroed queue that was never initialized. */
 void request_queue_done(struct request_queue *queue);
 

@@ -10,6 +10,9 @@
  * GPU of a host, and each process asks one question at a time. */
 #define SOLVER_QUESTIONS_MAX 1024
 #define SOLVER_QUESTIONS_MAX_UID 256
+/* Likewise. */
+#define TUNING_PUTS_MAX 1024
+#define TUNING_PUTS_MAX_UID 64
 
 static void init_group(struct request_group *group, const char *noun)
 {
@@ -42,6 +45,9 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     init_group(&r->builds, "package builds");
     r->builds.max_uid = r->builds.max_uid_admin = 1;
     init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c bounds them */
+    init_group(&r->tuning_puts, "changes of tuning records");
+    r->tuning_puts.max = TUNING_PUTS_MAX;
+    r->tuning_puts.max_uid = r->tuning_puts.max_uid_admin = TUNING_PUTS_MAX_UID;
     init_unbounded(&r->scans);
     init_unbounded(&r->build_steps);
     init_unbounded(&r->import_steps);

@@ -14,6 +14,7 @@ struct requests {
     struct request_group verifications;
     struct request_group builds;
     struct request_group lease_waits;
+    struct request_group tuning_puts; /* puts and results of leases */
     /* Scans of the whole store and steps of exports run one at a time, so that fetches, which look
      * up one kernel each, still find free readers. */
     struct request_queue scans;

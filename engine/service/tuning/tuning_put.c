@@ -36,9 +36,7 @@ static void put_ended(struct tuning_change *change)
     deferred_end(d);
 }
 
-static const struct tuning_change_kind change_kind = { .begin = begin_put,
-                                                       .ended = put_ended,
-                                                       .is_short = true };
+static const struct tuning_change_kind change_kind = { .begin = begin_put, .ended = put_ended };
 
 /* ---- the request ---- */
 
@@ -51,7 +49,7 @@ static void reply_put(struct deferred *d, struct caller *caller)
 static bool stop_put(struct deferred *d)
 {
     struct tuning_put *put = (struct tuning_put *)d;
-    return !put->kind->stays && tuning_queue_withdraw(&put->change);
+    return !put->kind->stays && tuning_queue_may_stop(&put->change);
 }
 
 static void release_put(struct deferred *d)
@@ -96,7 +94,9 @@ enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_
         put->token = *what->token;
     put->change.kind = &change_kind;
     put->change.request = &put->base;
-    enum kiln_code rc = keep_rows(put, what, err);
+    enum kiln_code rc = deferred_join(&put->base, &e->requests->tuning_puts, err);
+    if (!rc)
+        rc = keep_rows(put, what, err);
     if (!rc) {
         deferred_wait(&put->base); /* the request may end within the next call */
         rc = tuning_queue_add(&put->change, err);

@@ -80,7 +80,7 @@ static void reply_with_files(struct deferred *d, struct caller *caller)
 /* A change that has not begun never begins. */
 static bool stop_query(struct deferred *d)
 {
-    return tuning_queue_withdraw(&((struct tuning_query *)d)->change);
+    return tuning_queue_may_stop(&((struct tuning_query *)d)->change);
 }
 
 static void release_query(struct deferred *d)

@@ -6,15 +6,13 @@
  *
  * Role       a change's job is made on the engine's thread, run on WORK_QUEUE_TUNING, then applied
  *            in parts, between which look-ups are served.  Reading all of the databases (an export,
- *            a diff) is queued as a change, too.  Two fair queues hold waiting changes: short and
- *            long ones.  Short changes go before long ones, also between the steps of a long one,
- *            but not for more time than the long ones get.  After each step, a long change waits in
- *            its fair queue again, so steps of several users' long changes alternate
+ *            a diff) is queued as a change, too.  A change consists of steps of its request.  Each
+ *            waits in one request queue, so the user whose steps took least time is served next: a
+ *            put waits for one step of another user's import, and imports of two users alternate
  * Ownership  a change is part of a request, which owns it until it was added; from then on the
- *            queue borrows it until |ended| was called or the change was withdrawn
+ *            queue borrows it until |ended| was called or the request was cancelled
  * Threading  the engine's thread, except for |work| and the job's events
  */
-#include "engine/jobs/fair_queue.h"
 #include "engine/service/internal.h"
 
 #define TUNING_STOPPING "kilnd is stopping: try again"
@@ -37,38 +35,23 @@ struct tuning_change_kind {
     /* Called once, on the engine's thread: rc and err of the request are the result. The callee
      * owns the change again. */
     void (*ended)(struct tuning_change *change);
-    bool is_short; /* changes a record or two */
 };
 
 struct tuning_change {
-    struct task task;
-    struct fair_item item;
     const struct tuning_change_kind *kind;
     struct deferred *request; /* the request that the change is part of; borrowed */
-    uint64_t worked_ns;     /* time of this step on the work queue, for which its user is charged */
-    struct tuning_job *job; /* owned */
+    struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* sums of its jobs so far */
     bool has_begun, more, stepping, taken;
     bool gives_up; /* its job has no more steps, and frees what they needed */
 };
 
-struct tuning_queue {
-    struct fair_queue waiting[2];  /* of struct tuning_change: long ones, short ones */
-    struct tuning_change *running; /* borrowed; NULL: none */
-    uint64_t shorts_ns;            /* of short changes since the last step of a long one */
-    uint64_t long_ns;              /* of that step */
-};
-
-void tuning_queue_init(struct tuning_queue *queue);
-/* The queue must be empty. Accepts a zeroed queue. */
-void tuning_queue_done(struct tuning_queue *queue);
-/* |change| needs its kind and its request; its events are optional. It may have ended when this
- * returns. KILN_BUSY if too many changes wait, of one user or in total; KILN_UNAVAILABLE without
- * databases. */
+/* |change| needs its kind and its request, whose group limits how many may wait; its events are
+ * optional. KILN_UNAVAILABLE without databases. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
-/* True: the change had not begun, and belongs to the caller again. */
-bool tuning_queue_withdraw(struct tuning_change *change);
+/* True: the change waits and has not begun, so its request may be destroyed. */
+bool tuning_queue_may_stop(const struct tuning_change *change);
 /* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);
 /* Sends the progress of the running change. */

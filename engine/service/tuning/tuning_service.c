@@ -20,7 +20,8 @@
 static enum kiln_code open_service(struct tuning_service *service,
                                    const struct engine_options *options, struct kiln_err *err)
 {
-    tuning_queue_init(&service->queue);
+    /* Groups of requests limit how many changes wait. */
+    request_queue_init(&service->queue, &(struct fair_queue_options){ .noun = "changes" });
     enum kiln_code rc = lease_table_create(&service->leases, err);
     if (rc)
         return rc;
@@ -55,7 +56,7 @@ void tuning_service_destroy(struct tuning_service *service)
 {
     if (!service)
         return;
-    tuning_queue_done(&service->queue);
+    request_queue_done(&service->queue);
     tuning_destroy(service->databases);
     lease_table_destroy(service->leases);
     free((char *)service->options.directory);

@@ -13,9 +13,9 @@ struct tuning_service {
     struct tuning_options options;   /* its directory is owned */
     struct tuning_database asked[2]; /* for find and for perf: the database of the latest look-up */
     char trouble[512];
-    char notice[512];  /* what opening the databases found; "" if nothing */
-    uint64_t retry_ns; /* when to try again to open the databases */
-    bool is_opening;   /* a try is under way */
-    struct tuning_queue queue;
+    char notice[512];           /* what opening the databases found; "" if nothing */
+    uint64_t retry_ns;          /* when to try again to open the databases */
+    bool is_opening;            /* a try is under way */
+    struct request_queue queue; /* of changes: tuning_queue.h */
     struct lease_table *leases; /* owned */
 };

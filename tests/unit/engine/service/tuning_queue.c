@@ -57,19 +57,21 @@ TEST_F(tuning_order, puts_of_users_alternate)
     assert_int_equal(f->ann.reply_count, 3);
 }
 
-TEST_F(tuning_order, a_put_runs_before_a_queued_export)
+TEST_F(tuning_order, a_put_waits_for_one_export_of_another_user)
 {
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
     tuning_send_put(f, &f->publisher, &put, false); /* starts to run */
     send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    test_caller_send(&f->ann, MESSAGE_tuning_export, 4, bytes_of_text("{\"tier\":\"user\"}"));
     tuning_send_put(f, &f->bob, &put, false);
 
     run_until_answered(f, &f->bob);
 
-    assert_int_equal(f->ann.reply_count, 0);
-    fake_executor_run_tasks(&f->engine.executor);
     assert_true(f->ann.reply_count > 0);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].request_id, 3);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].request_id, 4);
 }
 
 TEST_F(tuning_order, puts_do_not_starve_an_export)
@@ -83,7 +85,7 @@ TEST_F(tuning_order, puts_do_not_starve_an_export)
 
     run_until_answered(f, &f->bob);
 
-    assert_int_not_equal(f->engine.engine->tuning->queue.waiting[true].count, 0);
+    assert_int_not_equal(f->engine.engine->tuning->queue.waiting.count, 0);
     test_caller_forget_replies(&f->ann);
     test_caller_forget_replies(&f->publisher);
     fake_executor_run_tasks(&f->engine.executor);
@@ -186,7 +188,7 @@ TEST_F(tuning_order, tuning_work_stops_between_steps_when_its_client_leaves)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_true(f->engine.executor.tasks_of[WORK_QUEUE_TUNING] <= before + 1);
-    assert_int_equal(f->engine.engine->tuning->queue.waiting[false].count, 0);
+    assert_int_equal(f->engine.engine->tuning->queue.waiting.count, 0);
     assert_null(f->engine.engine->tuning->queue.running);
 }
 
@@ -196,7 +198,8 @@ TEST_F(tuning_order, a_change_between_its_steps_is_refused_when_the_engine_drain
     tuning_import_system(f);
     send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
-    while (f->engine.engine->tuning->queue.waiting[false].count == 0)
+    const struct request_queue *queue = &f->engine.engine->tuning->queue;
+    while (!queue->running || queue->running->caller != &f->bob.base)
         assert_true(fake_executor_run_task(&f->engine.executor));
 
     engine_drain(f->engine.engine);
