@@ -40,8 +40,9 @@ while(i LESS CMAKE_ARGC)
 endwhile()
 
 if(prefix)
-  set(ENV{PKG_CONFIG_PATH}
-    "${prefix}/lib/pkgconfig:${prefix}/lib64/pkgconfig:${prefix}/share/pkgconfig:$ENV{PKG_CONFIG_PATH}")
+  foreach(directory share lib64 lib)
+    set(ENV{PKG_CONFIG_PATH} "${prefix}/${directory}/pkgconfig:$ENV{PKG_CONFIG_PATH}")
+  endforeach()
   list(PREPEND CMAKE_PREFIX_PATH ${prefix})
 endif()
 find_program(pkg_config NAMES pkg-config pkgconf)
@@ -110,7 +111,9 @@ if(check)
   message(FATAL_ERROR "install_deps: missing${where}:${lines}")
 endif()
 if(NOT kind)
-  message(FATAL_ERROR "install_deps: unknown distribution (neither Debian, Ubuntu nor Fedora); install these by hand:${lines}")
+  message(FATAL_ERROR
+    "install_deps: unknown distribution (neither Debian, Ubuntu nor Fedora); "
+    "install these by hand:${lines}")
 endif()
 
 set(install apt-get install -y --no-install-recommends)
@@ -123,7 +126,9 @@ if(NOT uid EQUAL 0)
   if(NOT sudo)
     list(JOIN install " " install)
     list(JOIN packages " " packages)
-    message(FATAL_ERROR "install_deps: installing packages needs root, and there is no sudo; run this as root: ${install} ${packages}")
+    message(FATAL_ERROR
+      "install_deps: installing packages needs root, and there is no sudo; "
+      "run this as root: ${install} ${packages}")
   endif()
   list(PREPEND install ${sudo})
 endif()

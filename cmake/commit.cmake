@@ -1,13 +1,13 @@
-# The commit that this is built from, for kiln_build_info in kilnd's metrics.  In a git checkout,
-# git names it while CMake configures, with "-dirty" if files differ.  In an archive, git or
-# scripts/package wrote it into commit.txt.  Otherwise it is "unknown".  The text does not depend on
-# the directory.
+# Finds the commit that kiln is built from, for kiln_build_info in kilnd's metrics. In a git
+# checkout, git names it while CMake configures, with "-dirty" if files differ. In an archive, git
+# or scripts/package wrote it into commit.txt. Otherwise it is "unknown". The text does not depend
+# on the directory.
 set(KILN_COMMIT "" CACHE STRING
   "Commit that kilnd's metrics name; empty: what git or the archive says")
 
 function(kiln_find_commit source ret_commit)
   set(found "")
-  if(EXISTS ${source}/.git) # not that of a directory around the source
+  if(EXISTS ${source}/.git) # not the repository of a parent directory
     find_package(Git QUIET)
     if(GIT_FOUND)
       execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 --exclude=*
@@ -18,7 +18,7 @@ function(kiln_find_commit source ret_commit)
     file(STRINGS ${source}/cmake/commit.txt found LIMIT_COUNT 1)
   endif()
   if(found MATCHES "^([0-9a-f]+)(-dirty)?$")
-    string(SUBSTRING ${CMAKE_MATCH_1} 0 12 found) # git's archive writes all of it
+    string(SUBSTRING ${CMAKE_MATCH_1} 0 12 found) # git's archive contains the complete hash
     string(APPEND found "${CMAKE_MATCH_2}")
   else()
     set(found unknown)

@@ -35,7 +35,8 @@ function(kiln_embed_needs_build)
   endforeach()
 endfunction()
 
-# The first of these names that exists below KILN_DB_PATH, packed or not; stops if none does.
+# Finds the first of these names that exists below KILN_DB_PATH, packed or not. Stops if none
+# exists.
 function(kiln_embed_find_database ret device kind)
   set(found "")
   foreach(name ${ARGN})
@@ -106,7 +107,7 @@ function(kiln_embed_check_package file)
   string(TOLOWER "${KILN_BINCACHE_SHA256}" wanted)
   file(SHA256 ${file} found)
   if(wanted AND NOT wanted STREQUAL found)
-    if(NOT file STREQUAL KILN_BINCACHE_PATH) # was fetched
+    if(NOT file STREQUAL KILN_BINCACHE_PATH) # it was fetched
       file(REMOVE ${file})
     endif()
     message(FATAL_ERROR "KILN_BINCACHE_SHA256: '${file}' has the SHA-256 ${found}, not ${wanted}")
@@ -135,7 +136,7 @@ function(kiln_embed_package)
   endif()
   set(file ${KILN_BINCACHE_PATH})
   if(KILN_BINCACHE_PATH MATCHES "^(https?|file)://")
-    string(SHA256 place "${KILN_BINCACHE_PATH}") # another URL is another file
+    string(SHA256 place "${KILN_BINCACHE_PATH}") # each URL has its own file
     string(SUBSTRING ${place} 0 12 place)
     set(file ${PROJECT_BINARY_DIR}/embedded/fetched/${place}/${name})
     if(NOT EXISTS ${file})
@@ -213,7 +214,7 @@ function(kiln_embed_targets)
   foreach(word ${KILN_DEVICE_TARGETS})
     kiln_embed_target(target "${word}")
     list(APPEND targets ${target})
-    if(target STREQUAL "sm_90") # what such a device asks for where its driver encodes tensor maps
+    if(target STREQUAL "sm_90") # the target of such a device if its driver can encode tensor maps
       list(APPEND targets sm_90a)
     endif()
   endforeach()

@@ -1,5 +1,5 @@
 # The build requirements: one list for cmake/dependencies.cmake and install_deps.cmake.  A row:
-#   name | module of pkg-config with its least version, or header:, program: or file: and which
+#   name | pkg-config module with its minimum version, or header:, program: or file: and a name
 #   | Debian's package | Fedora's package | always, or tests: not with --minimum
 set(KILN_REQUIREMENTS
   "UV|libuv>=1.44|libuv1-dev|libuv-devel|always"

@@ -32,7 +32,8 @@ else()
   add_compile_options($<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2> -fstack-protector-strong)
   add_link_options(-Wl,-z,relro,-z,now)
 endif()
-if(KILN_COVERAGE) # threads count too; without optimisation, so that branches are the source's own
+# atomic counters, for threads; no optimisation, so that the branches are those of the source
+if(KILN_COVERAGE)
   add_compile_options(--coverage -O0 -fprofile-update=atomic
     "-fprofile-filter-files=${PROJECT_SOURCE_DIR}/(common|daemon)/.*")
   add_link_options(--coverage)

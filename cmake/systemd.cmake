@@ -23,7 +23,7 @@ foreach(manager system user)
   install(FILES ${plain} DESTINATION ${KILN_SYSTEMD_DIR}/${manager} COMPONENT kiln-systemd)
 endforeach()
 
-# Lines that need a version of systemd: an older one prints a warning for each of them.
+# Lines that need a certain version of systemd: an older one prints a warning for each of them.
 set(KILN_SYSTEMD_VERSION "" CACHE STRING
   "Version of the systemd that the units are installed for; empty: of the one here")
 set(systemd_version ${KILN_SYSTEMD_VERSION})

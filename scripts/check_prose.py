@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail if a line of Markdown prose has more than 100 columns.
+"""Fail if a line of Markdown prose or of CMake has more than 100 columns.
 
 Usage: scripts/check_prose.py [ROOT]
 
@@ -34,20 +34,33 @@ def prose(text):
             yield number, line
 
 
+def too_long(numbered):
+    return [number for number, line in numbered if len(line) > COLUMNS and "://" not in line]
+
+
 def long_lines(text):
-    return [number for number, line in prose(text) if len(line) > COLUMNS and "://" not in line]
+    return too_long(prose(text))
+
+
+def long_lines_of(path):
+    """The numbers of the lines of |path| that are too long.  Other lints check other files."""
+    if path.suffix == ".md":
+        return long_lines(path.read_text(encoding="utf-8"))
+    if path.suffix == ".cmake" or path.name == "CMakeLists.txt":
+        return too_long(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
+    return []
 
 
 def complaints(root):
-    for page, rel in tree.with_suffix((".md",), root):
-        numbers = long_lines(page.read_text(encoding="utf-8"))
+    for page, rel in tree.files(root):
+        numbers = long_lines_of(page)
         if numbers:
             yield f"{rel}:{numbers[0]}: more than {COLUMNS} columns, as {len(numbers) - 1} more lines"
 
 
 def main():
     found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
-    print("\n".join(found) or "Markdown is wrapped")
+    print("\n".join(found) or "Markdown and CMake are wrapped")
     return bool(found)
 
 

@@ -1,17 +1,20 @@
 # Labels of the tests, for ctest -L and -LE:
 #
-#   lint, unit, integration, kernels, faults, ...  its kind: the first part of its name
-#   quick     scripts/test runs these: no more than 10 s each on an idle core
-#   long      the others: compilers, damage byte by byte, processes killed again and again
-#   no-asan   left out of .ci/run with the address sanitizer: minutes of compilers and of processes
-#             that are killed or restarted; shorter tests run the same code
-#   no-tsan   the same with the thread sanitizer, and what one thread does with damaged files
+#   lint, unit, integration, kernels, faults, ...  the kind of the test: the first part of its name
+#   quick     scripts/test runs these: none takes more than 10 s on an idle core
+#   long      all others: compilers, files damaged byte by byte, processes killed repeatedly
+#   no-asan   .ci/run omits these with the address sanitizer: they spend minutes in compilers, or
+#             kill and restart processes; shorter tests run the same code
+#   no-tsan   .ci/run omits these with the thread sanitizer, for the same reason, or because only
+#             one thread runs them (damaged files)
 
 set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
-  "^attack\\.(lookups|long_batches|unread|bomb_import|large_copies|nearest|endless_sources|slow_transfers|scans|exports|builds)$"
-  "^attack\\.(large_exports|clears|puts|queue|control_characters|system_files)$"
-  "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store|targets|work)$"
+  "^attack\\.(lookups|long_batches|unread|bomb_import|large_copies|nearest|endless_sources)$"
+  "^attack\\.(slow_transfers|scans|exports|builds|large_exports|clears|puts|queue)$"
+  "^attack\\.(control_characters|system_files)$"
+  "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store)$"
+  "^integration\\.(targets|work)$"
   "_kill$" "worker_process$" "_damage$" "db\\.snapshot$")
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
 
@@ -20,7 +23,8 @@ set(KILN_NO_ASAN_TESTS
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)$"
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS}
-  "_damage|_damaged|_flips|_salvage|_limit$" "db\\.snapshot$" "page_scan$" "kern_db_live$" "solver\\.")
+  "_damage|_damaged|_flips|_salvage|_limit$" "db\\.snapshot$" "page_scan$" "kern_db_live$"
+  "solver\\.")
 list(JOIN KILN_NO_ASAN_TESTS "|" KILN_NO_ASAN_TESTS)
 list(JOIN KILN_NO_TSAN_TESTS "|" KILN_NO_TSAN_TESTS)
 

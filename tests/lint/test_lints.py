@@ -176,6 +176,13 @@ class Prose(Tree):
                      "see https://example.org/" + "a" * 100 + "\n"):
             self.assertEqual(check_prose.long_lines(text), [], text)
 
+    def test_a_long_line_of_cmake_is_named(self):
+        for name in ("common/CMakeLists.txt", "cmake/a.cmake"):
+            self.write(name, "short\n" + self.LONG)
+            self.assertIn(f"{name}:2:", list(check_prose.complaints(self.root))[0])
+            self.write(name, "# see https://example.org/" + "a" * 100 + "\n")
+        self.assertEqual(list(check_prose.complaints(self.root)), [])
+
 
 class Pins(Tree):
     def pinned(self, literal):
