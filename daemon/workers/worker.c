@@ -218,6 +218,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     snprintf(bounds, sizeof(bounds), "%" PRIu64 ",%" PRIu64 ",%" PRIu64, limits->cpu_s,
              limits->memory, limits->output);
     snprintf(who, sizeof(who), "%u:%u", (unsigned)user->uid, (unsigned)user->gid);
+    /* --user and its value come last: NULL ends the list before them if the user stays the same. */
     const char *const arguments[] = {
         "kiln-compiler",
         "--temp",
@@ -228,9 +229,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         bounds,
         "--outside",
         w->options->outside,
-        /* these two come last, and are left out if the user stays the same: */ user->other
-            ? "--user"
-            : NULL,
+        user->other ? "--user" : NULL,
         who,
         NULL,
     };
