@@ -79,8 +79,9 @@ ONLY_IN = {  # header of an external library -> the only places that may include
 # Only libkiln itself, the programs of cli/ and the tests include the public headers (<kiln/...>). GPU
 # sources include the prelude under the same prefix.
 PUBLIC_FOR = ("libclient", "cli", "tests", "kernels")
-SYSTEM_ONLY = ("libclient/include", "kernels")  # nothing of a build's own but <kiln/...>
-TESTS_SEE = ("sqlite3.h", "dlfcn.h", "CL/", "uv.h", "zstd.h", "nettle/", "bzlib.h")  # as oracles, for damage
+SYSTEM_ONLY = ("libclient/include", "kernels")  # only system headers and <kiln/...>
+# Tests check results with these libraries, or damage files with them.
+TESTS_SEE = ("sqlite3.h", "dlfcn.h", "CL/", "uv.h", "zstd.h", "nettle/", "bzlib.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 

@@ -63,7 +63,7 @@ def count_parameters(signature):
 
 
 def too_many_parameters(tags):
-    """A complaint about every function with more parameters than the stop."""
+    """A complaint about every function with more parameters than the hard limit allows."""
     for name, path, fields in tags:
         count = count_parameters(fields.get("signature", "()"))
         # WRAP() replaces a function, whose own signature is checked where it is defined.

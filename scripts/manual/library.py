@@ -75,7 +75,7 @@ class Library:
         page.add("SYNOPSIS", roff.code(item.bare))
 
     def _describe(self, page, item):
-        if item.is_shared:  # the comment is of several functions: first what this one is
+        if item.is_shared:  # the comment describes several functions, so begin with this one's summary
             page.add("DESCRIPTION", roff.blocks(roff.sentence(self.summary(item))))
         if item.above:
             page.add("DESCRIPTION", roff.blocks(_paragraphs(item.above), names=True))

@@ -106,7 +106,7 @@ def _driver(tables):
     listed = [(c, f"run one convolution, {kind} data") for c, kind in convs.items()]
     listed += [("run", "run a file of MIOpenDriver command lines"),
                ("devices", "list what can run kernels here")]
-    # -h is both --help and one of MIOpenDriver's flags nowhere; drop what would be twice.
+    # -h would be both --help and a flag of MIOpenDriver, so the flag loses its letter.
     flags = [f if f["letter"] not in known else {**f, "letter": ""} for f in flags]
     commands = [("", "", "", own)] + [(c, "", "", flags + own) for c in convs]
     commands += [("run", "file", "FILE", own), ("devices", "", "", own)]

@@ -77,7 +77,7 @@ class Attack:
     name: ClassVar[str]
     finding: ClassVar[str]  # of the list in docs/security.md
     settings: ClassVar[dict[str, str]] = {}
-    needs_compiler: ClassVar[bool] = False  # a real one, also in the short form
+    needs_compiler: ClassVar[bool] = False  # needs a real compiler, also in the short form
 
     def says(self) -> str:
         return " ".join((self.__doc__ or "").split())

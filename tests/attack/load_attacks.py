@@ -39,7 +39,7 @@ class Flood:
         self.rest = memoryview(b"")  # of the frame that is being sent
 
     def send(self) -> None:
-        """As much as fits."""
+        """Sends as much as the socket accepts."""
         try:
             while self.rest or self.sent - self.answered < self.depth:
                 if not self.rest:
@@ -50,7 +50,7 @@ class Flood:
             pass
 
     def receive(self) -> int:
-        """What arrived.  Returns how many requests were refused."""
+        """Reads what has arrived.  Returns how many requests were refused."""
         frames, answers, errors = self.connection.skip_frames(0)
         self.frames_read += frames
         self.answered += answers
@@ -407,7 +407,7 @@ class Builds(Load):
 
 
 class Puts(Load):
-    """Records measurements for ever new problems, as many at once as a user may."""
+    """Records measurements of always different problems, as many at once as a user may."""
     name, finding = "puts", "H7"
     DEPTH = 64
 

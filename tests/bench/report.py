@@ -369,7 +369,7 @@ def first_rows(table, results):
         if r["way"] == "engine":
             table.add(section, "kiln's daemon after a restart: opening, first look-up", time, "ms",
                       digits=2)
-        elif r["greeted"]:  # the other lines have the time of a connection
+        elif r["greeted"]:  # the other rows include the time to connect
             name += ", connected before"
             table.add(section, f"{name}: time", time, "ms", digits=2)
             table.add(section, f"{name}: memory kept", kept, "B", "= 0", kept <= 0, 0)

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""kiln beside cuDNN, problem by problem, from the JSON lines of gpu_trials and cudnn_baseline.
+"""Compares kiln with cuDNN, problem by problem, from JSON lines of gpu_trials and cudnn_baseline.
 
 Usage: tests/gpu/compare.py [--peaks FILE] [--untuned FILE]... [--json FILE] [--markdown FILE]
                             [FILE]...
 
-The best right trial of each problem counts. The files of --untuned have the trials of what kiln
+The fastest correct trial of each problem counts. The files of --untuned have trials of what kiln
 chooses without measurements. The status is 1 if a time is impossible, or if kiln chooses
 ConvDirectNaive without measurements.
 
-The floor is the longer of moving each tensor once at
-the speed of a copy and of doing the multiply-adds at the arithmetic's peak, as gpu_peaks measured
-both on the same GPU (--peaks); "binds" says which. What lies in the L2 cache is quicker than a
-copy, and Winograd's algorithm does fewer multiply-adds: either may go below the floor.
+The floor is the longer of two times: moving each tensor once at the speed of a copy, and doing the
+multiply-adds at the arithmetic's peak. gpu_peaks measured both on the same GPU (--peaks); "binds"
+says which one is longer. A time may be below the floor, because the L2 cache is faster than a copy,
+and Winograd's algorithm needs fewer multiply-adds.
 """
 import argparse
 import json
@@ -22,8 +22,8 @@ import sys
 
 WORST = 10
 NAIVE = "ConvDirectNaive"
-# What may lie below the floor: operands that stay in the L2 cache, and Winograd's algorithm, which
-# does a quarter of the multiply-adds of a 3x3 filter at best. Anything quicker measures another
+# Times may be below the floor if operands stay in the L2 cache, or with Winograd's algorithm, which
+# needs at best a quarter of a 3x3 filter's multiply-adds. A shorter time belongs to another
 # problem.
 L2_FACTOR = 5
 WINOGRAD_FACTOR = 5
@@ -55,14 +55,14 @@ def read(paths, untuned=()):
 
 
 def arithmetic_of(row, peaks):
-    """TFLOP/s of the row's type. TF32 operands are twice as wide as fp16: half as many a second."""
+    """TFLOP/s of the row's type. TF32 has half the rate of fp16, because operands are twice as wide."""
     if row["type"] == "tf32":
         return peaks["fp16_tflops"] / 2 if peaks.get("fp16_tflops") else None
     return peaks.get("fp32_tflops" if row["type"] == "fp32" else "fp16_tflops")
 
 
 def floor_of(row, peaks):
-    """(microseconds below which nothing can be, what binds), or (None, None) without peaks."""
+    """(the floor in microseconds, what binds), or (None, None) without peaks."""
     arithmetic = arithmetic_of(row, peaks)
     if not arithmetic or not peaks.get("copy_gbps"):
         return None, None
@@ -72,7 +72,7 @@ def floor_of(row, peaks):
 
 
 def impossible(row, peaks):
-    """Why the row's time cannot be one of its problem, or None."""
+    """Why the row's time is impossible for its problem, or None."""
     arithmetic = arithmetic_of(row, peaks)
     if not arithmetic or not peaks.get("copy_gbps") or not row["us"]:
         return None

@@ -45,7 +45,7 @@ CONVOLUTIONS = {
 
 
 def shapes(text):
-    """The problems of a list, whatever else its lines say."""
+    """The distinct problems of a list, without directions and iterations."""
     return {re.sub(r" (-i|-t) \d+", "", line) for line in text.splitlines()
             if line.startswith("conv")}
 

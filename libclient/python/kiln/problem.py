@@ -13,7 +13,7 @@ from .errors import invalid
 Extent = Union[SupportsIndex, Sequence[int]]
 E = TypeVar("E", bound=IntEnum)
 
-_LINE_MOST = 1024  # the longest line that libkiln writes of a problem is some 300 bytes
+_LINE_MAX = 1024  # libkiln's longest line for a problem has about 300 bytes
 
 
 def _extent(value: Extent, dimensions: int, what: str) -> Tuple[int, ...]:
@@ -89,7 +89,7 @@ class Problem:
 
     def to_driver(self) -> str:
         """As one MIOpenDriver command line."""
-        text = ctypes.create_string_buffer(_LINE_MOST)
+        text = ctypes.create_string_buffer(_LINE_MAX)
         call("kiln_problem_to_driver", ctypes.byref(to_struct(self)), text, len(text))
         return to_text(text.value)
 

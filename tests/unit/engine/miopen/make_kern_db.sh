@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Writes a kernel database as MIOpen does, with nothing of kiln's: sqlite3, bzip2 and md5sum.
+# Writes a kernel database as MIOpen does. Uses sqlite3, bzip2 and md5sum, and no code of kiln.
 #
 # Usage: make_kern_db.sh FOLDER DATABASE
 #
 # FOLDER/rows.tsv has a line for each row, in the order of insertion:
 #     number <tab> name <tab> arguments <tab> packed|raw
-# and FOLDER/objects/<number> is its code object.  PRAGMAS and INDEX in the environment replace
-# what is run before everything, and the statement that makes the index.
-# SQL is full of backquotes that the shell shall leave alone.
+# and FOLDER/objects/<number> is its code object. The environment variable PRAGMAS has SQL that runs
+# first, and INDEX replaces the statement that creates the index. The shell must not interpret the
+# backquotes in SQL.
 # shellcheck disable=SC2016
 set -euo pipefail
 
