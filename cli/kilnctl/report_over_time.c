@@ -9,9 +9,8 @@
 #include <string.h>
 
 #define COLUMNS_MAX 2100 /* kilnd's limit, and some for the period that is not recorded yet */
-#define COLUMNS_MIN                                                             \
-    24 /* so that a new kilnd's report has thin columns at the right instead of \
-          one wide column */
+/* A new kilnd's report has thin columns at the right, not one wide column. */
+#define COLUMNS_MIN 24
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };

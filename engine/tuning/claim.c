@@ -11,9 +11,8 @@
  * microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-#define TAPS_MAX                                                                     \
-    64u /* taps of one axis that are counted; counting only some still gives a lower \
-           bound */
+/* Taps of one axis that are counted.  Counting only some still gives a lower bound. */
+#define TAPS_MAX 64u
 
 struct axis { /* one spatial dimension */
     int64_t in, filter, pad, stride, dilation, out;

@@ -21,9 +21,7 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 48
-#define PROGRAM_MAX_S                                                          \
-    240 /* for a program that compiles, under a sanitizer, on a loaded machine \
-         */
+#define PROGRAM_MAX_S 240 /* enough for a compile under a sanitizer on a loaded machine */
 
 static void set(const char *name, const char *directory, const char *below)
 {
