@@ -3,6 +3,8 @@
 
 /*
  * Exit statuses, the same in kilnctl and kiln-driver; --help lists them.
+ *
+ * Threading  pure functions
  */
 
 enum exit_status {

@@ -5,6 +5,7 @@
  * The options that all commands of all programs share, and the client they configure.
  *
  * Ownership  strings are borrowed from the command line; the caller owns the client
+ * Threading  one thread
  */
 #include "cli/options.h"
 

@@ -12,6 +12,9 @@
  *     *ret_store = KILN_TAKE(s);   // now the caller owns it
  *
  * This works because every destructor accepts NULL and half-built objects.
+ *
+ * Ownership  a marked local owns its object until KILN_TAKE or the end of its scope
+ * Threading  no shared state
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Time: a monotonic clock for durations, the wall clock for records. */
+/*
+ * Time: a monotonic clock for durations, the wall clock for records.
+ *
+ * Threading  any thread
+ */
 #include <stdint.h>
 
 uint64_t clock_monotonic_ns(void);

@@ -4,6 +4,8 @@
 /*
  * A SHA-256 value: the key of a kernel, or the hash of some bytes.  engine/digest/sha256.h computes
  * such values.
+ *
+ * Threading  plain values
  */
 #include "common/bytes.h"
 

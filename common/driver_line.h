@@ -6,6 +6,7 @@
  * MIOPEN_ENABLE_LOGGING_CMD=1 logs them.  A path to the program may stand in front.  This is the
  * only parser of these flags; common/driver_flags.def lists them.
  *
+ * Ownership  plain values; words and texts are borrowed during the call
  * Threading  pure functions
  */
 #include "common/problem.h"

@@ -7,6 +7,7 @@
  *
  * Role       The archive has two objects, which hide their other names from each other.  Only this
  *            connection, and the program's built-in data, pass between them
+ * Ownership  the caller owns the transport; the data is static
  * Threading  any thread
  */
 #include "common/transport.h"

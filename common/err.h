@@ -9,8 +9,9 @@
  * reported when memory is exhausted.  A kiln_err may be copied by value into a request, across a
  * thread, or onto the wire.
  *
- * Expected answers (KILN_NOT_FOUND from a look-up) have a code and no message.  Thread-safe: there
- * is no shared state.
+ * Expected answers (KILN_NOT_FOUND from a look-up) have a code and no message.
+ *
+ * Threading  plain values, no shared state
  */
 #include <stdarg.h>
 #include <stdbool.h>

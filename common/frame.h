@@ -12,6 +12,8 @@
  *       16    4  body length in bytes, at most LIMIT_FRAME_BODY
  *       20    2  descriptors that come with the frame's first byte (SCM_RIGHTS)
  *       22    2  flags (FRAME_MORE, FRAME_STOPPING)
+ *
+ * Threading  plain values
  */
 #include "common/bytes.h"
 #include "common/err.h"

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Hexadecimal digits of bytes. */
+/*
+ * Hexadecimal digits of bytes.
+ *
+ * Threading  pure functions
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

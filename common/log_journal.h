@@ -4,6 +4,7 @@
 /*
  * journald's native protocol: one datagram per record, or a sealed memfd for a large record.
  *
+ * Ownership  the caller owns the descriptor
  * Threading  any thread
  */
 #include "common/bytes.h"

@@ -10,6 +10,8 @@
  *     struct message_NAME message_NAME_read(struct reader *)
  * A failed read (a short body, or bytes left over at its end) sets reader.failed;
  * message_body_check() turns that into an error.
+ *
+ * Threading  plain values
  */
 #include "common/bytes.h"
 #include "common/digest.h"

@@ -8,6 +8,8 @@
  * unit uses the directories that its unit names (CacheDirectory=, StateDirectory=,
  * ConfigurationDirectory=).  A setuid program ignores all environment variables when it looks for
  * sockets.
+ *
+ * Threading  pure functions of the environment and the filesystem; may block
  */
 #include "common/err.h"
 

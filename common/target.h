@@ -9,6 +9,8 @@
  *   OpenCL   opencl:<cpu>:<platform>-<driver version>-<hash>    (common/opencl_target.h)
  *
  * Two targets are the same if and only if their canonical texts are equal.
+ *
+ * Threading  plain values
  */
 #include "common/bytes.h"
 #include "common/err.h"

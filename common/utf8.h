@@ -7,6 +7,8 @@
  * Names and messages come from clients, packages and compilers.  A terminal that shows them must
  * not obey control characters in them: C0 (below 0x20), DEL, and C1 (U+0080 to U+009F, of which
  * U+009B begins a command like ESC [).
+ *
+ * Threading  pure functions
  */
 #include <stdbool.h>
 #include <stddef.h>

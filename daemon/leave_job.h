@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * What a private kilnd inherits from the job that started it, and must not pass on to other jobs.
+ * Undoes the restrictions that a private kilnd inherits from the job that started it, because it
+ * also serves other jobs.
  *
- * Role       Uses all processors of the cgroup even if the job is bound to some (taskset, MPI),
- * raises the soft resource limits to the hard ones (ulimit), and sets the nice value to 0 if this
- * user may do that Threading  before any thread is created, and before the processors are counted
+ * Role       uses all processors of the cgroup even if the job is bound to some (taskset, MPI),
+ *            raises the soft resource limits to the hard ones (ulimit), and sets the nice value
+ *            to 0 if this user may do that
+ * Threading  before any thread is created, and before the processors are counted
  */
 void leave_job(void);

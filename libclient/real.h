@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Doubles in the wire format: their bits in a u64. Pure functions. */
+/*
+ * Doubles in the wire format: their bits in a u64.
+ *
+ * Threading  pure functions
+ */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>

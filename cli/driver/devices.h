@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* `kiln-driver devices`: lists the devices that can run kernels, and says why others cannot. */
+/*
+ * `kiln-driver devices`: lists the devices that can run kernels, and says why others cannot.
+ *
+ * Threading  main thread; may load GPU runtimes
+ */
 #include "cli/fail.h"
 
 #include <stdbool.h>

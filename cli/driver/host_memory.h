@@ -4,6 +4,8 @@
 /*
  * Memory that this process may still allocate.  Linux overcommits memory and kills processes later,
  * so a problem that is too large must be refused before it allocates.
+ *
+ * Threading  any thread; reads /proc and the control group's files
  */
 #include "cli/fail.h"
 

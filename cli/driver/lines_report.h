@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Prints one problem's result in MIOpenDriver's format, then how the time was spent. */
+/*
+ * Prints one problem's result in MIOpenDriver's format, then how the time was spent.
+ *
+ * Threading  one stream, one thread
+ */
 #include "cli/driver/report.h"
 
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * kiln-driver's own command-line options, as opposed to MIOpenDriver's flags.
  *
  * Ownership  strings are borrowed from the command line
+ * Threading  main thread
  */
 #include "cli/session.h"
 

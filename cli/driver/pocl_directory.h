@@ -12,6 +12,7 @@
  * Role       makes a directory below the user's choice (POCL_CACHE_DIR), else $TMPDIR, else /tmp.
  *            Does nothing if the user wants the kernel cache (POCL_KERNEL_CACHE=1) or no directory
  *            can be made
+ * Ownership  the caller owns the struct; pocl_directory_done removes the directory
  * Threading  main thread, before the first device is opened and after the last is closed
  */
 #include <stdbool.h>

@@ -5,6 +5,7 @@
  * Administration requests of kilnctl's commands: a JSON tree is sent and a JSON tree returned.
  *
  * Ownership  the caller owns both trees
+ * Threading  one thread; blocks
  */
 #include "cli/kilnctl/call_progress.h"
 #include "cli/kilnctl/command.h"

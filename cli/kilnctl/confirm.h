@@ -5,6 +5,8 @@
  * Asks for confirmation before stored kernels are dropped.
  *
  * The replies shown here have "kernels" and "bytes": the amounts that were, or would be, dropped.
+ *
+ * Threading  main thread; blocks until the user answers
  */
 #include "cli/fail.h"
 

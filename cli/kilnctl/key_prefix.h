@@ -3,6 +3,9 @@
 
 /*
  * Requests about the one kernel whose key begins with what the user typed.
+ *
+ * Ownership  the caller owns the reply
+ * Threading  one thread; blocks
  */
 #include "cli/kilnctl/admin.h"
 

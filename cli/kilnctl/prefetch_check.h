@@ -4,6 +4,8 @@
 /*
  * Checks target and toolchain of a prefetch, so that an error that all problems share is reported
  * once, before the first.
+ *
+ * Threading  one thread; blocks
  */
 #include "cli/kilnctl/command.h"
 

@@ -6,6 +6,7 @@
  * in the order of the members of struct kiln_problem after |size|.
  *
  * Ownership  the descriptor is the caller's
+ * Threading  one thread
  */
 #include "cli/problem_set.h"
 

@@ -7,6 +7,7 @@
  * Role       main prints the first failure at the end, and it decides the exit status.  The others
  *            are printed as they happen.  With --json, all are listed
  * Ownership  owns the failures' tree
+ * Threading  one thread
  */
 #include "cli/kilnctl/command.h"
 

@@ -4,6 +4,8 @@
 /*
  * Prints a JSON object for people: one value per line, nested names joined by dots.  The end of a
  * name gives the number's unit (_bytes, size, _s, _ns, created, last_used, ...).
+ *
+ * Threading  one stream, one thread
  */
 #include "cli/fail.h"
 #include "common/json.h"

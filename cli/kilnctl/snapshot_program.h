@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Finds kiln-transfer.  It has its own file so that tests can replace it. */
+/*
+ * Finds kiln-transfer.  It has its own file so that tests can replace it.
+ *
+ * Threading  pure functions of the filesystem
+ */
 #include <limits.h>
 #include <stdbool.h>
 

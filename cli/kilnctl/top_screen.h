@@ -4,6 +4,7 @@
 /*
  * The terminal, through ncurses.
  *
+ * Ownership  top_screen_open takes over the terminal until top_screen_close
  * Threading  main thread; one screen per process
  */
 #include "cli/kilnctl/top_page.h"

@@ -4,6 +4,7 @@
 /*
  * Shared by the files of this directory: handle storage as libuv sees it.
  *
+ * Ownership  owners embed handles, and may be freed once all their handles have closed
  * Threading  the loop's thread
  */
 #include "common/list.h"

@@ -5,6 +5,7 @@
  * Chooses the socket that kilnd listens on: the service manager's own, else the one that an earlier
  * kilnd made and the manager kept, else a new one.
  *
+ * Ownership  the listener owns the socket; descriptors that it does not take stay in |inherited|
  * Threading  before the loop runs
  */
 #include "daemon/manager/inherited.h"

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Raises the process's descriptor limit as far as allowed and divides it between connections,
- * workers and the hot set.  Main thread only. */
+/*
+ * Raises the process's descriptor limit as far as allowed and divides it between connections,
+ * workers and the hot set.
+ *
+ * Threading  main thread, before the loop runs
+ */
 #include <stddef.h>
 
 /* The maximum of descriptors that one compiler process costs.  Five while it runs: its socket, its

@@ -7,7 +7,8 @@
  * Role       reads when the socket is readable, and answers at once if possible.  It stops reading
  *            from a peer that does not read its replies.  It closes one that is too slow, floods or
  *            breaks the protocol.  All work that costs time waits in the loop's queue, which is
- * fair between users Ownership  belongs to its server; frees itself after its last handle closed
+ *            fair between users
+ * Ownership  belongs to its server; frees itself after its last handle closed
  * Threading  the loop's thread.  The service may reply from within session's own calls, so a broken
  *            session is only marked; the server's reaper closes it
  */

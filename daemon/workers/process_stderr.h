@@ -7,8 +7,9 @@
  * Role       the process's standard error is a pipe that kilnd reads.  kilnd's own may be a
  *            terminal, a file or the journal, which a process taken over by hostile source must not
  *            reach.  Each line becomes a rate-limited record worker_output; long lines are cut.
- * When many short lines come at once, most are only counted Ownership  embedded in its owner, which
- * may be freed once all its handles have closed Threading  the loop's thread
+ *            When many short lines come at once, most are only counted
+ * Ownership  embedded in its owner, which may be freed once all its handles have closed
+ * Threading  the loop's thread
  */
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"

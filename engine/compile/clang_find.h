@@ -4,7 +4,8 @@
 /*
  * Finds the newest installed clang that can build AMD code objects: it must support amdgcn and have
  * an lld next to it.  Looks in PATH (clang-NN, clang), /usr/lib/llvm-NN/bin and ROCm's llvm/bin.
- * Threading: one thread.
+ *
+ * Threading  one thread at a time; starts clang and waits for it
  */
 #include "common/err.h"
 

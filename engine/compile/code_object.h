@@ -8,6 +8,8 @@
  *   AMD     ELF64, machine EM_AMDGPU, e_flags' processor number of the target's arch
  *   NVIDIA  ELF64, machine EM_CUDA, the SM number of the target
  *   OpenCL  a program binary: not empty (PoCL checks its own header when it loads it)
+ *
+ * Threading  pure functions
  */
 #include "common/target.h"
 

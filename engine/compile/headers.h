@@ -4,6 +4,8 @@
 /*
  * Names of a source and of its headers.  They become file names in a compiler's private directory,
  * so names that could refer outside that directory are rejected.
+ *
+ * Threading  pure functions
  */
 #include "common/bytes.h"
 #include "common/err.h"

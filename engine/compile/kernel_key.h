@@ -6,7 +6,9 @@
  *
  * SHA-256 over length-prefixed fields: "kiln-key-1", toolchain name, target, toolchain identity,
  * program name, canonical options, source, each header's name and text in the order of their
- * names, COMPILE_ABI.  Threading: a pure function.
+ * names, COMPILE_ABI.
+ *
+ * Threading  pure functions
  */
 #include "common/digest.h"
 #include "engine/compile/compile_job.h"

@@ -11,6 +11,8 @@
  * Canonical: one blank between options.  -D and -U come first, sorted by macro name, with only the
  * last of each name.  The others follow in their given order, without exact repeats.  So equivalent
  * texts give the same key.
+ *
+ * Threading  pure functions
  */
 #include "common/bytes.h"
 #include "common/err.h"

@@ -4,6 +4,8 @@
 /*
  * Resource limits of a kiln-compiler process.  The process sets them itself before anything else,
  * because root's kilnd in a container may not change the limits of other users' processes.
+ *
+ * Threading  the compiler process's main thread
  */
 #include "common/err.h"
 

@@ -4,6 +4,8 @@
 /*
  * Declarations shared by the files of this directory: the parts of a connection, and the conversion
  * of SQLite's codes into messages. Not for other directories.
+ *
+ * Threading  one thread at a time for each connection
  */
 #include "engine/db/db.h"
 

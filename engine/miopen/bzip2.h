@@ -4,6 +4,7 @@
 /*
  * bzip2 as MIOpen uses it. Only this module includes libbz2.
  *
+ * Ownership  the caller owns readers and packers; a reader borrows its stream
  * Threading  any thread; there is no shared state
  */
 #include "common/bytes.h"

@@ -3,6 +3,8 @@
 
 /*
  * Declarations shared by the files that read kernel databases. Not for other directories.
+ *
+ * Threading  one thread at a time for each kern_db
  */
 #include "common/limits.h"
 #include "engine/db/query.h"

@@ -5,11 +5,12 @@
  * Converts between kiln's problems and MIOpen's names for them.
  *
  *   FindDb key   64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F[_gG]; in 3-D, depths come
- * first: C-D-H-W-ZxYxX-K-Do-Ho-Wo-N-PDxPHxPW-SDxSHxSW-DDxDHxDW-bias-NCDHW-FP32-F PerfDb key
- * 2x64x56x56x1x3x3x1x64x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF: a row of the table config, its
- * columns joined as in MIOpen's text PerfDb (spatial_dim, in_channels, in_h, in_w, in_d, fil_h,
- * fil_w, fil_d, out_channels, batchsize, pad_h/w/d, conv_stride_h/w/d, dilation_h/w/d, bias,
- * group_count, layout, data_type, direction)
+ *                first: C-D-H-W-ZxYxX-K-Do-Ho-Wo-N-PDxPHxPW-SDxSHxSW-DDxDHxDW-bias-NCDHW-FP32-F
+ *   PerfDb key   2x64x56x56x1x3x3x1x64x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF: a row of the table
+ *                config, its columns joined as in MIOpen's text PerfDb (spatial_dim, in_channels,
+ *                in_h, in_w, in_d, fil_h, fil_w, fil_d, out_channels, batchsize, pad_h/w/d,
+ *                conv_stride_h/w/d, dilation_h/w/d, bias, group_count, layout, data_type,
+ *                direction)
  *
  * For B and W, MIOpen exchanges the tensors: in_* are dy's, out_* are x's. A PerfDb key does not
  * state the size of x. For a strided B or W, kiln takes the smallest x that gives this dy.

@@ -3,6 +3,8 @@
 
 /*
  * Declarations shared by the files that read problem keys. Not for other directories.
+ *
+ * Threading  pure functions
  */
 #include "engine/miopen/problem_key.h"
 

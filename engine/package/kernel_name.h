@@ -6,8 +6,9 @@
  *
  *   name  "<program>.<12 hexadecimal digits>.o"; the digits begin the SHA-256 over the source, its
  *         headers and COMPILE_ABI.  So a package made from an older source never answers for a
- * newer one args  "<options> -mcpu=<arch>", as MIOpen writes them; "<options>" alone for targets
- * that are not AMD's
+ *         newer one
+ *   args  "<options> -mcpu=<arch>", as MIOpen writes them; "<options>" alone for targets that are
+ *         not AMD's
  *
  * Threading  pure functions
  */

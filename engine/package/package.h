@@ -6,7 +6,7 @@
  *
  *   PACKAGE_KDB   MIOpen's kernel database (.kdb, .ukdb): lookup by (kernel name, kernel arguments)
  *   PACKAGE_KILN  kiln's own format (.kpkg, docs/formats/kpkg.md): lookup by name, and by key if
- * the package is signed, because it states the source and toolchain of each object
+ *                 the package is signed, because it states the source and toolchain of each object
  *
  * Role       serves a file that anybody may have written or damaged: every object is checked
  *            against its stored digest, and every row against the request

@@ -5,6 +5,7 @@
  * The interface of a package format. package.c adds the common parts: several connections, and
  * treating damage as a miss.
  *
+ * Ownership  package.c owns the connections that |open| returns, and closes each with |close|
  * Threading  one thread at a time for each connection
  */
 #include "engine/package/package.h"

@@ -7,6 +7,9 @@
  * A view is an immutable list of all packages at one moment. A lookup keeps the view it started
  * with, while the write queue installs a new one. A member is destroyed with the last view that
  * contains it.
+ *
+ * Ownership  the set owns its current view, and views own their members; both are counted
+ * Threading  as in package_set.h; the mutex guards the view and all counts
  */
 #include "engine/package/package_set.h"
 

@@ -20,8 +20,8 @@ static const struct perf_axis axes[AXES] = {
 /*
  * Backward data, written as a gather.  Along one axis:
  *
- *     x[i] = sum of w[t] * y[q] over the taps t where q = (i + pad - t * dilation) / stride is
- * whole
+ *     x[i] = sum of w[t] * y[q] over the taps t where q is whole:
+ *     q = (i + pad - t * dilation) / stride
  *
  * x is cut into blocks of stride_h x stride_w pixels.  A tap reaches exactly one pixel of every
  * block.  Its pixel of y is a fixed offset away from the block's number.  So no product with zero

@@ -24,6 +24,9 @@
  *   kernel_store_accounting.c  usage accounting, and shares of the store (kernel_metrics.h)
  *   kernel_store_history.c     history of the metrics, slowest compiles (kernel_metrics.h)
  *   kernel_store_check.c       the integrity check of the whole file
+ *
+ * Ownership  the store owns its connections; a reader is borrowed from the pool
+ * Threading  as in kernel_store.h: readers on any thread, one writer at a time
  */
 #include "engine/db/directory.h"
 #include "engine/db/pool.h"

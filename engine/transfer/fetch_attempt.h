@@ -8,6 +8,8 @@
  * server gave a strong validator with it. A strong validator is an ETag that is not weak, or else a
  * Last-Modified older than the response's Date. The response is appended only if it begins where
  * the part ends and has the same validator. Otherwise the file is fetched from the start.
+ *
+ * Threading  one thread for each fetch; blocks
  */
 #include "engine/transfer/fetch.h"
 

@@ -96,7 +96,7 @@ struct lease_report {
 /*
  * Completes the holder's share that begins with |report->first|.  The answer:
  *   - GRANTED: the holder's next share.  Two threads of the holder may have measured the same
- * share. The second report then only returns the share that the holder has now.
+ *     share.  The second report then only returns the share that the holder has now.
  *   - TAKEN: no share is left, but others still measure.
  *   - DONE: it was the last share.  ret_answer->best is the best of all, and the caller must call
  *     lease_finish.

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Declarations that the files of tuning_db share; private to them. */
+/*
+ * Declarations that the files of tuning_db share; private to them.
+ *
+ * Ownership  struct tuning_db owns everything that its members do not mark otherwise
+ * Threading  as in tuning_db.h: one thread at a time
+ */
 #include "engine/db/directory.h"
 #include "engine/db/query.h"
 #include "engine/tuning/tuning_record.h"

@@ -4,6 +4,8 @@
 /*
  * The layout of an index file, for its writer and its reader; docs/formats/tuning-index.md explains
  * it.  Numbers are little-endian; parts begin at multiples of 8.
+ *
+ * Threading  plain values
  */
 #include "engine/digest/checksum.h"
 #include "engine/tuning/family.h"

@@ -4,6 +4,8 @@
 /*
  * The internals of a change, shared by tuning_job.c, tuning_blend.c, tuning_import.c and
  * tuning_promote.c; private to this directory.
+ *
+ * Threading  the tuning work queue while the job works, otherwise the engine's thread
  */
 #include "engine/tuning/merge.h"
 #include "engine/tuning/record.h"

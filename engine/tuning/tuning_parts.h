@@ -12,6 +12,9 @@
  *   tuning_import.c    reading MIOpen's files for a job
  *   tuning_promote.c   copying users' records to the host's, and undoing that
  *   tuning_export.c    writing MIOpen's files
+ *
+ * Ownership  struct tuning owns databases, tables and slots
+ * Threading  as in tuning.h
  */
 #include "engine/miopen/problem_key.h"
 #include "engine/tuning/family.h"

@@ -6,6 +6,7 @@
  * (private_kilnd.c) or, in a program that is built with the engine inside (KILN_EMBED_BUILD), that
  * engine (built_in.c).  A program has one of the two.
  *
+ * Ownership  the caller owns the transport
  * Threading  any thread
  */
 #include "common/transport.h"

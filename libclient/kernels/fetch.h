@@ -5,6 +5,7 @@
  * Code that single fetches and batches share: it turns results into kernels, with the in-process
  * cache in between.
  *
+ * Ownership  the caller owns returned kernels
  * Threading  the caller's thread
  */
 #include "libclient/client.h"

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Converts problems between the public struct and struct problem; pure functions. */
+/*
+ * Converts problems between the public struct and struct problem.
+ *
+ * Threading  pure functions
+ */
 #include "common/problem.h"
 
 #include <kiln/problem.h>

@@ -5,8 +5,8 @@
  * Jobs on a host without a kilnd, which start a private one.
  *
  * Role       a job is a separate process with its own home directory.  It runs a list of checks,
- * and its exit status is the number of the failed check Ownership  private_set_up /
- * private_tear_down
+ *            and its exit status is the number of the failed check
+ * Ownership  private_set_up / private_tear_down
  */
 #include "tests/support/child.h"
 #include "tests/support/daemon_process.h"

@@ -10,6 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import check_headers  # noqa: E402
 import check_layers  # noqa: E402
 import check_prose  # noqa: E402
 import check_size  # noqa: E402
@@ -161,6 +162,38 @@ class Size(Tree):
         self.assertEqual(self.parameters("void *mmap" + body), [])
         self.assertEqual(self.parameters("void *__wrap_mmap" + body), [])
         self.assertTrue(self.parameters("void *__wrap_store_map" + body))
+
+
+class Headers(Tree):
+    def lacks(self, topics, code):
+        """The complaints about a header with |topics| in its opening comment, and |code|."""
+        lines = "".join(f" * {line}\n" for line in topics)
+        self.write("common/a.h", f"/* SPDX-License-Identifier: MIT */\n#pragma once\n\n/*\n"
+                                 f" * A thing.\n{lines} */\n#include <stdio.h>\n{code}\n")
+        return list(check_headers.complaints(self.root))
+
+    def test_a_header_says_which_threads_may_use_it(self):
+        for code in ("struct a {\n    int b;\n};", "int f(struct a *a, void (*g)(int));",
+                     "static inline int f(void)\n{\n    return 0;\n}"):
+            self.assertIn("Threading", self.lacks([], code)[0])
+            self.assertEqual(self.lacks(["Threading  any thread"], code), [])
+
+    def test_a_header_says_who_owns_its_objects(self):
+        for code in ("int a_open(struct a **ret_a);", "void a_destroy(struct a *a);"):
+            self.assertIn("Ownership", self.lacks(["Threading  any thread"], code)[0])
+            topics = ["Ownership  the caller owns it", "Threading  any thread"]
+            self.assertEqual(self.lacks(topics, code), [])
+
+    def test_constants_need_no_topics(self):
+        self.assertEqual(self.lacks([], "#define A_MAX 3 /* f(x) */\n#define B(x) \\\n    f(x);"), [])
+
+    def test_a_topic_inside_a_line_is_found(self):
+        topics = ["Ownership  plain values Threading  any thread"]
+        self.assertIn("beginning", self.lacks(topics, "int f(void);")[0])
+
+    def test_tests_are_exempt(self):
+        self.write("tests/a.h", "int f(void);\n")
+        self.assertEqual(list(check_headers.complaints(self.root)), [])
 
 
 class Prose(Tree):

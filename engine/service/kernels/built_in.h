@@ -6,6 +6,7 @@
  *
  * Role       refuses requests that need a directory if there is none; explains what the program
  *            lacks when a plan fails; checks each item once after its first use
+ * Ownership  borrows the program's data; the engine owns the struct
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Makes an object of a file that the engine wrote, to be sent with an answer. The object is the
+/*
+ * Makes an object of a file that the engine wrote, to be sent with an answer. The object is the
  * file's descriptor, open for reading, so even a large file takes no memory. The file may be
- * unlinked afterwards. The object's digest is not known. Any thread. */
+ * unlinked afterwards. The object's digest is not known.
+ *
+ * Ownership  the caller owns the object
+ * Threading  any thread
+ */
 #include "engine/store/object.h"
 
 KILN_MUST_CHECK enum kiln_code object_of_file(const char *path, struct object **ret_object,

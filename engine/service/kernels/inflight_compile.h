@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The compile of an in-flight request: queued, shared, sealed and delivered. The kernel is then
- * stored, or the failure remembered. */
+/*
+ * The compile of an in-flight request: queued, shared, sealed and delivered. The kernel is then
+ * stored, or the failure remembered.
+ *
+ * Threading  the engine's thread
+ */
 #include "engine/service/kernels/inflight.h"
 
 /* Queues the compile of the in-flight request's source. */

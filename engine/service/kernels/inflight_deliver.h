@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The end of an in-flight request: every ticket gets the result, and the in-flight request is freed
- * when the call returns, or later if very many wait for it. */
+/*
+ * The end of an in-flight request: every ticket gets the result, and the in-flight request is freed
+ * when the call returns, or later if very many wait for it.
+ *
+ * Threading  the engine's thread
+ */
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
 

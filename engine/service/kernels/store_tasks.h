@@ -6,6 +6,7 @@
  *
  * Role       each is one task on WORK_QUEUE_WRITE; a failure is counted and reported, and no
  *            request fails because of it
+ * Ownership  the engine owns the struct; each write owns what it needs until it ends
  * Threading  the engine's thread
  */
 #include "engine/service/kernels/name_key.h"

@@ -6,6 +6,7 @@
  *
  * Role       every HISTORY_EVERY_S seconds, writes the counts since the last sample to the store,
  *            unless all are 0.  Counts that could not be written become part of the next sample
+ * Ownership  the engine owns the struct
  * Threading  the engine's thread; the writing is a task
  */
 #include "engine/store/kernel_metrics.h"

@@ -7,6 +7,7 @@
  * Role       owns everything that the engine keeps for packages, except the package set.  Rescans
  *            the package directories now and then, and reports packages that appeared or
  *            disappeared; reports once per boot which GPUs have no package
+ * Ownership  the engine owns the struct; texts that it returns are borrowed
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"

@@ -3,6 +3,8 @@
 
 /*
  * The content of struct package_service, for this directory and its tests only.
+ *
+ * Threading  the engine's thread
  */
 #include "engine/service/packages/packages.h"
 

@@ -6,6 +6,7 @@
  *
  * Role       WORK_QUEUE_TUNING collects items; the engine's thread takes frames of them to send:
  *            {"progress": {stage, done, total}} and {NAME: [item...]}, as "bad", "conflicts"
+ * Ownership  lists own the items that are added; the request owns the struct
  * Threading  one thread may add while another takes
  *
  * Each list keeps its first PROGRESS_ITEMS_MAX items, up to PROGRESS_BYTES_MAX, and counts the

@@ -7,6 +7,7 @@
  * Role       owns the engine's state for tuning: the databases, the queue of their changes, the
  *            leases.  Without databases kilnd still serves kernels, and refuses tuning requests
  *            with the reason
+ * Ownership  the engine owns the struct; tables and texts that it returns are borrowed
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"

@@ -3,6 +3,8 @@
 
 /*
  * The content of struct tuning_service, for this directory and its tests only.
+ *
+ * Threading  the engine's thread
  */
 #include "engine/service/tuning/tuning_queue.h"
 #include "engine/service/tuning/tuning_service.h"

@@ -11,6 +11,9 @@
  * kiln_admin sends its request to the server that the client uses: the host's daemon, the user's
  * private daemon, or the engine linked into the program.  kiln_admin_call and kiln_events need the
  * host's daemon; without it they return KILN_E_UNAVAILABLE.
+ *
+ * Ownership  The caller releases returned texts with kiln_free and closes returned descriptors.
+ * Threads    Any number of threads may make calls with one client at once.
  */
 #include <kiln/client.h>
 

@@ -5,6 +5,7 @@
 /*
  * A client: a process's connection to kilnd, with an in-process cache of answers.
  *
+ * Ownership  The caller closes a client with kiln_client_close.
  * Threads    Any number of threads may use one client at once.
  * Fork       A child process must not use a client that its parent opened: calls return
  *            KILN_E_INVALID. kiln_client_close() is allowed there and leaves the parent's

@@ -15,6 +15,8 @@
  * library's definition, down to the struct's first release: missing inputs count as zero, and
  * missing results are not filled in.  A call also accepts a larger struct and ignores the members
  * that it does not know.  All structs of one array have the same size.
+ *
+ * Threads    A struct kiln_error belongs to one thread at a time.
  */
 #include <stddef.h>
 

@@ -7,6 +7,9 @@
  *   x  n, c, [d,] h, w           w  k, c/groups, [z,] y, x           y  n, k, [do,] ho, wo
  * FORWARD computes y from x and w; BACKWARD_DATA x from y and w; BACKWARD_WEIGHTS w from x and y.
  * Sums are in 32-bit floating point, whatever the storage type.
+ *
+ * Ownership  Plain values; returned strings have static storage.
+ * Threads    Any thread; there is no shared state.
  */
 #include <kiln/error.h>
 
