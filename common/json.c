@@ -35,7 +35,7 @@ enum kiln_code json_parse(struct bytes text, const char *origin, struct json **r
 
 void json_destroy(struct json *json) { cJSON_Delete(cjson_of(json)); }
 
-#define ESCAPED 6 /* bytes: \\u009b */
+#define ESCAPED 6 /* bytes of an escape such as \\u009b */
 
 /* cJSON escapes C0 only.  In a printed tree, DEL and C1 stand only within texts, so they can be
  * escaped afterwards.  NULL: out of memory. */

@@ -84,7 +84,7 @@ bool engine_idle(const struct engine *engine);
  * tuning_stale. The other options keep the values that they had when the engine was opened. */
 void engine_set_limits(struct engine *engine, const struct engine_options *options);
 
-struct engine_pulse {            /* the figures that users look at first */
+struct engine_pulse {            /* the metrics that users look at first */
     uint64_t asked;              /* kernels requested; each item of a batch counts */
     uint64_t found;              /* of these, kernels found in a tier */
     unsigned compiling, waiting; /* now */

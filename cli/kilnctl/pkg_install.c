@@ -166,7 +166,7 @@ static bool fits_gpu(const struct json *gpu, const char *name)
 static void note_fit(const struct invocation *invocation, const struct json *package)
 {
     KILN_AUTO(json) struct json *coverage = NULL;
-    struct kiln_error unknown = { .code = KILN_E_OK }; /* then nothing is printed */
+    struct kiln_error unknown = { .code = KILN_E_OK }; /* on a failure, nothing is printed */
     const char *name = json_get_text(package, "name", "?");
     if (admin_ask(invocation, "package_coverage", admin_no_arguments, &coverage, &unknown))
         return;

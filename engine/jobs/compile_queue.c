@@ -67,7 +67,7 @@ struct start { /* which waiting orders may start now */
     struct yield_question question;
     bool in_need;     /* only those of users who hold no compiler */
     uint64_t wait_ns; /* and have waited at least this long */
-    bool is_blocked;  /* instead: those that gave way, and lack a place among their like */
+    bool is_blocked;  /* instead: only those that gave way and may not start yet */
 };
 
 static bool may_start(void *context, const struct fair_item *item)

@@ -96,7 +96,8 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    bool needs_a_place = !yield_may_start(q, waiting); /* among those that gave way */
+    /* Too many running orders gave way before, as |waiting| did. */
+    bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);
     return chosen ? chosen : choose_among(q, /* has_yielded= */ true, waiting->uid);

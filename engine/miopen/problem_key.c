@@ -22,7 +22,7 @@ static struct sides sides_of(const struct problem *p)
 
 static char *put_number(char *at, uint32_t value)
 {
-    if (value < 10) { /* most of a key's numbers */
+    if (value < 10) { /* most numbers of a key */
         *at = (char)('0' + value);
         return at + 1;
     }
@@ -157,7 +157,7 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 
 bool problem_key_has_tf32(struct bytes key)
 {
-    return memmem(key.data, key.size, "TF32", 4) != NULL; /* part of no other word of a key */
+    return memmem(key.data, key.size, "TF32", 4) != NULL; /* in no other word of a key */
 }
 
 static bool is_blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }

@@ -22,7 +22,7 @@ struct package {
     pthread_mutex_t mutex;      /* guards the rest */
     bool counted;
     uint64_t rows;
-    struct damaged_rows damaged; /* also rows that are shunned */
+    struct damaged_rows damaged; /* also rows that package_shun excluded */
     bool has_damage;             /* a lookup found a damaged row */
 };
 

@@ -27,7 +27,7 @@ struct reach {       /* lower bounds of the work along one axis */
 /* The number of outputs for which the tap's input is not in the padding. */
 static int64_t outputs_of_tap(const struct axis *a, int64_t tap)
 {
-    int64_t offset = tap * a->dilation - a->pad; /* of the input of output 0 */
+    int64_t offset = tap * a->dilation - a->pad; /* where the input of output 0 is */
     int64_t first = offset < 0 ? (-offset + a->stride - 1) / a->stride : 0;
     int64_t end = offset >= a->in ? 0 : (a->in - 1 - offset) / a->stride + 1;
     end = end < a->out ? end : a->out;

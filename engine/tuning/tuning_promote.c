@@ -27,7 +27,7 @@ struct claim { /* one entry of a user; borrows from the record */
 
 struct promoting {
     struct tuning_job *job;
-    struct claim *claims; /* owned; sorted; empty if one user's word is enough */
+    struct claim *claims; /* owned; sorted; empty if one user's record is enough */
     size_t count, max;
     struct tuning_promoter *users; /* owned */
     size_t user_count, user_max;

@@ -23,7 +23,7 @@
 #define BENCH_REFERENCE "ConvDirectNaive"
 
 struct bench;
-struct subject; /* a plan on the bench */
+struct subject; /* a plan that is measured */
 
 struct bench_options {
     struct kiln_device *device; /* borrowed */

@@ -90,7 +90,7 @@ static inline struct accounting_kind *accounting_kind_at(struct accounting *acco
     return kind->number == number ? kind : &accounting->kinds[0];
 }
 
-/* A few instructions: every fetch that is found in memory runs this. */
+/* Takes only a few instructions, because every fetch that is found in memory runs this. */
 static inline void accounting_hit(struct accounting *accounting, uint32_t uid, uint32_t number,
                                   uint64_t worth_us)
 {
