@@ -52,7 +52,7 @@ static bool receive_all(struct transport *transport)
         fuzz_expect(frame.body.size == frame.header.body_size, "a body is as long as it says");
         fuzz_expect(frame.descriptor_count == frame.header.descriptors,
                     "as many descriptors as it says");
-        if (frame.descriptor_count > 1) { /* takes one; the others are closed with the frame */
+        if (frame.descriptor_count > 1) { /* takes the first; the frame's end closes the others */
             close(frame.descriptors[0]);
             frame.descriptors[0] = -1;
         }

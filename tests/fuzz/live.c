@@ -26,7 +26,7 @@
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-#define DESCRIPTORS_WAITING 32 /* still to be closed, or of readers and compilers */
+#define DESCRIPTORS_WAITING 32 /* soon closed, or owned by readers and compilers */
 #define DESCRIPTORS_SLACK 4    /* of a compiler process that is being replaced */
 #ifndef MEMORY_SLACK_KB
 #define MEMORY_SLACK_KB 65536 /* allocators keep freed memory */

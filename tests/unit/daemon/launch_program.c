@@ -19,7 +19,7 @@ static struct {
     int directory;           /* to start in */
     bool hangs_up;           /* kilnd closes the connection */
     bool no_pid_files;       /* the system has no pidfds */
-    bool is_left_alone;      /* the launcher ends before its child asks for a signal of that */
+    bool is_left_alone;      /* the launcher ends before its child asks for a signal at its end */
     bool is_supervisor;
     const char *failing; /* a failing libc function, or NULL */
     unsigned nth;

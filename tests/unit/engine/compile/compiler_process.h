@@ -16,7 +16,7 @@
 
 struct compiler_process {
     pid_t pid;                     /* of the started process, which ends as the worker does */
-    pid_t worker;                  /* of the compiling process: the same, or its descendant */
+    pid_t worker;                  /* of the process that compiles: |pid|, or a descendant's */
     struct sandbox_report sandbox; /* as the worker reported it */
     int socket_fd;
     char directory[64];

@@ -201,7 +201,7 @@ TEST_F(box, files_of_the_host_cannot_be_read)
     assert_int_equal(run_within(f, LAYER_landlock, read_about), 0);
     assert_string_equal(f->seen->text, "");
     assert_int_equal(f->seen->numbers[0], 0);
-    assert_int_equal(f->seen->numbers[1], 1); /* but those of compilers can */
+    assert_int_equal(f->seen->numbers[1], 1); /* compilers can be read */
 }
 
 /* Checks the mounts alone: writing fails with EROFS. */

@@ -174,7 +174,7 @@ TEST_F(table, a_toolchain_that_could_not_be_probed_gives_no_advice_to_install)
     assert_says(f->err.text, "try again");
     assert_null(strstr(f->err.text, "install"));
 
-    must(choose(f, "gfx942", "hiprtc", &name), f->err); /* which is to be seen trying */
+    must(choose(f, "gfx942", "hiprtc", &name), f->err); /* hiprtc is chosen, to be tried */
     learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
     assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNSUPPORTED);
 }
@@ -356,7 +356,7 @@ TEST_F(table, a_forgotten_probe_can_be_learnt_again)
 
 TEST(plain, known_targets_are_targets)
 {
-    bool has_hoppers = false; /* which libkiln's devices ask for */
+    bool has_hoppers = false; /* sm_90a: libkiln's devices ask for it */
     for (const char *const *t = toolchain_known_targets; *t; t++) {
         assert_string_equal(target_of(*t).text, *t);
         has_hoppers |= strcmp(*t, "sm_90a") == 0;

@@ -115,7 +115,7 @@ TEST_F(queue, an_order_that_two_users_wait_for_gets_the_better_place)
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
     for (const char *name = "abcd"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
-    compile_queue_share(f->queue, &f->orders[4].order, 2); /* d: three of user 1 before it */
+    compile_queue_share(f->queue, &f->orders[4].order, 2); /* d: three others are before it */
     compile_queue_share(f->queue, &f->orders[1].order, 2); /* a: is first already */
     compile_all(f);
     assert_string_equal(f->finished, "0adbc");

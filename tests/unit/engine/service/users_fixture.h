@@ -9,7 +9,7 @@ struct users {
     struct test_caller ann, bob;         /* users 1000 and 1001 */
     struct test_caller publisher, admin; /* users 1002 and 0 */
     char file[96], made[96], again[96];  /* in the engine's directory; do not exist yet */
-    unsigned descriptors;                /* open before the engine */
+    unsigned descriptors;                /* number that were open before the engine was */
 };
 
 int users_setup(void **state);

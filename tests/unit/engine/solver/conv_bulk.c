@@ -195,7 +195,7 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
 {
     f->problem.type = TYPE_FLOAT32;
     assert_int_equal(solve(f, ""), KILN_OK);
-    assert_int_equal(f->solution.map_count, 0); /* rounds nothing */
+    assert_int_equal(f->solution.map_count, 0); /* no bulk copies without TF32 */
     f->problem.allow_tf32 = 1;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;

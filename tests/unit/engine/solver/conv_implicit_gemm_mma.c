@@ -363,7 +363,7 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
                      KILN_INVALID);                                                 /* registers */
     assert_int_equal(solve_on(f, "sm_90", "64,32,32,1,1,2,1,1,0,0"), KILN_INVALID); /* one warp */
     assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"),
-                     KILN_INVALID);                                                 /* L1: only W */
+                     KILN_INVALID); /* L1 holds only W */
     assert_int_equal(solve_on(f, "gfx90a", "256,256,64,4,2,2,1,1"), KILN_INVALID);  /* LDS */
     assert_int_equal(solve_on(f, "gfx90a", "256,128,32,2,1,1,1,1"), KILN_INVALID);  /* registers */
     assert_int_equal(solve_on(f, "gfx1100", "128,128,32,2,2,1,1,1"), KILN_INVALID); /* registers */

@@ -172,12 +172,12 @@ enum kiln_code put(struct fixture *f, unsigned number, unsigned version)
 struct reading {
     void (*each)(void *context, unsigned number, unsigned version);
     void *context;
-    unsigned number, version; /* of the record being read, and what it must be: */
+    unsigned number, version; /* of the record that is read; the rest is what it must be */
     char key[64];
     struct tuning_place place;
     struct texts texts;
     struct tuning_row rows[ENTRIES_MAX];
-    size_t count; /* entries that it has */
+    size_t count; /* of its entries */
     bool good;
     unsigned found;
 };

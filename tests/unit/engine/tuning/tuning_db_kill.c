@@ -23,11 +23,11 @@
 
 enum change { PUT_ONE, PUT_MANY, REMOVE_MANY, CHANGES };
 
-struct seen {          /* what the file contains */
-    unsigned one;      /* version */
-    unsigned many;     /* how many of them */
-    unsigned versions; /* of these: the least and the largest one */
-    unsigned largest;
+struct seen {         /* what the file contains */
+    unsigned one;     /* version */
+    unsigned many;    /* number of records of a big change */
+    unsigned least;   /* their least version */
+    unsigned largest; /* and their largest one */
 };
 
 static void on_seen(void *context, unsigned number, unsigned version)
@@ -38,7 +38,7 @@ static void on_seen(void *context, unsigned number, unsigned version)
         s->one = version;
         return;
     }
-    s->versions = s->many == 0 || version < s->versions ? version : s->versions;
+    s->least = s->many == 0 || version < s->least ? version : s->least;
     s->largest = version > s->largest ? version : s->largest;
     s->many++;
 }
@@ -108,7 +108,7 @@ static bool is_after(enum change what, unsigned version, const struct seen *now)
 {
     switch (what) {
     case PUT_ONE: return now->one == version;
-    case PUT_MANY: return now->many == MANY && now->versions == version;
+    case PUT_MANY: return now->many == MANY && now->least == version;
     default: return now->many == 0;
     }
 }
@@ -130,7 +130,7 @@ TEST_F(tuning_db, a_killed_change_is_there_whole_or_not_at_all)
         bool after = is_after(what, version, &now);
         assert_true(after || is_before(what, &before, &now));
         assert_true(after || !done);
-        assert_int_equal(now.versions, now.largest);
+        assert_int_equal(now.least, now.largest);
         befores += !after;
         acknowledged += done;
         before = now;

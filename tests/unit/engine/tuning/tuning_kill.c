@@ -258,8 +258,8 @@ TEST_F(facade, a_killed_change_happened_or_did_not)
     uint64_t spans_ns[CHANGES];
     struct seen before = { .is_partial = false };
     close_tuning(f);
-    for (enum change what = IMPORT; what < CHANGES;
-         what++) { /* to its end, for how long it takes */
+    /* Run each change to its end, to know how long it takes. */
+    for (enum change what = IMPORT; what < CHANGES; what++) {
         write_source_of(f, what, ++version);
         assert_true(kill_child(f, what, version, 0, &spans_ns[what]));
         struct seen now = look(f);

@@ -256,7 +256,7 @@ TEST_F(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
     assert_int_equal(f->counts.records, 2);
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:5");
-    assert_string_equal(find_value(f, 7, OTHER), ""); /* its key is listed, of another kind */
+    assert_string_equal(find_value(f, 7, OTHER), ""); /* its key is listed, but for another kind */
 
     must(remove_selected(f, &listed), f->err);
     assert_int_equal(f->counts.records, 4);
