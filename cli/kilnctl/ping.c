@@ -42,9 +42,9 @@ static int print_json(const struct kiln_status *status, const uint64_t *times, s
     json_set_u64(json, "pid", (uint64_t)status->daemon_pid);
     json_set_text(json, "socket", status->socket_path);
     json_set_u64(json, "count", count);
-    json_set_u64(json, "least_ns", times[0]);
+    json_set_u64(json, "min_ns", times[0]);
     json_set_u64(json, "median_ns", times[count / 2]);
-    json_set_u64(json, "most_ns", times[count - 1]);
+    json_set_u64(json, "max_ns", times[count - 1]);
     return output_json(json, err);
 }
 

@@ -43,9 +43,9 @@ static void add_row(struct table *table, const struct json *gpu)
 static void print_messages(const struct json *gpus)
 {
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {
-        const char *message = json_get_text(j, "sentence", "");
+        const char *message = json_get_text(j, "message", "");
         const struct json *before = json_first(gpus);
-        while (before != j && strcmp(json_get_text(before, "sentence", ""), message) != 0)
+        while (before != j && strcmp(json_get_text(before, "message", ""), message) != 0)
             before = json_next(before);
         if (!*message || before != j)
             continue;

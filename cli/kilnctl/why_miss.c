@@ -139,7 +139,7 @@ static int print_comparison(const struct json *answer, struct kiln_error *err)
     int rc = KILN_E_OK;
     output_lines(stdout, "", json_get_text(answer, "problem", ""));
     output_lines(stdout, "key ", json_get_text(answer, "key", "?"));
-    output_lines(stdout, "", json_get_text(answer, "sentence", ""));
+    output_lines(stdout, "", json_get_text(answer, "message", ""));
     if (json_get_bool(answer, "found", false))
         return KILN_E_OK;
     for (const struct json *j = json_first(json_get(answer, "nearest")); j && !rc; j = json_next(j))

@@ -10,7 +10,7 @@ config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
 directories=/var/spool/kiln-jobs
 kilnctl=kilnctl
 timeout=60s
-failed_most=4
+failed_max=4
 # shellcheck source=/dev/null
 [ ! -r "$config" ] || . "$config"
 
@@ -46,12 +46,12 @@ keep() {
     done
     mv -- "$directory" "$kept" || return 1
     say "'$kept' has it: as $user, '$kilnctl miopen harvest $kept/overlay' tries again, then remove" \
-        "it; the newest $failed_most of a user are kept"
+        "it; the newest $failed_max of a user are kept"
 }
 
 remove_old() {
     find "$directories" -mindepth 1 -maxdepth 1 -name 'failed-*' -user "$user" -printf '%C@ %p\n' |
-        sort -rn | tail -n "+$((failed_most + 1))" | cut -d ' ' -f 2- |
+        sort -rn | tail -n "+$((failed_max + 1))" | cut -d ' ' -f 2- |
         while IFS= read -r old; do
             remove "$old"
         done

@@ -326,7 +326,7 @@ TEST(attack, a_guessed_key_is_answered_like_an_absent_one)
         assert_int_equal(stat_of(a, "hot_bytes"), hot);
         snprintf(question, sizeof(question), "{\"key\":\"%s\"}", keys[i]);
         attack_ask(a->attacker, MESSAGE_why_miss, question, texts[i]);
-        const char *shown = strstr(texts[i], "\"sentence\"");
+        const char *shown = strstr(texts[i], "\"message\"");
         assert_non_null(shown);
         memmove(texts[i], shown, strlen(shown) + 1);
         assert_int_equal(attack_ask(a->attacker, MESSAGE_kernel_show, question, NULL),

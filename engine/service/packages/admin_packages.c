@@ -379,7 +379,7 @@ static struct json *cover_gpu(struct package_set *set, const struct gpu *gpu)
     enum package_fit best = package_set_coverage(set, gpu->database_id, cover_one, packages);
     json_set_text(j, "coverage", package_fit_name(best));
     json_set(j, "packages", packages);
-    json_set_text(j, "sentence", package_set_missing(set, gpu->database_id, line) ? line : "");
+    json_set_text(j, "message", package_set_missing(set, gpu->database_id, line) ? line : "");
     return j;
 }
 

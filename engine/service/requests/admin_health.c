@@ -49,7 +49,7 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     if (check->checked)
         json_set_u64(j, "checked_age_s", check->age_s);
     if (!check->checked && !deep)
-        json_set_u64(j, "checked_most", CHECKED_MAX);
+        json_set_u64(j, "checked_max", CHECKED_MAX);
     if (check->damage[0])
         json_set_text(j, "damage", check->damage);
     json_set_u64(j, "newest", check->newest);

@@ -220,7 +220,7 @@ static void why_work(struct deferred *d)
     json_set_bool(w->base.answer, "found", w->found);
     if (w->found)
         json_set_text(w->base.answer, "tier", tier_name(w->tier));
-    json_set_text(w->base.answer, "sentence", message);
+    json_set_text(w->base.answer, "message", message);
     json_set(w->base.answer, "nearest", KILN_TAKE(w->nearest));
 }
 

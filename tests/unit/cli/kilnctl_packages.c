@@ -509,7 +509,7 @@ TEST_F(kilnctl_packages, removing_packages_stops_where_it_is_not_permitted)
 #define GPU(node, coverage, packages, message)                                              \
     "{\"node\":" node ",\"arch\":\"gfx90a\",\"compute_units\":104,\"uuid\":\"u" node        \
     "\",\"database_id\":\"gfx90a68\",\"coverage\":\"" coverage "\",\"packages\":[" packages \
-    "],\"sentence\":\"" message "\"}"
+    "],\"message\":\"" message "\"}"
 #define PACKAGE(name, fit) "{\"name\":\"" name "\",\"fit\":\"" fit "\"}"
 
 TEST_F(kilnctl_packages, coverage_lists_each_gpu_and_says_once_what_to_do)

@@ -24,7 +24,7 @@ FIXTURE(kilnctl_why_miss, set_up, tear_down);
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define NEAREST                                                                                  \
-    "{\"found\":false,\"key\":\"" KEY "\",\"sentence\":\"it is not in the store\","              \
+    "{\"found\":false,\"key\":\"" KEY "\",\"message\":\"it is not in the store\","               \
     "\"nearest\":[{\"key\":\"ffee0011223344\",\"same\":[\"program\",\"target\"],\"different\":[" \
     "{\"part\":\"features\",\"wanted\":\":xnack-\",\"there\":\"\"},"                             \
     "{\"part\":\"options\",\"wanted\":\"-DA=1\",\"there\":\"-DA=2\"}]}]}"
@@ -55,7 +55,7 @@ TEST_F(kilnctl_why_miss, a_key_in_capitals_is_the_same_key)
 TEST_F(kilnctl_why_miss, why_miss_does_not_compare_a_kernel_that_is_found)
 {
     fake.answers[0].reply = "{\"key\":\"" KEY "\"}";
-    fake.answers[1].reply = "{\"found\":true,\"key\":\"" KEY "\",\"sentence\":\"it is there\","
+    fake.answers[1].reply = "{\"found\":true,\"key\":\"" KEY "\",\"message\":\"it is there\","
                             "\"nearest\":[{\"key\":\"ff\",\"different\":[]}]}";
     assert_int_equal(RUN(&f->run, "why-miss", "0011"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "kernel_show {\"key\":\"0011\"}");

@@ -93,13 +93,13 @@ TEST_F(users, coverage_shows_how_each_package_fits_each_gpu)
     const struct json *gpu = json_first(json_get(lacks, "gpus"));
     assert_string_equal(json_get_text(gpu, "database_id", ""), "gfx90a68");
     assert_string_equal(json_get_text(gpu, "coverage", ""), "other-cus");
-    assert_says(json_get_text(gpu, "sentence", ""), "gfx90a68.kdb");
+    assert_says(json_get_text(gpu, "message", ""), "gfx90a68.kdb");
 
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     KILN_AUTO(json)
     struct json *has = test_caller_ask(&f->ann, MESSAGE_package_coverage, NULL);
     gpu = json_first(json_get(has, "gpus"));
     assert_string_equal(json_get_text(gpu, "coverage", ""), "exact");
-    assert_string_equal(json_get_text(gpu, "sentence", "?"), "");
+    assert_string_equal(json_get_text(gpu, "message", "?"), "");
     assert_int_equal(json_count(json_get(gpu, "packages")), 2);
 }

@@ -123,7 +123,7 @@ TEST_F(why, why_miss_reports_a_stored_kernel_as_found)
     digest_to_hex(&key, hex);
     assert_string_equal(json_get_text(answer, "key", ""), hex);
     assert_true(json_get_bool(answer, "found", false));
-    assert_says(json_get_text(answer, "sentence", ""), "hit");
+    assert_says(json_get_text(answer, "message", ""), "hit");
 }
 
 TEST_F(why, why_miss_finds_nothing_near_in_an_empty_store)
@@ -131,7 +131,7 @@ TEST_F(why, why_miss_finds_nothing_near_in_an_empty_store)
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, PROBLEM_QUESTION);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
-    assert_says(json_get_text(answer, "sentence", ""), "nothing similar");
+    assert_says(json_get_text(answer, "message", ""), "nothing similar");
 }
 
 TEST_F(why, why_miss_names_a_different_option_only)
@@ -142,7 +142,7 @@ TEST_F(why, why_miss_names_a_different_option_only)
     assert_says(json_get_text(d, "wanted", ""), "-DKILN_C=8");
     assert_says(json_get_text(d, "there", ""), "-DKILN_C=16");
     assert_null(strstr(json_get_text(d, "there", ""), "-DKILN_FILTER_H"));
-    assert_says(json_get_text(answer, "sentence", ""), "nearest");
+    assert_says(json_get_text(answer, "message", ""), "nearest");
 }
 
 TEST_F(why, why_miss_names_an_upgraded_toolchain)
@@ -221,7 +221,7 @@ TEST_F(why, why_miss_knows_nothing_of_an_unknown_key)
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &key);
     assert_false(json_get_bool(answer, "found", true));
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
-    assert_says(json_get_text(answer, "sentence", ""), "problem");
+    assert_says(json_get_text(answer, "message", ""), "problem");
 }
 
 static void import_kernel(struct users *f, const char *file_name)
@@ -313,7 +313,7 @@ TEST_F(why, why_miss_reports_a_package_kernel_as_found)
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_true(json_get_bool(answer, "found", false));
     assert_string_equal(json_get_text(answer, "tier", ""), "package");
-    assert_says(json_get_text(answer, "sentence", ""), "gfx90a68.kdb");
+    assert_says(json_get_text(answer, "message", ""), "gfx90a68.kdb");
 
     KILN_AUTO(json) struct json *forced = ask_mi210(f, ",\"toolchain\":\"clang\"");
     assert_false(
@@ -326,7 +326,7 @@ TEST_F(why, why_miss_does_not_find_a_kernel_of_other_compute_units)
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_false(json_get_bool(answer, "found", true));
     assert_null(json_get(answer, "tier"));
-    assert_says(json_get_text(answer, "sentence", ""), "gfx90a6e.kdb");
+    assert_says(json_get_text(answer, "message", ""), "gfx90a6e.kdb");
     const struct json *d = only_difference(answer, "compute units");
     assert_string_equal(json_get_text(d, "wanted", ""), "gfx90a68");
     assert_string_equal(json_get_text(d, "there", ""), "gfx90a6e");
@@ -341,7 +341,7 @@ TEST_F(why, why_miss_without_a_compiler_looks_into_packages_of_the_arch)
     engine_fixture_rescan(&f->engine);
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_false(json_get_bool(answer, "found", true));
-    assert_says(json_get_text(answer, "sentence", ""), "gfx90a6e.kdb");
+    assert_says(json_get_text(answer, "message", ""), "gfx90a6e.kdb");
 }
 
 /* ---- by MIOpen's name ---- */
@@ -395,7 +395,7 @@ TEST_F(why, why_miss_names_a_missing_compiler_and_package_kernel)
     engine_fixture_rescan(&f->engine);
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_false(json_get_bool(answer, "found", true));
-    assert_says(json_get_text(answer, "sentence", ""), "compiled");
+    assert_says(json_get_text(answer, "message", ""), "compiled");
 }
 
 TEST_F(why, why_miss_ignores_compute_units_of_a_compiled_kernel)
