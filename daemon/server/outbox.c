@@ -78,7 +78,7 @@ static ssize_t check_sent(struct outbox *o, ssize_t sent, struct kiln_err *err)
         o->progressed = true;
     if (sent >= 0 || errno == EAGAIN || o->starved)
         return sent > 0 ? sent : 0;
-    kiln_fail(err, KILN_UNAVAILABLE, "the peer is gone: %s", strerror(errno));
+    kiln_fail(err, KILN_UNAVAILABLE, "the client disconnected: %s", strerror(errno));
     return -1;
 }
 

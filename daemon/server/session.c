@@ -326,7 +326,7 @@ static const char *why_slow(const struct session *s, uint64_t now_ms)
     if (inbox_is_partial(&s->inbox) && now_ms - s->frame_ms > limits->frame_ms)
         return "does not finish its request";
     if (!s->caller.greeted && now_ms - s->joined_ms > limits->hello_ms)
-        return "does not say hello";
+        return "sent no hello message";
     return NULL;
 }
 

@@ -238,8 +238,8 @@ static enum compile_end opencl_compile(struct compiler *compiler, const struct c
         return compile_in(&b, job, ret_object, err);
     }
     kiln_fail(err, KILN_UNSUPPORTED,
-              "OpenCL here builds for %s, not for %s: another CPU, or another "
-              "driver build",
+              "this host's OpenCL device needs code for %s, not for %s, which has another CPU or "
+              "another build of the driver",
               o->devices[0].target, target->text);
     return COMPILE_REFUSED;
 }

@@ -79,7 +79,7 @@ enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_res
         return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged handshake");
     if (!bytes_equal_text(release, KILN_VERSION))
         return kiln_fail(err, KILN_INVALID,
-                         "a compiler process is of another release than " KILN_VERSION);
+                         "a compiler process belongs to another release than " KILN_VERSION);
     *ret_result = result;
     return KILN_OK;
 }

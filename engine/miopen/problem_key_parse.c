@@ -3,7 +3,7 @@
 
 static enum kiln_code refuse_value(struct kiln_err *err, const char *what, struct bytes value)
 {
-    return kiln_fail(err, KILN_UNSUPPORTED, "kiln has no problems with %s '%.*s'", what,
+    return kiln_fail(err, KILN_UNSUPPORTED, "kiln does not support %s '%.*s'", what,
                      (int)(value.size < 40 ? value.size : 40), (const char *)value.data);
 }
 
@@ -38,7 +38,7 @@ static enum kiln_code read_layout(struct bytes name, uint32_t dims, uint32_t *re
             return KILN_OK;
         }
     }
-    return refuse_value(err, dims == 3 ? "three dimensions and the layout" : "the layout", name);
+    return refuse_value(err, dims == 3 ? "in three dimensions the layout" : "the layout", name);
 }
 
 /* The direction and spatial_dims of |p| are set already. */
@@ -88,11 +88,11 @@ static enum kiln_code read_parts(const struct key_parts *parts, struct problem *
     bool forward = *parts->direction.data == 'F';
     if (parts->bias)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "kiln has no problems with a bias; this key has bias %u",
+                         "kiln does not support a bias; this key has bias %u",
                          (unsigned)parts->bias);
     if (parts->spatial_dims != 2 && parts->spatial_dims != 3)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "kiln has only problems with 2 or 3 spatial dimensions; this key has %u",
+                         "kiln supports 2 or 3 spatial dimensions; this key has %u",
                          (unsigned)parts->spatial_dims);
     *p = (struct problem){
         .direction = read_direction(parts),
@@ -118,7 +118,8 @@ static enum kiln_code check_problem(const struct problem *p, struct kiln_err *er
 {
     struct kiln_err why = KILN_ERR_INIT;
     return problem_check(p, &why)
-               ? kiln_fail(err, KILN_UNSUPPORTED, "kiln has no problem with this key: %s", why.text)
+               ? kiln_fail(err, KILN_UNSUPPORTED,
+                           "kiln does not support the problem of this key: %s", why.text)
                : KILN_OK;
 }
 

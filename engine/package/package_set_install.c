@@ -71,7 +71,7 @@ static enum kiln_code check_upload(const struct package_upload *upload,
     if (!rc && fsync(fd) != 0)
         rc = kiln_fail_errno(err, errno, "cannot sync '%s'", upload->path);
     if (!rc && !file_identity_at(AT_FDCWD, upload->path, ret_identity))
-        rc = kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", upload->path);
+        rc = kiln_fail(err, KILN_NOT_FOUND, "'%s' was removed", upload->path);
     return rc;
 }
 

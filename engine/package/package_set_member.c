@@ -80,7 +80,7 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", path);
     member->directory = directory;
     if (!file_identity_at(AT_FDCWD, path, &member->identity))
-        return kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", path);
+        return kiln_fail(err, KILN_NOT_FOUND, "'%s' was removed", path);
 
     struct package_record record = { 0 };
     enum kiln_code rc = check_permissions(path, err);

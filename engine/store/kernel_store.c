@@ -117,7 +117,7 @@ static enum kiln_code open_to_read(struct kernel_store *store, char notice[512],
     store->opening = rc ? KERNEL_NOTICE_TROUBLE : KERNEL_NOTICE_NONE;
     if (rc == KILN_NOT_FOUND)
         snprintf(notice, 512,
-                 "there is no kernel cache '%.300s', and cache = read-only forbids to create one: "
+                 "there is no kernel cache '%.300s', and with cache = read-only none is created: "
                  "nothing is served from it",
                  store->path);
     else if (rc)
@@ -198,7 +198,7 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
     if (store->mode == KERNEL_STORE_OFF && !store->directory[0])
         return kiln_fail(
             err, KILN_UNAVAILABLE,
-            "there is no kernel cache: the kiln in this process has no cache directory");
+            "there is no kernel cache: the engine in this process has no cache directory");
     if (store->mode == KERNEL_STORE_OFF)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "the kernel cache is off: start kilnd with cache = on");

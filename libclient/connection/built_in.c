@@ -20,7 +20,7 @@ static enum kiln_code connect_built_in(struct substitute_use *use, uint64_t dead
     bool compiles = setting && strcmp(setting, "on") == 0;
     (void)deadline_ns;
     snprintf(use->place, sizeof(use->place),
-             "this process serves itself and keeps no kernel that it compiles");
+             "the engine in this process serves it, and stores no kernel that it compiles");
     if (setting && setting[0] && !compiles && strcmp(setting, "off") != 0)
         return kiln_fail(err, KILN_INVALID,
                          COMPILE_VARIABLE " is '%.100s': set it to 'on' or 'off'", setting);

@@ -82,7 +82,7 @@ enum kiln_code handshake_open(const struct handshake_options *options, uint64_t 
             return rc;
         if (!pause_before(deadline_ns, ms)) {
             err->code = KILN_TIMED_OUT;
-            return kiln_while(err, "kilnd went away and did not return in time");
+            return kiln_while(err, "kilnd stopped and did not return in time");
         }
         ms = ms * 2 < BACK_OFF_MAX_MS ? ms * 2 : BACK_OFF_MAX_MS;
     }

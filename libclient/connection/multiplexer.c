@@ -167,7 +167,7 @@ enum kiln_code multiplexer_submit(struct multiplexer *multiplexer, struct reques
     if (request->connection &&
         request->connection != multiplexer_connection(multiplexer->generation)) {
         pthread_mutex_unlock(&multiplexer->mutex);
-        return kiln_fail(err, KILN_NOT_FOUND, "the connection that the request belongs to is gone");
+        return kiln_fail(err, KILN_NOT_FOUND, "the connection of this request was lost");
     }
     if (!request->connection)
         leave_for_better_server(multiplexer);

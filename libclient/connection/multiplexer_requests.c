@@ -57,7 +57,8 @@ void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const 
         kiln_fail(&err, KILN_UNAVAILABLE, "%s", why);
     else if (rq->sends >= SENDS_MAX)
         kiln_fail(&err, KILN_UNAVAILABLE,
-                  "kilnd went away %u times while it had this request; last: %s", rq->sends, why);
+                  "the connection to kilnd was lost %u times during this request; last: %s",
+                  rq->sends, why);
     if (err.code)
         multiplexer_end_with(x, rq, &err);
 }

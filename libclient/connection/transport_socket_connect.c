@@ -136,11 +136,12 @@ static enum kiln_code check_peer(int fd, const char *path, struct kiln_err *err)
     if (peer.uid == 0 || peer.uid == geteuid() ||
         (stat(HOSTS_DIRECTORY, &hosts) == 0 && hosts.st_uid == peer.uid))
         return KILN_OK;
-    return kiln_fail(err, KILN_DENIED,
-                     "the kilnd at '%s' belongs to user %u, who could give you any code: set "
-                     "XDG_RUNTIME_DIR to a directory of yours, or KILN_SOCKET to this socket if "
-                     "you trust that user",
-                     path, (unsigned)peer.uid);
+    return kiln_fail(
+        err, KILN_DENIED,
+        "the kilnd at '%s' belongs to user %u, who could give you any code to run: set "
+        "XDG_RUNTIME_DIR to a directory of yours, or KILN_SOCKET to this socket if "
+        "you trust that user",
+        path, (unsigned)peer.uid);
 }
 
 static enum kiln_code connect_socket(const char *path, bool is_found,

@@ -326,8 +326,8 @@ enum kiln_code handle_kernel_import(struct engine *e, struct caller *caller,
     if (!rc && json_get_bool(question, "for_all", false) && caller->role != ROLE_ADMIN) {
         json_destroy(question);
         return kiln_fail(err, KILN_DENIED,
-                         "only an administrator may import for everyone; import without that, and "
-                         "only you use the kernels");
+                         "only an administrator may import for everyone: without --for-all, you "
+                         "import the kernels for yourself");
     }
     if (!rc &&
         database_version_check(bytes_of_text(json_get_text(question, "version", "any")), err)) {

@@ -43,7 +43,7 @@ static void note_change(void *context, const struct package_change *change)
     if (change->appeared)
         snprintf(text, sizeof(text), "package '%s' is in use", info->name);
     else
-        snprintf(text, sizeof(text), "package '%s' is gone", info->name);
+        snprintf(text, sizeof(text), "package '%s' is no longer used", info->name);
     add_event(r, change->appeared ? "package_appeared" : "package_gone", text);
 }
 

@@ -226,8 +226,9 @@ static enum kiln_code read_measurement(const struct message_tuning_report *m, st
     if (!rc)
         rc = tuning_text_take("parameters", m->params, sizeof(x->params), x->params, err);
     if (!rc && m->samples == 0)
-        rc = kiln_fail(err, KILN_INVALID,
-                       "the number of samples is 0: a share that did not run has no parameters");
+        rc = kiln_fail(
+            err, KILN_INVALID,
+            "the number of samples is 0: give no parameters for a share that did not run");
     if (!rc)
         rc = tuning_time_take("median", m->median_ms, &x->share.best.median_ms, err);
     if (!rc)
@@ -282,7 +283,7 @@ static enum kiln_code record_best(struct engine *e, struct caller *caller, uint6
                                             .measured_at = best->measured_at } };
     char key[PROBLEM_KEY_MAX];
     if (!lease_show(tuning_leases(e), answer->lease, &what))
-        return kiln_fail(err, KILN_NOT_FOUND, "the lease is gone");
+        return kiln_fail(err, KILN_NOT_FOUND, "the lease has ended");
     row.place = (struct tuning_place){ .tier = TUNING_TIER_USER,
                                        .uid = what.uid,
                                        .kind = TUNING_PERF,

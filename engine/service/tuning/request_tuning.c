@@ -343,7 +343,7 @@ static enum kiln_code read_find_entry(const struct message_tuning_entry *m, stru
     if (rc)
         return rc;
     if (m->params.size > 0)
-        return kiln_fail(err, KILN_INVALID, "an entry of find has no parameters");
+        return kiln_fail(err, KILN_INVALID, "a find entry must not have parameters");
     tuning_entry_write_find(&one, FIND_NEW, &entry);
     buffer_put(&x->values, one.data, one.size);
     return one.failed || x->values.failed
@@ -356,7 +356,8 @@ static enum kiln_code read_perf_entry(const struct message_tuning_entry *m, stru
 {
     row->values = m->params;
     if (m->algorithm.size > 0 || m->workspace > 0)
-        return kiln_fail(err, KILN_INVALID, "an entry of perf has neither algorithm nor workspace");
+        return kiln_fail(err, KILN_INVALID,
+                         "a perf entry must have neither an algorithm nor a workspace");
     return m->params.size > 0 ? tuning_word_check("parameters", m->params, /* commas= */ true, err)
                               : KILN_OK;
 }

@@ -99,7 +99,7 @@ enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err)
     if (e->draining)
         return kiln_fail(err, KILN_UNAVAILABLE, TUNING_STOPPING);
     if (!e->tuning->databases)
-        return kiln_fail(err, KILN_UNAVAILABLE, "there are no tuning databases now: %s",
+        return kiln_fail(err, KILN_UNAVAILABLE, "the tuning databases are not open: %s",
                          e->tuning->trouble);
     return KILN_OK;
 }

@@ -334,7 +334,7 @@ TEST_F(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
         while (!rc && !outbox_is_empty(&f->box))
             rc = outbox_flush(&f->box, SOCKET, &f->err);
         assert_int_equal(rc, KILN_UNAVAILABLE);
-        assert_says(f->err.text, "peer");
+        assert_says(f->err.text, "disconnected");
         assert_memory_equal(peer.stream, f->expected, peer.size);
         outbox_done(&f->box);
         assert_nothing_is_held(f);

@@ -250,7 +250,7 @@ TEST_F(users, a_put_of_an_unknown_kind_or_tier_is_refused)
     assert_refused(f, &put, "no backend");
     put = find_put("Mine", 1);
     put.entry.params = bytes_of_text("1");
-    assert_refused(f, &put, "no parameters");
+    assert_refused(f, &put, "parameters");
 }
 
 TEST_F(users, puts_with_a_wrong_entry_count_are_refused)
