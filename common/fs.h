@@ -66,7 +66,7 @@ void fs_write_pid(int fd);
  * directory and renames it.  Syncs both the file and the directory to disk. */
 KILN_MUST_CHECK enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,
                                                struct kiln_err *err);
-/* The same with content that |write| writes to the descriptor. */
+/* Likewise, with the content that |write| writes to the descriptor. */
 typedef enum kiln_code fs_writer(void *context, int fd, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code fs_replace_file_by(const char *path, mode_t mode, fs_writer *write,
                                                   void *context, struct kiln_err *err);

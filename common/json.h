@@ -39,7 +39,7 @@ void json_set(struct json *object, const char *name,
 /* Adds an empty array. Returns it, borrowed, to be filled; NULL if out of memory. */
 struct json *json_set_array(struct json *object, const char *name);
 void json_set_text(struct json *object, const char *name, const char *text);
-/* Up to its first NUL. */
+/* Sets |text| up to its first NUL. */
 void json_set_bytes(struct json *object, const char *name, struct bytes text);
 void json_set_u64(struct json *object, const char *name, uint64_t value); /* exact to 2^53 */
 void json_replace_u64(struct json *object, const char *name,

@@ -51,6 +51,6 @@ void log_event(enum log_event event, const struct log_fields *fields, const char
 void log_debug(const char *fmt, ...) KILN_PRINTF(1, 2);
 /* The event with that name; LOG_EVENT_notice if the table has none. */
 enum log_event log_event_named(const char *name);
-/* Call this periodically: logs how many lines were withheld of each kind that may be written
- * again. */
+/* Call this periodically: for each kind of line that may be written again, logs how many lines were
+ * withheld. */
 void log_report_withheld(void);

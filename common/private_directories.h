@@ -24,6 +24,6 @@ struct private_directories {
                                                                  /tmp; "" if none is */
 };
 
-/* Creates them with mode 0700. */
+/* Creates both directories with mode 0700. */
 KILN_MUST_CHECK enum kiln_code private_directories_find(struct private_directories *ret_directories,
                                                         struct kiln_err *err);

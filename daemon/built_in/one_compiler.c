@@ -40,7 +40,7 @@ struct one_compiler {
     int launch;            /* owned: the connection to kiln-launch; -1: it was not started */
     enum process_state state;
     bool has_hung_up;     /* the process closed its end of |socket| */
-    int socket, control;  /* owned: to the process, and to kiln-launch, which reports its end; -1 */
+    int socket, control;  /* owned connections: to the process, and to kiln-launch; -1: none */
     unsigned jobs;        /* number of jobs given to the process */
     uint64_t deadline_ns; /* of the event that |state| waits for */
     char directory[PATH_TEXT_MAX]; /* of the process; "": none */

@@ -25,10 +25,10 @@ struct slot { /* one thread and its current tasks */
     struct work_queues *work_queues;
     pthread_t thread;
     enum work_queue work_queue;
-    pthread_cond_t given;  /* signalled when |tasks| or |ending| is set */
-    struct list tasks;     /* borrowed, by item.link: one, or several brief ones in their order */
-    struct list finished;  /* the same tasks, for the loop's thread, once they are done */
-    struct list_link link; /* in the list of free slots, or of done ones */
+    pthread_cond_t given;      /* signalled when |tasks| or |ending| is set */
+    struct list tasks;         /* borrowed: a single task, or several brief ones in their order */
+    struct list finished;      /* the same tasks, for the loop's thread, once they are done */
+    struct list_link link;     /* in the list of free slots, or of done ones */
     _Atomic uint64_t began_ns; /* when its current task began; 0: it has none */
 };
 

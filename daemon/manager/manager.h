@@ -27,7 +27,7 @@ struct manager {
     const struct work_queues *work_queues;
     struct listener *listener;
     struct loop_timer watchdog;
-    bool is_stuck;        /* a task of a work queue; it was logged */
+    bool is_stuck;        /* a work queue hangs in a task, and this was logged */
     bool keeps;           /* the manager has a descriptor store for the socket */
     char status[160];     /* the last one sent */
     char note[160];       /* precedes the status; usually "" */

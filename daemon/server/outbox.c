@@ -19,9 +19,9 @@ struct chunk {
     struct list_link link;
     size_t size, capacity;   /* of data */
     size_t segment_bytes;    /* bytes of the segments' objects */
-    size_t sent;             /* of both */
+    size_t sent;             /* of data and segments together */
     size_t charged;          /* to the account */
-    size_t object_count;     /* 0 once they were sent with the first byte */
+    size_t object_count;     /* 0 once the objects were sent with the first byte */
     size_t segment_count;    /* of the frame that began the chunk */
     struct object **objects; /* owned references, in the same allocation, as the next two */
     struct segment *segments;

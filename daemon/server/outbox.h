@@ -21,7 +21,7 @@ struct outbox {
     struct account *account; /* borrowed */
     struct list chunks;      /* of struct chunk; owned */
     size_t bytes;            /* queued, references counted as OUTBOX_OBJECT_COST each */
-    size_t limit;            /* of bytes: the connection is dropped beyond it */
+    size_t limit;            /* of |bytes|; beyond it, the connection is dropped */
     bool starved;            /* too many of kilnd's descriptors are in transit: retry later */
     bool progressed;         /* something was sent since the owner last cleared this */
 };

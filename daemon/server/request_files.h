@@ -36,7 +36,7 @@ struct request_files_buffer {
 
 /* |uid| must have joined the closer, and must not be full whenever a message is received. */
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
-/* Prepares |message| to receive them; |control| is used until request_files_received. */
+/* Prepares |message| to receive descriptors; |control| is used until request_files_received. */
 void request_files_expect(struct request_files_buffer *control, struct msghdr *message);
 /* Call after recvmsg.  False if more arrived than allowed. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);

@@ -19,10 +19,10 @@
 struct server_limits {
     unsigned connections;
     unsigned connections_per_uid;
-    uint64_t hello_ms;        /* until the first hello */
+    uint64_t hello_ms;        /* from the connection to its hello */
     uint64_t frame_ms;        /* from a frame's first byte to its last */
-    uint64_t stuck_ms;        /* with replies waiting that the peer does not read */
-    uint64_t full_ms;         /* with as many files to be closed as a user may have */
+    uint64_t stuck_ms;        /* replies wait, and the peer reads none */
+    uint64_t full_ms;         /* as many files wait to be closed as a user may have */
     size_t bytes_per_session; /* of unread replies */
     size_t bytes_per_uid;     /* of unread replies and unfinished requests */
     size_t bytes;             /* of them, for all users together */
@@ -72,7 +72,7 @@ struct server {
     struct loop_watch watch; /* of the listener */
     struct loop_timer sweep; /* once a second: find slow peers */
     struct task reaper;      /* in the loop's queue: closes ended sessions */
-    struct loop_timer retry; /* soon: the kernel or the closer was full */
+    struct loop_timer retry; /* soon retries what the kernel or the closer had no room for */
     void (*closed)(void *context);
     void *context;
     uint8_t scratch[SERVER_SCRATCH];
@@ -83,7 +83,7 @@ struct server_options {
     struct engine *engine;
     struct listener *listener;
     struct closer *closer;              /* must outlive the loop, whose last iterations use it */
-    const char *publish_group;          /* its name; NULL, "": none */
+    const char *publish_group;          /* name of a group; NULL, "": none */
     bool own_user_only;                 /* refuse all other users; groups do not count */
     const struct server_limits *limits; /* copied */
 };

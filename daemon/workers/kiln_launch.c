@@ -129,7 +129,8 @@ static void report_end(int control, pid_t pid)
     launch_send_report(control, &report);
 }
 
-/* As poll(2): waits until one of them has an event, or until the next check. */
+/* As poll(2): waits until one of |polled| has an event, or until the next check of |process| or
+ * |other|. */
 static int wait_for_news(struct pollfd polled[3], const struct watched *process,
                          const struct watched *other)
 {
@@ -139,8 +140,8 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
     return poll(polled, 3, ms);
 }
 
-/* kilnd sends nothing more, so any event is the end of the connection.  |other| is its process, or
- * NULL. */
+/* kilnd sends nothing more, so any event is the end of the connection. |other| is the process at
+ * its other end, or NULL. */
 static void keep_process(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .kind = LAUNCH_STARTED,

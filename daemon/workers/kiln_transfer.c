@@ -60,7 +60,7 @@ int __lsan_is_turned_off(void) { return 1; }
 /* ---- cleaning up after a sudden end ---- */
 
 static struct {
-    char directory[512];           /* "": nothing */
+    char directory[512];           /* "": there is nothing to remove */
     struct transfer_result result; /* its file name is in the result */
 } workplace;
 

@@ -25,14 +25,15 @@ struct pool {
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
-    unsigned starting_max;    /* workers that may be starting at once */
-    struct list workers;      /* the living processes */
-    unsigned living, leaving; /* in that list; exited but not freed yet */
-    unsigned failures;        /* failed starts in a row */
-    struct kiln_err failure;  /* the last one */
-    struct list waiting;      /* of struct compile_task: at most one for each compile slot, as the
-                               * compile queue hands over no more */
-    struct list ending;       /* likewise: their done callbacks are due, and no worker has them */
+    unsigned starting_max;   /* workers that may be starting at once */
+    struct list workers;     /* the living processes */
+    unsigned living;         /* processes in |workers| */
+    unsigned leaving;        /* processes that exited but are not freed yet */
+    unsigned failures;       /* failed starts in a row */
+    struct kiln_err failure; /* the last one */
+    struct list waiting;     /* of struct compile_task: at most one for each compile slot, as the
+                              * compile queue hands over no more */
+    struct list ending;      /* likewise: their done callbacks are due, and no worker has them */
     struct warming warming;
     unsigned out;
     struct pool_counts counts;

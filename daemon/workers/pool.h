@@ -35,7 +35,7 @@ struct pool_options {
 };
 
 struct pool_counts {
-    unsigned total, busy, starting, idle; /* now; total as configured; starting or warming up */
+    unsigned total, busy, starting, idle; /* now; |total| as configured, |starting| with warm-ups */
     uint64_t worker_starts;   /* all processes ever started, also those that were never ready */
     uint64_t worker_crashes;  /* jobs for a kernel that ended with their worker */
     uint64_t worker_timeouts; /* jobs for a kernel that took too long */
@@ -45,7 +45,7 @@ struct pool_counts {
 struct pool_confinement { /* how compilers are confined */
     struct worker_user user;
     bool required;                 /* a process that lacks a layer is not used */
-    bool known;                    /* a worker has reported: */
+    bool known;                    /* a worker has reported its layers */
     struct sandbox_report sandbox; /* the layers that all living workers have */
 };
 

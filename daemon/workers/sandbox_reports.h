@@ -21,7 +21,7 @@ struct sandbox_reports {
 /* A process is ready. Logs one line for all processes, and another one only if a further layer is
  * missing. */
 void sandbox_reports_add(struct sandbox_reports *reports, const struct sandbox_report *report);
-/* A process was killed because of its report. */
+/* Call it when a process was killed because of its report. */
 void sandbox_reports_refuse(struct sandbox_reports *reports, const struct sandbox_report *report);
 /* The layers that all living |workers| have. */
 struct sandbox_report sandbox_reports_worst(const struct sandbox_reports *reports,

@@ -49,7 +49,8 @@ static bool note_need(struct warming *warming, const struct compile_job *job)
     return true;
 }
 
-/* The libraries that they have loaded were upgraded since: a job would need a fresh process. */
+/* Ends idle workers whose loaded libraries were upgraded since: a job would need a fresh
+ * process. */
 static void retire_stale(const struct warming *warming, const struct compile_job *job)
 {
     LIST_EACH (warming->workers, struct worker, link, w) {
@@ -102,9 +103,9 @@ bool warming_retire_surplus(struct warming *warming)
 
 /* ---- warm-ups ---- */
 
-/* It has loaded nothing yet and may run more jobs than the warm-up.  NULL if there is none, if
- * enough are warm, or while the first one warms up: if a warm-up kills its process, it should kill
- * only one. */
+/* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up. NULL if
+ * there is none, if enough are warm, or while the first one warms up: if a warm-up kills its
+ * process, it should kill only one. */
 struct worker *warming_next(struct warming *warming)
 {
     unsigned prepared = 0, preparing = 0;

@@ -16,7 +16,7 @@ struct warming {
     const struct list *workers; /* of struct worker; borrowed */
     struct warmup_need need;
     uint64_t grace_ns; /* the longest wait of a source for a warm-up */
-    unsigned jobs_max; /* of one process */
+    unsigned jobs_max; /* that one process may run in its life */
 };
 
 void warming_init(struct warming *warming, const struct list *workers,

@@ -15,7 +15,7 @@
 
 #define TOOLCHAIN_NAME_MAX 16
 
-struct warmup { /* of one process */
+struct warmup { /* the warm-up of one process */
     struct compile_task task;
     char toolchain[TOOLCHAIN_NAME_MAX];
     char target[LIMIT_TARGET_TEXT];
@@ -32,7 +32,7 @@ struct warmup_need {
         concurrent_max_before; /* most concurrent sources in this window and in the previous one */
     char failed[TOOLCHAIN_NAME_MAX]; /* toolchain of the last warm-up that failed */
     struct digest failed_id;         /* likewise */
-    uint64_t failed_ns;              /* when; 0: none has */
+    uint64_t failed_ns;              /* time of that failure; 0: none failed */
 };
 
 /* Records that a client's source starts; |under_way| sources, with this one, now run at once. Call

@@ -74,7 +74,8 @@ static void on_deadline(struct loop_timer *timer)
         kill_for(w, w->state == WORKER_LEAVING ? BLAME_LINGERED : BLAME_DEADLINE);
 }
 
-/* Most likely it is exiting: its own exit status tells more than that of a kill. */
+/* The process closed its socket, so most likely it is exiting. Its own exit status tells more than
+ * that of a kill. */
 static void on_hang_up(struct worker *w)
 {
     w->hung_up = true;

@@ -99,7 +99,7 @@ struct worker {
     struct sandbox_report sandbox;      /* filled once it is ready */
     uint64_t started_ns;                /* the job in hand */
     uint64_t time_ms;                   /* wall-clock limit of this job */
-    char temp[PATH_TEXT_MAX];           /* "": the unit has one */
+    char temp[PATH_TEXT_MAX];           /* "" if a unit runs the worker, as units have their own */
     struct list_link link;              /* its owner's list */
 };
 
@@ -121,7 +121,7 @@ KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct comp
                                               struct kiln_err *err);
 /* Kills an IDLE worker that is no longer useful. */
 void worker_retire(struct worker *worker);
-/* Kills it; its current job ends as COMPILE_UNAVAILABLE. */
+/* Kills the worker; its current job ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);
-/* The same for one BUSY worker, because its job must give way to others. */
+/* Kills a BUSY worker in the same way, because its job must give way to others. */
 void worker_yield(struct worker *worker);
