@@ -39,7 +39,7 @@ struct rtc_kind {
     const struct library_symbol *symbols;
     const char *const *deciding; /* prefixes for identity_put_loaded: libraries that decide the
                                   * output */
-    const char *first_target;    /* target of a first compile, which makes it load all of them */
+    const char *first_target;    /* a compile for it makes the library load its other libraries */
     /* Adds all compiler options for |job| and |target|. */
     void (*add_options)(struct arguments *options, const struct compile_job *job,
                         const struct target *target);

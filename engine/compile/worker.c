@@ -261,7 +261,7 @@ static enum compile_end compile_checked(struct worker *w, const struct current_j
         return checked;
     enum compile_end end = compile_with(w->opened[current->place], current, object, err);
     if (!is_first || (end != COMPILE_DONE && end != COMPILE_REFUSED && end != COMPILE_CRASHED))
-        return end; /* short of memory or time, which identifying would need as well */
+        return end; /* memory or time ran out, and identifying would need both */
     struct kiln_err mismatch = KILN_ERR_INIT;
     checked = check_identity(w, current, &mismatch);
     if (checked == COMPILE_DONE)

@@ -59,7 +59,7 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes)
 static int step_again(struct query *q)
 {
     int rc = SQLITE_ROW;
-    sqlite3_reset(q->statement); /* its pages are in use until then */
+    sqlite3_reset(q->statement); /* only then, the old pages are no longer in use */
     db_forget_pages(q->db);
     for (uint64_t i = 0; rc == SQLITE_ROW && i <= q->rows; i++)
         rc = sqlite3_step(q->statement);

@@ -65,8 +65,8 @@ static struct yield_question yield_now(const struct compile_queue *q)
 
 struct start { /* which waiting orders may start now */
     struct yield_question question;
-    bool in_need;     /* only those of users who hold no compiler */
-    uint64_t wait_ns; /* and have waited at least this long */
+    bool in_need;     /* only orders of users who hold no compiler */
+    uint64_t wait_ns; /* only orders that have waited at least this long */
     bool is_blocked;  /* instead: only those that gave way and may not start yet */
 };
 

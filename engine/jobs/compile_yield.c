@@ -69,7 +69,7 @@ static uint64_t share_of(const struct yield_question *q, const struct compile_or
     return q->compilers > 1 ? YIELD_WAIT_NS : YIELD_SHARE_NS;
 }
 
-/* Of the orders that gave way before, or of the others. */
+/* Chooses among the orders that gave way before, or among the others. */
 static struct compile_order *choose_among(const struct yield_question *q, bool has_yielded,
                                           uid_t uid)
 {

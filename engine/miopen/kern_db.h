@@ -79,7 +79,7 @@ void kern_unpacking_destroy(struct kern_unpacking *unpacking);
 KILN_DEFINE_AUTO(kern_unpacking)
 struct kern_listing { /* which rows to list, and the callback for each of them */
     uint64_t after;   /* only rows with a higher id */
-    uint64_t count;   /* at most so many */
+    uint64_t count;   /* lists at most this many */
     bool (*each)(void *context, const struct kern_row *row); /* returns false to stop */
     void *context;
     /* Called for each row that cannot be listed; returns false to stop. May be

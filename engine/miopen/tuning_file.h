@@ -37,7 +37,7 @@ bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);
 
 struct tuning_record {
-    struct bytes key;    /* FindDb: verbatim; PerfDb: as engine/miopen/problem_key.h */
+    struct bytes key;    /* FindDb: verbatim; PerfDb: as in engine/miopen/problem_key.h */
     struct bytes value;  /* text: verbatim; SQLite: joined from its rows in the order of ids */
     size_t entry_count;  /* SQLite: 0 for a config without rows */
     uint64_t line;       /* text: from 1; SQLite: the config's id */

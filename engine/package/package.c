@@ -18,7 +18,7 @@ struct package {
     struct file_identity identity;
     struct engine_item *item; /* borrowed; NULL: a file */
     bool trusted;
-    struct db_pool connections; /* of the format; only to the file with |identity| */
+    struct db_pool connections; /* opened by the format; all to the file with |identity| */
     pthread_mutex_t mutex;      /* guards the rest */
     bool counted;
     uint64_t rows;

@@ -68,7 +68,7 @@ struct package_options {
     const char *path;                    /* with |item|: the item's name */
     const char *name;                    /* the package's name; NULL: the last part of |path| */
     unsigned readers;                    /* threads that may search concurrently */
-    bool trusted;                        /* the signature was checked: search by key, too */
+    bool trusted;                        /* the signature is valid, so keys are searched, too */
     const struct package_record *record; /* NULL: kiln did not install it */
 };
 
@@ -114,7 +114,7 @@ struct package_row { /* borrowed for the call; fields that the format lacks are 
 };
 struct package_listing { /* which rows to list, and the callback for each of them */
     uint64_t after;      /* only rows with a higher id */
-    uint64_t count;      /* at most so many */
+    uint64_t count;      /* lists at most this many */
     bool (*each)(void *context, const struct package_row *row); /* returns false to stop */
     void *context;
 };

@@ -15,7 +15,7 @@ struct package_place {  /* location of a package */
     struct bytes image; /* not empty: the content of a package built into the program */
 };
 
-struct package_progress {                                        /* of a check */
+struct package_progress { /* how a check reports its progress */
     bool (*report)(void *context, uint64_t done, uint64_t rows); /* may be NULL */
     void *context;
 };

@@ -33,7 +33,7 @@ enum kpkg_column {
     KPKG_ID,
     KPKG_CODEC,
     KPKG_RAW_SIZE,
-    KPKG_BYTES, /* or their length */
+    KPKG_BYTES, /* or only their length */
 };
 
 struct kpkg {

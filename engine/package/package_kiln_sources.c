@@ -33,7 +33,7 @@ static enum kiln_code check_headers(struct kpkg *kpkg, struct bytes list, struct
     struct reader r = reader_of(list);
     enum kiln_code rc = KILN_OK;
     while (!rc && reader_left(&r) > 0) {
-        reader_sized(&r); /* its name */
+        reader_sized(&r); /* the header's name */
         struct bytes sha256 = reader_take(&r, DIGEST_SIZE);
         rc = r.failed ? kiln_fail(err, KILN_CORRUPT, "a list of headers is truncated")
                       : check_text(kpkg, sha256, err);

@@ -259,7 +259,7 @@ enum kiln_code handle_ping(struct engine *e, struct caller *caller,
                          m.payload.size, PING_MAX);
     (void)e;
     struct reply reply = {
-        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* same fields */
+        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* as in ping */
     };
     caller->ops->reply(caller, &reply);
     return KILN_OK;

@@ -443,7 +443,7 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
 {
     bool is_cut = c->tiling.slices > 1;
     double elements = (double)v[TILE_M] * v[TILE_N];
-    double depth = v[TILE_K] * scale_of(c); /* as if in fp16 */
+    double depth = v[TILE_K] * scale_of(c); /* scaled to the time of fp16 */
     double multiply = elements * depth / BULK_FMA_PER_CYCLE;
     double copy = ((double)v[TILE_M] + v[TILE_N]) * depth * 2 / BULK_BYTES_PER_CYCLE;
     double together = together_of(c, groups);

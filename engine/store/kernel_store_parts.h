@@ -77,7 +77,7 @@ struct store_checked { /* latest result of SQLite's check of the whole file */
 struct store_readers {                /* kernel_store_readers.c */
     struct db_pool pool;              /* of struct store_reader */
     enum store_access opens_as;       /* how new readers are opened */
-    _Atomic enum store_access access; /* of those that are open */
+    _Atomic enum store_access access; /* how the open readers were opened */
     atomic_bool is_empty;             /* there is nothing to read: every lookup misses */
 };
 
@@ -95,7 +95,7 @@ struct store_pinned {
 
 struct store_retry {   /* kernel_store_health.c: while writing is off */
     uint64_t at_ns;    /* time of the next try */
-    uint64_t after_ns; /* length of the wait for it */
+    uint64_t after_ns; /* length of the wait before the next try */
     uint64_t wanted;   /* bytes that did not fit on the disk */
 };
 

@@ -22,7 +22,7 @@ struct put {
     const struct kernel_record *record;
     const struct object *object;
     bool is_import;
-    struct object_view view; /* for as long as |stored| may point into it */
+    struct object_view view; /* open while |stored| may point into it */
     struct bytes stored;     /* the object packed; borrowed from the codec */
     enum codec_id codec;
     uint64_t texts_size;

@@ -20,7 +20,7 @@ struct properties {
         capability, num_xcc, local_mem_size, mem_banks_count;
 };
 
-#define SEEN_SIMD_COUNT 1u /* the first row */
+#define SEEN_SIMD_COUNT 1u /* bit of the first row */
 static const struct kfd_property properties[] = {
 #define PROPERTY(name)                           \
     {                                            \

@@ -44,7 +44,7 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 struct probe { /* a place between two links */
     const struct kin_link *at;
     uintptr_t address; /* of a link at the same place as |at|: it is to the left if it is lower */
-    const struct kin_link *left, *right; /* the last links on the way */
+    const struct kin_link *left, *right; /* the neighbours found so far */
 };
 
 static int compare_probe(const void *key, const void *node)

@@ -107,8 +107,8 @@ KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const voi
                                             struct lease_answer *ret_answer, struct kiln_err *err);
 /* The request that a lease is for; borrowed.  False if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Reports LEASE_DONE to its waiters and removes it.  Call it after the best result is on disk, or
- * could not be stored. */
+/* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after the best result is
+ * on disk, or could not be stored. */
 void lease_finish(struct lease_table *table, uint64_t id);
 /* The holder's connection was closed: its shares become free, and leases without other holders
  * end. */

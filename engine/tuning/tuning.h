@@ -168,7 +168,7 @@ struct tuning_import {
 KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
                                                  const struct tuning_import *import,
                                                  struct tuning_job **ret_job, struct kiln_err *err);
-#define TUNING_FIGURE_MAX 1e9 /* ms, 11 days: longer times are rejected */
+#define TUNING_FIGURE_MAX 1e9 /* milliseconds (11 days): longer times are rejected */
 /* Stores measured entries of one record; entries of other solvers stay.  If the same solver was
  * measured before on the same device, driver and toolchain, the two are merged
  * (engine/tuning/merge.h); otherwise the old entry is replaced.  |rows| are untrusted:

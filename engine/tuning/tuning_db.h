@@ -117,7 +117,7 @@ KILN_DEFINE_AUTO(tuning_change)
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
                                                          struct kiln_err *err);
-/* Notes what the promotion wrote there, once it is written. */
+/* Notes what the promotion wrote at |place|. Call it after the record was written. */
 KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *change,
                                                           const struct tuning_place *place,
                                                           struct kiln_err *err);

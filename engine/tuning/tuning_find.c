@@ -211,7 +211,7 @@ static void join_lower(const struct lookup *l, struct bytes key, struct tuning_a
     struct scratch *s = l->scratch;
     struct tuning_answer lower;
     bool may_be_lost =
-        top->rows == s->kept; /* overwritten by a lower tier, even if that adds nothing */
+        top->rows == s->kept; /* a lower tier overwrites the rows, even if it adds nothing */
     if (!join_begin(s, top))
         return;
     bool has_all = true;
@@ -415,7 +415,7 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
-    s->stale = TUNING_TRUST; /* stale entries too; and the scratch stays unused */
+    s->stale = TUNING_TRUST; /* include stale entries, and leave the scratch unused */
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
         if (find_in_tier(&l, tier, key, &ret_answers[count]))

@@ -18,7 +18,7 @@ struct tuning_index {
     const uint8_t *map; /* owned; borrowed without |fd| */
     int fd;             /* owned; -1: an image in memory */
     size_t size;
-    struct index_header header; /* numbers of the machine's order from here on: */
+    struct index_header header; /* from here on, numbers are in the machine's byte order */
     uint64_t entries;
     struct hash_key key;
     struct bytes parts[INDEX_PARTS]; /* inside |map| */

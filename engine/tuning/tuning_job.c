@@ -129,7 +129,7 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
     return rc;
 }
 
-/* Before the first change, so that a promotion can be undone. */
+/* Call it before the first change, so that a promotion can be undone. */
 static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
 {
@@ -142,7 +142,7 @@ static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
-/* After the last one, so that undoing leaves what others change from now on. */
+/* Call it after the last change, so that undoing leaves what others change from then on. */
 static enum kiln_code note_written(const struct tuning_job *job, struct tuning_change *change,
                                    struct kiln_err *err)
 {

@@ -28,7 +28,7 @@ enum kiln_code job_no_memory(struct kiln_err *err)
 
 static char *copy_text(const char *text) { return strdup(text ? text : ""); }
 
-/* The file name of an index contains them. */
+/* The file name of an index contains the database id and the backend, so neither may have a '/'. */
 static enum kiln_code check_name(const struct tuning_file_name *name, struct kiln_err *err)
 {
     if (*name->database_id && !strchr(name->database_id, '/') && !strchr(name->backend, '/'))

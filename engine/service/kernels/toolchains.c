@@ -332,7 +332,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Reports it once, until a compiler is installed. */
+/* Reports once that no compiler is installed, until one is. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
@@ -369,7 +369,7 @@ static void describe_done(struct compile_order *order)
         return;
     }
     kiln_while(&err, "asking which toolchains are installed");
-    if (!e->draining) /* a stopping kilnd ends this job: no trouble */
+    if (!e->draining) /* when kilnd stops, a lost describe job is no trouble */
         event_report(e, "toolchains_unknown", err.text);
     memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;

@@ -50,7 +50,7 @@ static void set_misses(struct json *to, const struct kernel_sample *s)
 {
     static const struct column_group reasons = { "miss_reasons", "misses_", HISTORY_misses_new,
                                                  HISTORY_misses_refused };
-    json_set_u64(to, "misses", misses_of(s)); /* of jobs */
+    json_set_u64(to, "misses", misses_of(s)); /* without those of prefetches */
     set_group(to, &reasons, s);
 }
 

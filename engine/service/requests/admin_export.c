@@ -45,9 +45,9 @@ struct export
     struct ids ids;
     size_t next;                     /* of ids.list: the file that is written */
     struct cache_writer *writer;     /* owned; NULL: the file is not begun */
-    char path[PATH_MAX];             /* of that file */
+    char path[PATH_MAX];             /* of the file that is written */
     struct json *files;              /* borrowed from the answer */
-    uint64_t damaged;                /* kernels of that file */
+    uint64_t damaged;                /* kernels of the file that is written */
     uint64_t charged;                /* bytes, for a large object */
     struct digest keys[DAMAGED_MAX]; /* of kernels that failed their check */
     size_t key_count, reported;

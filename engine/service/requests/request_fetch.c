@@ -124,7 +124,8 @@ static void go_on_later(struct fetch_request *rq)
         deferred_run(&rq->base, &go_on_step);
 }
 
-/* Keeps a result until then, when others of its request may be ready, too. */
+/* Keeps a result until the end of this loop iteration. Other results of its request may be ready by
+ * then. */
 static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;

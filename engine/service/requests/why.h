@@ -18,7 +18,7 @@ struct wanted_program {
                                     below */
     char *options;               /* owned */
     struct buffer name, args;    /* how packages and imported caches know it */
-    char *name_text, *args_text; /* owned: the same */
+    char *name_text, *args_text; /* owned: name and args as C strings */
     bool is_hot;                 /* the hot set has it */
 };
 
@@ -39,7 +39,7 @@ struct why {
     uint32_t program_count;          /* 0: asked by key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
-    bool is_hot; /* asked by key: the hot set has it */
+    bool is_hot; /* if asked by key: the hot set has the kernel */
     bool found;
     enum tier tier;                 /* where it was found */
     char package[PACKAGE_NAME_MAX]; /* the package that has it; "": none */

@@ -86,7 +86,7 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
     return j;
 }
 
-/* Adds the entries that a look-up answers with, or the others; returns how many. */
+/* Adds the entries that a look-up returns, or those that it leaves out. Returns their number. */
 static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
                             bool left_out, struct json *entries)
 {

@@ -224,7 +224,7 @@ static bool compare_next(struct diff *d)
     return true;
 }
 
-/* True: there is more. */
+/* Compares records for one step. True: some are left. */
 static bool compare_some(struct diff *d)
 {
     const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;

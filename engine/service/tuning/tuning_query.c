@@ -37,7 +37,7 @@ static enum kiln_code query_begin(struct tuning_change *change, struct tuning *t
                                   struct kiln_err *err)
 {
     struct tuning_query *query = query_of(change);
-    if (!query->base.caller) /* it left between two steps */
+    if (!query->base.caller) /* the caller left between two steps */
         return err->code = KILN_CANCELLED;
     return query->kind->begin ? query->kind->begin(query, tuning, err) : KILN_OK;
 }
