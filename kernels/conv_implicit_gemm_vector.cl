@@ -356,7 +356,7 @@ KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, k
 
 #if KILN_DIRECTION == 1
 
-/* Of one column: its pixels of x, from |place| on. */
+/* Writes a column's pixels of x, from |place| on. */
 KILN_INLINE void put_patch(KILN_GLOBAL OUTPUT *place, kiln_u32 row, const float *v)
 {
     KILN_UNROLL

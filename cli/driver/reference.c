@@ -34,7 +34,7 @@ struct job {
     const struct kiln_problem *problem;
     struct tensor x, w, y;
     const struct tensor *output; /* one of x, w, y */
-    double *magnitude;           /* or NULL */
+    double *magnitude;           /* may be NULL */
     const enum axis *order;      /* the axes in which outputs are visited, slowest first */
     struct sum (*element)(const struct job *job, const uint64_t at[AXES]);
     uint64_t count;

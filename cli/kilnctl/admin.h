@@ -28,11 +28,11 @@ CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const c
 struct db_progress;
 struct admin_call {
     const char *request;
-    const struct json *arguments;    /* or admin_no_arguments */
+    const struct json *arguments;    /* admin_no_arguments: none */
     int file;                        /* sent with the request; -1: none */
     int second_file;                 /* likewise */
     struct call_progress *progress;  /* NULL: not shown */
-    struct db_progress *db_progress; /* instead of |progress|; NULL */
+    struct db_progress *db_progress; /* used instead of |progress|; NULL: none */
     int *ret_files;                  /* returned descriptors; the caller closes them */
     size_t ret_files_max;
     size_t *ret_file_count;

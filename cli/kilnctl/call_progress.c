@@ -16,7 +16,8 @@ void call_progress_init(struct call_progress *progress, const char *what)
 
 static bool counts_bytes(const char *stage)
 {
-    static const char *const of_bytes[] = { "fetching", "unpacking" }; /* "fetching ..." too */
+    /* A stage may have more words, as in "fetching ...". */
+    static const char *const of_bytes[] = { "fetching", "unpacking" };
     for (size_t i = 0; i < sizeof(of_bytes) / sizeof(of_bytes[0]); i++)
         if (strncmp(stage, of_bytes[i], strlen(of_bytes[i])) == 0)
             return true;

@@ -14,10 +14,10 @@ struct db_sending {
     bool merges;      /* merge into recorded values by statistics; else replace them */
     const char *path; /* the file's name in messages */
     const char *name; /* gives kilnd kind, format, database id and backend; NULL with |url| */
-    const char *url;  /* instead of |fd|; NULL */
+    const char *url;  /* used instead of |fd|; NULL: none */
     const char *sha256;
     int fd;
-    const char *database_id, *kind, *backend, *tier; /* NULL: from the name */
+    const char *database_id, *kind, *backend, *tier; /* NULL: kilnd derives it from |name| */
     bool strict;
     bool verbose;             /* print all keys that are kept unchanged, not only the first */
     const char *verbose_name; /* the option for |verbose|, for a message */

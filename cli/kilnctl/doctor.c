@@ -35,7 +35,7 @@ struct doctor {
     bool is_system;
     bool is_own; /* the caller would run a private kilnd, because the host has none installed */
     bool answers;
-    bool runs_no_compiler; /* by its settings */
+    bool runs_no_compiler; /* kilnd's settings forbid compilers */
 };
 
 static const struct doctor_options *options_of(const struct doctor *d)

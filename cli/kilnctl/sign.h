@@ -16,7 +16,7 @@
 
 struct sign_file { /* what is signed; borrowed */
     int fd;
-    const char *name; /* its later file name */
+    const char *name; /* name of the file when it is published */
     uint64_t version; /* the signer's own number; 0: none */
 };
 /* Creates the signed manifest of a file. For a packed file, it also states the content. */

@@ -23,7 +23,7 @@ struct multiplexer {
     struct list sleepers;        /* struct waiter; any of them may lead next */
 
     struct list requests; /* struct request; unanswered, in the order submitted */
-    unsigned sent;        /* number of those that the daemon has */
+    unsigned sent;        /* number of requests that the daemon has */
     unsigned unsent;
     uint64_t next_id;
     struct multiplexer_status status;
@@ -40,7 +40,7 @@ void multiplexer_link(struct multiplexer *x, struct request *rq);
 void multiplexer_unlink(struct multiplexer *x, struct request *rq);
 struct request *multiplexer_find(const struct multiplexer *x, uint64_t id);
 void multiplexer_wake(struct waiter *w);
-/* Its owner may read |ended| without the mutex, and free the request at once. */
+/* The request's owner may read |ended| without the mutex, and may free the request at once. */
 void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kiln_code code);
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why);
 void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why);

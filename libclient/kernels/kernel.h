@@ -38,7 +38,7 @@ struct kernel_content {
  * them: touching new pages one by one costs ten times as much as copying kernels into them.  Only
  * one thread fills a block. */
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
-/* NULL if out of memory: then each kernel has its own. */
+/* NULL if out of memory: then each kernel has its own memory. */
 struct kernel_block *kernel_block_create(void);
 bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* accepts NULL */
 void kernel_block_unref(struct kernel_block *block);                        /* accepts NULL */
