@@ -17,7 +17,7 @@
 static char forged[FORGED_MAX];
 static size_t size, given;
 
-/* Before kiln-transfer confines itself: later it may not open the file. */
+/* Runs before kiln-transfer confines itself, because later it may not open the file. */
 __attribute__((constructor)) static void read_forged(void)
 {
     const char *path = getenv("ATTACK_FORGED");

@@ -157,7 +157,7 @@ static enum kiln_code client_main(void *context, unsigned client, struct kiln_er
 
 /* ---- results ---- */
 
-struct rates { /* of one way in one round, all clients together */
+struct rates { /* of all clients for one subject in one round */
     double p50_us, p99_us, per_s;
 };
 

@@ -6,7 +6,7 @@
 #include <bzlib.h>
 #include <zstd.h>
 
-#define BZIP2_BLOCK 9 /* as MIOpen: 900 kB */
+#define BZIP2_BLOCK 9 /* 900 kB, as in MIOpen */
 #define ZSTD_LEVEL 15 /* as engine/store/codec_zstd.c packs objects of this size */
 
 struct packer {

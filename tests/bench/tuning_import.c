@@ -11,7 +11,7 @@
 
 struct results { /* shared with the child; [round] */
     double wc_s[PHASE_ROUNDS_MAX + 1], sort_c_s[PHASE_ROUNDS_MAX + 1], sort_s[PHASE_ROUNDS_MAX + 1];
-    double import_s[PHASE_ROUNDS_MAX + 1]; /* and the round that is not reported */
+    double import_s[PHASE_ROUNDS_MAX + 1]; /* the last round is not reported */
     struct tuning_counts counts;
     uint64_t index_bytes;
 };

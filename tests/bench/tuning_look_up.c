@@ -87,7 +87,7 @@ static enum kiln_code run_client(void *context, unsigned process, struct kiln_er
 
 /* ---- results ---- */
 
-struct rates { /* of one way in one round, all processes together */
+struct rates { /* of all processes for one way to look up, in one round */
     double mean_us, p50_us, p99_us, per_s;
 };
 

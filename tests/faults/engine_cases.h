@@ -6,7 +6,7 @@
  */
 #include "tests/faults/trial.h"
 
-/* All of these kinds are injected into |act|. |more| has bits of further kinds. */
+/* The kinds of faults that are injected into every operation's |act|. |more| adds further kinds. */
 #define ENGINE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_INTERRUPTED))
 #define ENGINE_OPERATION(label, more, prepare, act, check)                                \
     {                                                                                     \

@@ -16,7 +16,7 @@
 /* Polls every 5 ms. After QUIET_POLLS polls without work, the work after the answer is over. */
 #define QUIET_POLLS 3u
 #define POLLS_MAX 2000u
-#define ACT_SECONDS 100u /* below the time limit of a case */
+#define ACT_SECONDS 100u /* less than the time limit of a case */
 
 /* ---- running threads ---- */
 

@@ -15,10 +15,10 @@
 struct trial {
     char directory[96];
     struct fault_plan *plan; /* shared with the process that acts */
-    struct trial_end *end;   /* the same */
+    struct trial_end *end;   /* shared likewise */
     bool killed;             /* killed by the plan; |end| has what was done until then */
     bool injected;
-    unsigned version; /* a new one for each place, from 2 on */
+    unsigned version; /* from 2 on; each place gets a new one */
 };
 
 struct trial_end {

@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) peak_wgmma(float *out, u32 
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            multiply(d, a + k * 2, b + k * 2); /* 32 bytes on */
+            multiply(d, a + k * 2, b + k * 2); /* 32 bytes further */
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     }

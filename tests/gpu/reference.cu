@@ -259,7 +259,7 @@ struct verdict {
     u64 error;        /* bits of the largest |got - want| / magnitude, a double */
 };
 
-/* As rounding_bound (cli/driver/rounding.h) and reference_compare have it. */
+/* Applies the bounds of rounding_bound (cli/driver/rounding.h), as reference_compare does. */
 extern "C" __global__ void compare(u32 type, const void *got, const double *want,
                                    const double *magnitude, u64 count, double relative,
                                    double absolute, double exact_below, struct verdict *verdict)

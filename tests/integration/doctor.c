@@ -377,7 +377,7 @@ TEST_F(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
     doctor_fails(f, "disk is", "df -h");
 
     shell(cache, "rm filler");
-    if (!holds_in_time(is_content, f)) /* kilnd retries without a request */
+    if (!holds_in_time(is_content, f)) /* kilnd tries again without a request */
         fail_msg("doctor is not content: %s", f->result.output);
 }
 

@@ -238,7 +238,7 @@ static int use_with_a_large_environment(struct fixture *f)
         setenv(name, "", 1);
     }
     unsetenv("KILND_WORKERS");
-    setenv("KILND_WORKERS", "3", 1); /* the last one */
+    setenv("KILND_WORKERS", "3", 1); /* becomes the last variable */
     struct kiln_client *client;
     const struct kiln_admin_call call = { .size = sizeof(call), .request = "config" };
     char *json = NULL;

@@ -146,7 +146,7 @@ static struct problem short_sum(enum direction direction, uint32_t stride)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* The same of two taps along the depth, instead of two tiles of channels. */
+/* Likewise, but the sum has two taps along the depth instead of two tiles of channels. */
 static struct problem short_sum_of_volume(enum direction direction, uint32_t stride)
 {
     struct problem p = short_sum(direction, stride);

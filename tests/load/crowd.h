@@ -28,8 +28,8 @@ struct crowd_counts {     /* in shared memory */
     atomic_uint joined;   /* clients that are connected and wait for the start */
     atomic_uint ready;    /* KILLED clients in the middle of a request */
     atomic_uint answered; /* correct kernels received by BEHAVING and SLOW clients */
-    atomic_uint late;     /* the same for STALLED clients */
-    atomic_uint early;    /* the same for KILLED clients */
+    atomic_uint late;     /* kernels received by STALLED clients */
+    atomic_uint early;    /* kernels received by KILLED clients */
     atomic_uint attacks;
     atomic_uint cut_off; /* STALLED clients whose connection kilnd closed */
     atomic_uint wrong;   /* wrong or missing answers */

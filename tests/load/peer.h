@@ -18,7 +18,7 @@ struct peer {
 struct peer_answer {
     enum kiln_code code;
     unsigned number;   /* the request id, which is the kernel's number */
-    uint64_t hash;     /* of the object, if it came */
+    uint64_t hash;     /* of the object; 0: none came */
     bool is_malformed; /* violates the protocol */
 };
 

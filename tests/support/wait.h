@@ -63,9 +63,9 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
     await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
 void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
 
-/* For a thread that serves a test: waits until one of |fds| is ready. Returns false if the first
- * one is, by which the test ends the thread. This wait has no bound, but the test's await_thread
- * has one. */
+/* For a thread that serves a test: waits until one of |fds| is ready. Returns false if it is the
+ * first one, with which the test ends the thread. This wait has no limit; await_thread, which the
+ * test calls, has one. */
 bool await_work(struct pollfd *fds, unsigned count);
 
 /* Waits until the thread |tid| of this process sleeps in a system call, for a test that lets one

@@ -64,7 +64,7 @@ struct fake_gpu {
     int capability;        /* CUDA: 90 */
     bool is_mig;           /* CUDA: every device is a MIG instance */
     void *last_stream;     /* of the last launch */
-    unsigned last_shared;  /* the same */
+    unsigned last_shared;  /* of the last launch, too */
     unsigned encodes;      /* number of tensor maps encoded */
     struct fake_gpu_map last_map;
 };

@@ -74,7 +74,7 @@ struct stream {
 
 struct context { /* of HIP: a device */
     int device;
-    unsigned users;               /* of a primary one */
+    unsigned users;               /* references to a primary context */
     struct stream default_stream; /* the stream of handle 0 */
 };
 

@@ -567,7 +567,7 @@ TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
     break_workers("silent");
     assert_int_equal(run_job(f, &first)->end, COMPILE_DONE);
     LOOP_UNTIL(f->loop, pool_counts(f->pool).starting != 0);
-    break_workers("dies"); /* in the other place */
+    break_workers("dies"); /* the second process dies */
     assert_int_equal(run_job(f, &second)->end, COMPILE_DONE);
     expect_refused(f, "a");
     expect_refused(f, "b");
@@ -655,7 +655,7 @@ TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_
     assert_true(fd >= 0);
     close(fd);
     snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->directory);
-    /* A directory of a daemon that was killed before it marked it. */
+    /* The directory of a daemon that was killed before it marked the directory. */
     assert_int_equal(mkdir(unmarked, 0700), 0);
     snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->directory);
     assert_int_equal(mkdir(theirs, 0700), 0);

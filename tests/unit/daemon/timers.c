@@ -17,7 +17,7 @@
 struct probe {
     struct loop_timer timer;
     unsigned fired;
-    unsigned place; /* of its first call among all calls */
+    unsigned place; /* position of its first call among all calls */
     /* When it fires, it stops, restarts or closes timers: */
     struct probe *stops, *closes;
     bool starts_again;

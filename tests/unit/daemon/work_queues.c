@@ -190,7 +190,7 @@ static void expect_fair_order(struct fixture *f, enum work_queue work_queue, uns
                  (struct task){ .work = work_with_another,
                                 .uid = i < TASKS - 2 ? EARLY_UID : LATE_UID });
     finish_tasks(f, TASKS);
-    /* Of the many tasks of the other user, few start before those of the late user. */
+    /* The other user has many tasks, but few of them start before the late user's tasks. */
     assert_true(tasks[TASKS - 2].started <= 2 * threads);
     assert_true(tasks[TASKS - 1].started <= 3 * threads + 1);
 }

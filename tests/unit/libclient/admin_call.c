@@ -17,10 +17,10 @@ struct fixture {
     char *json; /* the answer */
     int files[4], ret_files[4];
     size_t ret_file_count;
-    unsigned reported;    /* calls of progress */
+    unsigned reported;    /* number of calls of the progress callback */
     unsigned enough;      /* progress ends the call at this report; 0: never */
-    unsigned descriptors; /* of this process before the test */
-    unsigned announced;   /* by the last request */
+    unsigned descriptors; /* open before the test */
+    unsigned announced;   /* number of files that the last request announced */
     char came[2][32];     /* contents of the files that came with the request */
     unsigned files_back;  /* files sent with the answer */
     bool files_with_progress;

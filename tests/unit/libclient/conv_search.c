@@ -321,7 +321,7 @@ TEST(conv_search, a_wrong_result_never_wins_however_fast)
     search_whole(f, 1e9);
     assert_int_equal(find(f, "3,3")->state, KILN_CONV_WRONG);
     assert_string_equal(best(f)->config, "11,6");
-    assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED); /* not cut short because of it */
+    assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED); /* not cut short */
 }
 
 TEST(conv_search, a_config_that_fails_to_run_costs_only_itself)

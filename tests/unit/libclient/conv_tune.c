@@ -172,7 +172,7 @@ TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
     f->all_taken = true;
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 0);
-    assert_string_equal(conv_at(f, 0).config, "11,1"); /* step by step from 0,1 */
+    assert_string_equal(conv_at(f, 0).config, "11,1"); /* found step by step, starting at 0,1 */
 }
 
 TEST_F(conv, a_lost_lease_is_taken_again)
@@ -194,7 +194,7 @@ TEST_F(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
     f->refuses_reports = true;
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 1);
-    assert_string_equal(conv_at(f, 0).config, "11,1"); /* step by step from the first share's */
+    assert_string_equal(conv_at(f, 0).config, "11,1"); /* found after the first share's best */
     assert_non_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_DENIED);
     assert_says(f->err.text, "ConvTuned");

@@ -22,7 +22,7 @@ struct made_plan {
     uint32_t grid[3], group[3], shared_bytes;
     struct message_plan_argument arguments[MADE_ARGUMENTS_MAX];
     uint32_t argument_count;
-    struct tensor_map maps[MADE_MAPS_MAX]; /* of the arguments of that kind */
+    struct tensor_map maps[MADE_MAPS_MAX]; /* of those arguments that are maps */
     uint32_t map_count;
     uint32_t elements;  /* of each tensor; 0: MADE_ELEMENTS */
     uint64_t workspace; /* bytes */

@@ -57,7 +57,7 @@ struct fixture {
     char directory[64];
     struct seen *seen;   /* shared with it */
     pid_t outside;       /* a process that it must not reach: the test itself */
-    uint64_t free_space; /* in its directory; 0: limited only by the disk */
+    uint64_t free_space; /* bytes for files in its directory; 0: limited only by the disk */
 };
 
 SET_UP(set_up)

@@ -312,7 +312,7 @@ TEST_F(table, where_everything_works_the_oldest_gives_way)
 {
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 256, PROBE_WORKS);
-    learn(f, "clang", "gfx0000", PROBE_WORKS, NULL); /* found anew: the youngest */
+    learn(f, "clang", "gfx0000", PROBE_WORKS, NULL); /* probed again, so it is the newest */
     learn(f, "clang", "gfx2000", PROBE_WORKS, NULL);
     assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_WORKS);
     assert_int_equal(state_of(f, "clang", "gfx0001"), PROBE_UNKNOWN);

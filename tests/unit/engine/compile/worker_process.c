@@ -355,7 +355,7 @@ TEST(worker, a_wrong_source_for_another_toolchain_is_reported_as_outdated)
     job.toolchain_id = need("clang")->identity;
     job.toolchain_id.bytes[0] ^= 1;
     struct compile_result result = compiler_run(&fixture.worker, &job);
-    assert_int_equal(result.end, COMPILE_OUTDATED); /* else it would be remembered */
+    assert_int_equal(result.end, COMPILE_OUTDATED); /* not a failure, which kilnd would cache */
     compile_result_done(&result);
 }
 
@@ -681,7 +681,7 @@ TEST(plain, each_job_has_a_separate_cpu_limit)
     struct compile_result result = compiler_run(&p, &job);
 
     assert_int_equal(result.end, COMPILE_DONE);
-    assert_true(bound_of(&p, RLIMIT_CPU) > 77); /* the job's, beyond what was used before it */
+    assert_true(bound_of(&p, RLIMIT_CPU) > 77); /* the job's limit, plus the time used before */
     compile_result_done(&result);
     compiler_stop(&p);
 }

@@ -20,7 +20,7 @@
 #define FILE_MAX (16u << 20)
 #define ROWS 40
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FLIPS 300 /* each takes ten times as long there */
+#define FLIPS 300 /* with a sanitizer, each takes ten times as long */
 #else
 #define FLIPS 1000
 #endif
@@ -28,7 +28,7 @@
 struct fixture {
     char directory[64], path[96], log[112]; /* as left by a killed writer */
     char copy[96], copy_log[112];
-    struct buffer file, pages; /* their content, in memory */
+    struct buffer file, pages; /* content of the file and its log */
     struct buffer whole;       /* the file after SQLite's recovery */
     struct log_state state;
     struct kiln_err err;
@@ -148,7 +148,7 @@ static void save_ok(struct fixture *f)
     assert_int_equal(access(f->copy_log, F_OK), -1);
 }
 
-/* Without page 1, in whose header SQLite counts changes and stores the journal mode. */
+/* Does not compare page 1, in whose header SQLite counts changes and stores the journal mode. */
 static void expect_whole_but(struct fixture *f, uint32_t lost_page)
 {
     BUFFER_AUTO struct buffer saved;

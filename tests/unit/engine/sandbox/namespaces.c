@@ -80,7 +80,7 @@ TEST(plain, root_leaves_all_but_its_user_namespace)
     expect_private(&seen);
     if (seen.after.of[NAMESPACE_USER] == seen.before.of[NAMESPACE_USER])
         assert_memory_equal(&seen.after.of[NAMESPACE_NETWORK], &seen.again.of[NAMESPACE_NETWORK],
-                            2 * sizeof(uint64_t)); /* private ones are not replaced */
+                            2 * sizeof(uint64_t)); /* private namespaces are not replaced */
 }
 
 TEST(plain, an_unprivileged_user_leaves_all_through_a_user_namespace)

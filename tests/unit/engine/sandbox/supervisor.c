@@ -45,7 +45,7 @@ FIXTURE(pipe, open_pipe, close_pipe);
 
 static pid_t starter; /* the supervisor waits for its end while it drops privileges; 0: no wait */
 static bool init_fails;
-static bool init_awaits_end; /* of the supervisor, after one byte on standard error */
+static bool init_awaits_end; /* init writes a byte to stderr, then waits for the supervisor's end */
 
 /* The pipe to the supervisor is init's standard output. */
 static void await_supervisors_end(void)

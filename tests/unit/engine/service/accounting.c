@@ -392,10 +392,10 @@ TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart_daemon(f);
     fetch_times(f, &f->ann, "conv.cl", 1);
-    accounting_write(f->engine.engine, /* force= */ true); /* its read fails */
+    accounting_write(f->engine.engine, /* force= */ true); /* fails to read the store */
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
-    accounting_write(f->engine.engine, /* force= */ true); /* its read succeeds */
+    accounting_write(f->engine.engine, /* force= */ true); /* reads the store */
     fake_executor_run_tasks(&f->engine.executor);
     restart_daemon(f);
     KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
@@ -422,7 +422,7 @@ TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
     struct accounting *l = f->engine.engine->metrics.accounting;
     add_users(l, 20000);
     laters = f->engine.executor.laters;
-    accounting_write(f->engine.engine, /* force= */ true); /* its read succeeds */
+    accounting_write(f->engine.engine, /* force= */ true); /* reads the store */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_false(l->is_loaded);
     assert_true(l->others.sums.compiles <= 32);

@@ -100,7 +100,7 @@ TEST_F(admission, a_client_that_leaves_gives_back_all_charges_at_once)
     test_caller_leave(&f->ann);
 
     assert_int_equal(count_tasks(f), 0);
-    assert_true(charged(f) <= 4096); /* for the one that runs */
+    assert_true(charged(f) <= 4096); /* the running look-up is still charged */
 }
 
 TEST_F(admission, a_cancelled_batch_gives_back_all_charges)
@@ -182,7 +182,7 @@ TEST_F(admission, a_user_at_the_limit_does_not_limit_others)
     assert_int_equal(count_results(&f->bob).missed, 10);
 }
 
-/* However many users ask for as much as they may have. */
+/* Three users ask for as much as they may have; a fourth one comes later. */
 TEST_F(admission, users_who_hold_much_leave_something_to_those_who_come)
 {
     f->engine.options.queue_bytes = 4u * LIMIT;

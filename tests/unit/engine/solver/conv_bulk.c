@@ -537,7 +537,7 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
                                               p->dilation.d, index / (p->stride.w * p->stride.h) });
     }
     if (wanted[0] == 0 || wanted[1] == 0 || wanted[2] == 0 || index >= residues_of(p))
-        return; /* no copy reads it */
+        return; /* no copy reads this map */
     for (unsigned axis = 0; axis < map->rank - 2; axis++) {
         int64_t span = (int64_t)map->dims[1 + axis] + map->upper[axis] - map->lower[axis] - 1;
         assert_int_equal(span / map->steps[1 + axis] + 1, wanted[axis]);

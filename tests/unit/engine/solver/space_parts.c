@@ -106,8 +106,8 @@ TEST_F(plain, no_valid_point_in_tf32_is_left_out_or_there_twice)
 
 struct draws {
     unsigned all;          /* number of valid candidates, at most |DRAWS| */
-    unsigned of[FEEDS];    /* the same by the value of wgmma */
-    unsigned there[FEEDS]; /* valid points in the whole space */
+    unsigned of[FEEDS];    /* likewise, for each value of wgmma */
+    unsigned there[FEEDS]; /* valid points in the whole space, for each value */
 };
 
 static struct draws draw(const struct fixture *f, const struct problem *p)

@@ -208,7 +208,7 @@ TEST_F(store, a_repeated_clear_reports_all_kernels_that_it_removed)
     for (unsigned n = 1; n <= 40; n++)
         stored(f, (struct kernel){ .number = n, .size = 100 });
     damages.statement = KERNEL_REMOVE_MATCHES;
-    damages.use = 2; /* the first batch is removed before that */
+    damages.use = 2; /* the second batch fails */
     must(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), f->err);
     assert_int_equal(damages.use, 0);
     assert_int_equal(count, 40);

@@ -321,7 +321,7 @@ TEST_F(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
         const char *properties, *target;
     } cases[] = {
         { GPU_90A "capability 67108864\n", "gfx90a:sramecc+" },
-        { GPU_90A "capability 4227858431\n", "gfx90a:sramecc-" }, /* every other bit */
+        { GPU_90A "capability 4227858431\n", "gfx90a:sramecc-" }, /* all bits but this one */
         { GPU_90A, "gfx90a:sramecc-" },
         { "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006\ncapability 67108864\n",
           "gfx906:sramecc+" },

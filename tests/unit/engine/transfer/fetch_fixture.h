@@ -22,8 +22,8 @@ struct fixture {
     char etag[64], date[64];            /* of the next responses; "": none */
     unsigned cuts; /* number of responses to cut, each after |step| more bytes */
     size_t step;
-    int status;        /* instead of the file */
-    const char *extra; /* header lines for that */
+    int status;        /* sent instead of the file */
+    const char *extra; /* header lines of responses with |status| */
     unsigned failures; /* number of requests that get |status| */
     int fd;
     long status_seen;

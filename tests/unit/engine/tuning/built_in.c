@@ -244,7 +244,7 @@ TEST(built_in, a_damaged_item_answers_no_more)
     assert_non_null(gemm);
     *gemm ^= 1; /* in the value of the last record */
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
-    assert_string_equal(find_value(b->f, ALICE, KEY_OF_BATCH(8)), ""); /* by its own checksum */
+    assert_string_equal(find_value(b->f, ALICE, KEY_OF_BATCH(8)), ""); /* fails its own checksum */
     check_all(b);
     assert_int_equal(b->items[0].state, ITEM_DAMAGED);
     assert_string_equal(find_value(b->f, ALICE, KEY), "");

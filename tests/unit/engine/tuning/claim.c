@@ -96,7 +96,7 @@ TEST(plain, more_samples_than_an_hour_allows_are_refused)
     assert_says(err.text, "hour");
     assert_int_equal(check_for(NULL, measured(1e-6, 1e-7, 4000000000u), &err), KILN_INVALID);
     must(check_for(&p, measured(1, 0.1, 3600000), &err), err);
-    must(check_for(&p, measured(1e8, 0, 1), &err), err); /* one sample takes as long as it takes */
+    must(check_for(&p, measured(1e8, 0, 1), &err), err); /* a single sample may take any time */
 }
 
 TEST(plain, several_samples_without_a_spread_are_refused)
@@ -107,7 +107,7 @@ TEST(plain, several_samples_without_a_spread_are_refused)
     assert_says(err.text, "spread");
     must(check_for(&p, measured(1, 1e-6, 2), &err), err);
     must(check_for(&p, measured(1, 0, 1), &err), err);
-    must(check_for(&p, measured(0, 0, 0), &err), err); /* imported: it states nothing */
+    must(check_for(&p, measured(0, 0, 0), &err), err); /* an imported record states no samples */
 }
 
 TEST(plain, an_imported_time_is_above_the_floor_or_0)

@@ -24,7 +24,7 @@ struct made_record {
     struct tuning_index_record record;
 };
 void make_record(unsigned place, struct made_record *ret);
-/* |count| of them, in |f->path|. */
+/* Writes an index of |count| such records to |f->path|. */
 void write_index(struct index_fixture *f, unsigned count);
 /* Must succeed. */
 struct tuning_index *open_index(struct index_fixture *f);

@@ -78,15 +78,15 @@ TEST_F(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_num
 
     assert_says(f->err.text, "user 1000");
     assert_says(f->err.text, "kilnctl db rm");
-    must(change_one(change, 2, 2, &f->err), f->err); /* no new one */
-    must(change_one(change, 1, 1, &f->err), f->err); /* of another user */
+    must(change_one(change, 2, 2, &f->err), f->err); /* adds no record */
+    must(change_one(change, 1, 1, &f->err), f->err); /* a record of another user */
     for (unsigned i = 7; i <= 70; i += 7)
-        must(change_one(change, i, 1, &f->err), f->err); /* of the host */
+        must(change_one(change, i, 1, &f->err), f->err); /* records of the host */
     must(change_one(change, 4, 0, &f->err), f->err);
     must(change_one(change, 8, 1, &f->err), f->err);
     must(tuning_change_commit(change, &f->err), f->err);
     tuning_change_destroy(KILN_TAKE(change));
-    assert_int_equal(put(f, 4, 1), KILN_FULL); /* counted again */
+    assert_int_equal(put(f, 4, 1), KILN_FULL); /* the records were counted again */
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 4 + 10);
 }
