@@ -55,7 +55,8 @@ def complaints(root):
     for page, rel in tree.files(root):
         numbers = long_lines_of(page)
         if numbers:
-            yield f"{rel}:{numbers[0]}: more than {COLUMNS} columns, as {len(numbers) - 1} more lines"
+            more = f", and {len(numbers) - 1} more lines" if numbers[1:] else ""
+            yield f"{rel}:{numbers[0]}: more than {COLUMNS} columns{more}"
 
 
 def main():
