@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What Ctrl-C says: a long command that is interrupted tells what it has done is kept, and how to
- * go on.
+ * What a long command prints if it is interrupted: what it has done so far is kept, and how to
+ * continue.
  *
  * Ownership  |kept| is borrowed until the program ends
  * Threading  the main thread

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Numbers that look random and follow from a seed: for test data, never for security. */
+/*
+ * Numbers that look random and follow from a seed: for test data, never for security.
+ *
+ * Threading  pure functions
+ */
 #include <stdint.h>
 
 /* SplitMix64 (Steele, Lea, Flood 2014), which works well with any seed. */

@@ -6,8 +6,9 @@
  *
  * Role       sorting millions of items at once takes seconds.  Here the caller adds some thousand
  *            items and sorts these as a run, again and again.  Then it takes the items of all runs
- * in order, one at a time: a heap has the next item of each run Ownership  owns copies of the
- * items; a zeroed struct is empty Threading  one thread at a time
+ *            in order, one at a time: a heap has the next item of each run
+ * Ownership  owns copies of the items; a zeroed struct is empty
+ * Threading  one thread at a time
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -28,8 +28,8 @@ set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS}
 list(JOIN KILN_NO_ASAN_TESTS "|" KILN_NO_ASAN_TESTS)
 list(JOIN KILN_NO_TSAN_TESTS "|" KILN_NO_TSAN_TESTS)
 
-# kiln_add_test(NAME name COMMAND ...): add_test with the labels.  Long tests begin first, so that no
-# processor waits for the last one.
+# kiln_add_test(NAME name COMMAND ...): add_test with the labels.  Long tests begin first, so that
+# no processor waits for the last one.
 function(kiln_add_test name_keyword name)
   add_test(${ARGV})
   string(REGEX MATCH "^[^.]+" labels ${name})

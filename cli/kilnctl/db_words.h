@@ -21,7 +21,7 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* their first parts */
+#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* first parts of names */
 
 /* The dialect of FindDb and the format of PerfDb that this version of MIOpen uses; NULL: unknown,
  * or both.  |version| may be NULL. */

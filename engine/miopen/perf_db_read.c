@@ -206,7 +206,7 @@ static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint
     return rc;
 }
 
-/* Reads the rows of the current config. |ret_more|: as above. */
+/* Reads the rows of the current config. |ret_more|: as in report_dangling. */
 static enum kiln_code read_rows(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
 {
     const struct perf_db_row *row = NULL;

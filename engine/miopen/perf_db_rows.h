@@ -6,7 +6,9 @@
  *
  * Role       avoids a scan of the table for each config: its only index begins with the solver, so
  *            SQLite cannot search by config. Here the table is read once, in short steps, and
- * sorted Ownership  owns its connection, its rows and their texts Threading  one thread at a time
+ *            sorted
+ * Ownership  owns its connection, its rows and their texts
+ * Threading  one thread at a time
  */
 #include "common/sorted_runs.h"
 #include "engine/db/query.h"

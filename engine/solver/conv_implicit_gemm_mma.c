@@ -530,7 +530,7 @@ static void consider(const struct problem *p, const struct target *target, const
     }
 }
 
-/* Of tiles along the reduction, for which transposing the right operand pays. */
+/* With fewer tiles along the reduction, transposing the right operand does not pay. */
 #define TURNED_STEPS_MIN 5u
 
 /* Whether bulk copies are chosen if they are possible. */

@@ -247,8 +247,9 @@ static uint32_t chunks_of(const struct packing_plan *plan, const struct reorder 
     return chunks ? chunks : 1;
 }
 
-/* For tensors whose neighbours are not neighbours in the packed one: as many chunks of a pixel
- * together as leave enough pixels to fill a sector of memory in the plain tensor. */
+/* For tensors whose neighbours are not neighbours in the packed tensor: the largest number of
+ * chunks of a pixel that neighbouring items may copy while they still read whole sectors of the
+ * plain tensor. */
 static uint32_t together_of(const struct packing_plan *plan, const struct reorder *r)
 {
     uint32_t most = element_size(plan->problem) * 32 / SECTOR_BYTES, together = 1;

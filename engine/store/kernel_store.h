@@ -325,7 +325,7 @@ struct kernel_clearing {         /* a clear in steps; zeroed at first except for
     struct kernel_filter filter; /* its texts are borrowed */
     uint64_t count, bytes;       /* removed so far: kernels, and stored bytes of their objects */
     uint64_t after;              /* id of the last kernel that was removed */
-    bool is_removed; /* every matching kernel is removed; the file is being truncated */
+    bool is_removed;             /* every matching kernel is removed; the file is being truncated */
     bool is_over;
 };
 /* Like kernel_store_clear for at most 20 ms, 512 removed or 4096 other kernels; a large object or a

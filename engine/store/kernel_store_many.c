@@ -3,8 +3,8 @@
 
 #include "common/clock.h"
 
-/* A step of a clear ends after so much time, or when it changed so many kernels or file pages, or
- * looked at so many kernels. */
+/* Limits of a step of a clear: its time, the kernels or file pages that it changes, and the kernels
+ * that it examines. */
 #define STEP_NS 20000000u
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u

@@ -452,7 +452,7 @@ static bool visit_stored(void *context, const struct tuning_place *place,
     const struct tuning_held *held = tuning_table_find(walk->tuning->table, place);
     (void)rows;
     (void)count;
-    return !held || walk->each(walk->context, held); /* without memory, it was left out */
+    return !held || walk->each(walk->context, held); /* left out if memory ran out */
 }
 
 enum kiln_code tuning_each_after(struct tuning *t, const struct tuning_place *after,

@@ -15,7 +15,7 @@ struct tuning_reading {                   /* of one file */
     struct tuning_reader *reader;         /* owned */
     struct tuning_index_builder *builder; /* owned; NULL: the lines become records */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    struct tuning_keys keys; /* converted ones may be equal; the reader sees only the file's */
+    struct tuning_keys keys; /* finds keys that are equal once they are converted */
     struct buffer key_texts;
     uint64_t size;  /* of the records so far */
     uint64_t fresh; /* how many of them the user does not have yet */
@@ -182,7 +182,7 @@ static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                : rc;
 }
 
-/* They are stored when the whole file was read. */
+/* Keeps a record in memory; records are stored when the whole file was read. */
 static bool keep_record(struct tuning_reading *r, const struct tuning_record *record,
                         const struct named *named)
 {

@@ -23,7 +23,7 @@ struct tuning_index {
     struct hash_key key;
     struct bytes parts[INDEX_PARTS]; /* inside |map| */
     _Atomic uint64_t damaged;
-    _Atomic unsigned refs; /* beside the first one */
+    _Atomic unsigned refs; /* references besides the first one */
 };
 
 /* ---- opening ---- */

@@ -157,7 +157,7 @@ static bool is_last_step(const struct tuning_job *job)
     return job->is_worked_out && job->applied == job->given.count;
 }
 
-/* What a change has in addition to records. */
+/* Writes what a change stores in addition to records. */
 static enum kiln_code put_rest(const struct tuning_job *job, struct tuning_change *change,
                                struct kiln_err *err)
 {

@@ -5,6 +5,7 @@
  * The internals of a change, shared by tuning_job.c, tuning_blend.c, tuning_import.c and
  * tuning_promote.c; private to this directory.
  *
+ * Ownership  a job owns its records and files, and borrows the databases
  * Threading  the tuning work queue while the job works, otherwise the engine's thread
  */
 #include "engine/tuning/merge.h"
@@ -31,9 +32,9 @@ struct tuning_job {
     struct tuning_selection selection; /* its texts and keys are owned */
     struct tuning_promotion promotion;
     char *path;                     /* owned; of the backup */
-    struct record_list given;       /* what to merge or, of a removal, the places: for put the
-                                     * measured rows, for an import the file's records */
-    size_t applied;                 /* how many of |given| are in |changes|, or were */
+    struct record_list given;       /* for put: the measured rows; for an import: the file's
+                                     * records; for a removal: the records' places */
+    size_t applied;                 /* how many of |given| this and earlier steps took */
     struct tuning_reading *reading; /* owned; of an import whose file is being read */
     bool is_worked_out;             /* |given| and |changes| have all that is to be stored */
     struct tuning_put_token token;  /* for put, if |is_once| */

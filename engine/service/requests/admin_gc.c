@@ -17,7 +17,7 @@ struct collect {
     struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed ones */
     size_t count;
     bool is_known, is_begun;
-    uint64_t counted; /* evicted kernels that the metrics have */
+    uint64_t counted; /* evicted kernels that the metrics count already */
     struct kernel_collecting collecting;
 };
 

@@ -531,7 +531,8 @@ static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Without a look at them, which may take 0.2 s: another user's request would wait. */
+/* Refuses the items without reading them: reading may take 0.2 s, and another user's request would
+ * wait. */
 static void refuse_rest(struct fetch_request *rq, struct result_list *list,
                         const struct kiln_err *why)
 {

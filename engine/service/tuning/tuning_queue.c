@@ -40,7 +40,7 @@ static enum kiln_code begin(struct tuning_change *change)
     struct deferred *d = change->request;
     if (!change->job)
         return change->kind->begin(change, d->engine->tuning->databases, &d->err);
-    return d->caller ? KILN_OK : (d->err.code = KILN_CANCELLED); /* it left between two steps */
+    return d->caller ? KILN_OK : (d->err.code = KILN_CANCELLED); /* the caller left */
 }
 
 static void begin_step(struct deferred *d)

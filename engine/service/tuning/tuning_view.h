@@ -36,7 +36,7 @@ struct tuning_view {
     uint64_t next;                          /* of the index: the record to read next */
     uint64_t end_ns;                        /* of this step */
     bool has_begun, is_out_of_memory, is_too_long;
-    bool has_last; /* of the records that were taken: */
+    bool has_last; /* |last_key| is that of a record that was taken */
     struct bytes last_key;
 };
 

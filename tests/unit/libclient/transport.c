@@ -326,7 +326,7 @@ TEST(plain, a_socket_of_another_user_is_that_users_alone)
     assert_says(err.text, "KILN_SOCKET");
 }
 
-/* A user's socket; -1 in case of failure.  The user counts who called listen. */
+/* A user's socket; -1 in case of failure.  Its owner is the user who called listen. */
 static int listen_as(uid_t uid, const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
