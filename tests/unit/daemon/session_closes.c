@@ -77,7 +77,9 @@ static int set_up_hung(void **state)
 static int tear_down_hung(void **state)
 {
     end_closes(ALL);
-    return tear_down(state);
+    int rc = tear_down(state);
+    WAIT_FOR(hung.closed == hung.hanging); /* threads may outlive their closer */
+    return rc;
 }
 
 FIXTURE(hung, set_up_hung, tear_down_hung);
