@@ -18,6 +18,8 @@ static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *e
 {
     if (!kern_row_is_sane(row))
         return kiln_fail(err, KILN_CORRUPT, "a text has more than %u bytes", KERN_DB_TEXT_MAX);
+    if (row->name.size == 0)
+        return kiln_fail(err, KILN_CORRUPT, "the kernel has no name");
     if (row->raw_size > LIMIT_CODE_OBJECT || row->stored.size > LIMIT_CODE_OBJECT)
         return kiln_fail(err, KILN_CORRUPT, "the object has more than %u bytes", LIMIT_CODE_OBJECT);
     if (row->stored.size == 0)
