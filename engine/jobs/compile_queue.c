@@ -289,8 +289,8 @@ void compile_queue_share(struct compile_queue *q, struct compile_order *order, u
 {
     if (!order->slot.user || order->uid == uid)
         return;
-    unsigned place = fair_queue_place_of(&order->slot);
-    if (fair_queue_count_of(&q->waiting[order->priority], uid) < place)
+    unsigned own = fair_queue_count_of(&q->waiting[order->priority], uid);
+    if (fair_queue_is_behind(&order->slot, own))
         move_order(order, order->priority, uid);
 }
 

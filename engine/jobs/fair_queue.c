@@ -243,13 +243,12 @@ unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid)
     return user ? user->count : 0;
 }
 
-unsigned fair_queue_place_of(const struct fair_item *item)
+bool fair_queue_is_behind(const struct fair_item *item, unsigned count)
 {
-    unsigned place = 0;
-    for (const struct list_link *link = item->link.previous; link != &item->user->items.head;
-         link = link->previous)
-        place++;
-    return place;
+    const struct list_link *link = item->link.previous;
+    for (unsigned i = 0; i < count && link != &item->user->items.head; i++)
+        link = link->previous;
+    return link != &item->user->items.head;
 }
 
 void fair_queue_each_user(const struct fair_queue *queue,

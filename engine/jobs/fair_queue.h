@@ -95,8 +95,9 @@ void fair_queue_release(struct fair_queue *queue, uid_t uid);
 void fair_queue_close(struct fair_queue *queue);
 
 unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid);
-/* How many items of the same user wait before |item|. */
-unsigned fair_queue_place_of(const struct fair_item *item);
+/* Whether more than |count| items of the same user wait before |item|. Visits at most |count| of
+ * them. */
+bool fair_queue_is_behind(const struct fair_item *item, unsigned count);
 /* Visits each user who has waiting items. */
 void fair_queue_each_user(const struct fair_queue *queue,
                           void (*visit)(void *context, uid_t uid, unsigned waiting), void *context);

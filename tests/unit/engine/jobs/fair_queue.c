@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ITEMS 32
 
@@ -189,10 +190,31 @@ TEST_F(case, a_moved_item_waits_behind_those_of_its_new_user)
 {
     push_each(f, 1, "abcd");
     push_each(f, 2, "x");
-    assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 3);
+    assert_true(fair_queue_is_behind(item_named(f, 'd'), 2));
+    assert_false(fair_queue_is_behind(item_named(f, 'd'), 3));
     assert_true(fair_queue_move(&f->queue, item_named(f, 'd'), &f->queue, 2));
-    assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 1);
+    assert_true(fair_queue_is_behind(item_named(f, 'd'), 0));
+    assert_false(fair_queue_is_behind(item_named(f, 'd'), 1));
     assert_string_equal(pop_some(f, 5), "axbdc");
+}
+
+/* A user may have thousands of items, and those who share one of them should not have to pass them
+ * all. */
+TEST_F(case, a_comparison_of_places_reads_few_items)
+{
+    const size_t size = sizeof(struct fair_item);
+    struct fair_item *first = mmap(/* addr= */ NULL, size, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, /* fd= */ -1, /* offset= */ 0);
+    assert_ptr_not_equal(first, MAP_FAILED);
+    must(fair_queue_push(&f->queue, 1, first, &f->err), f->err);
+    push_each(f, 1, "abc");
+    assert_int_equal(mprotect(first, size, PROT_NONE), 0);
+
+    assert_true(fair_queue_is_behind(item_named(f, 'c'), 1));
+
+    assert_int_equal(mprotect(first, size, PROT_READ | PROT_WRITE), 0);
+    assert_true(fair_queue_remove(&f->queue, first));
+    munmap(first, size);
 }
 
 TEST_F(case, the_queue_bounds_each_user_and_all_together)
