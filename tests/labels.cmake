@@ -5,8 +5,8 @@
 #   long      all others: compilers, files damaged byte by byte, processes killed repeatedly
 #   no-asan   .ci/run omits these with the address sanitizer: they spend minutes in compilers, or
 #             kill and restart processes; shorter tests run the same code
-#   no-tsan   .ci/run omits these with the thread sanitizer, for the same reason, or because only
-#             one thread runs them (damaged files)
+#   no-tsan   .ci/run omits these with the thread sanitizer, for the same reason, and tests
+#             whose programs start no thread
 
 set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
@@ -22,19 +22,31 @@ set(KILN_NO_ASAN_TESTS
   "^kernels\\."
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)$"
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
-set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS}
-  "_damage|_damaged|_flips|_salvage|_limit$" "db\\.snapshot$" "page_scan$" "kern_db_live$"
-  "solver\\.")
+set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
+  "page_scan$" "\\.(install_kernels|slurm_scripts|prometheus)$")
+# Programs that start threads; other tests have the label no-tsan.
+set(KILN_THREADED_TESTS "^integration\\." "^load\\." "^fuzz\\.live$" "_threads$"
+  "^unit\\.(daemon|libclient)\\." "^unit\\.engine\\.(db|embed|transfer)\\."
+  "tuning_db_disk$" "kernel_store_kill$" "driver_(ahead|measure)$" "kilnctl_prefetch$")
+list(JOIN KILN_THREADED_TESTS "|" KILN_THREADED_TESTS)
 list(JOIN KILN_NO_ASAN_TESTS "|" KILN_NO_ASAN_TESTS)
 list(JOIN KILN_NO_TSAN_TESTS "|" KILN_NO_TSAN_TESTS)
 
-# kiln_add_test(NAME name COMMAND ...): add_test with the labels.  Long tests begin first, so that
-# no processor waits for the last one.
-function(kiln_add_test name_keyword name)
+# The targets without-no-asan and without-no-tsan build what the tests without such a label need.
+# Tests of installed programs and scripts run all programs.
+foreach(label no-asan no-tsan)
+  add_custom_target(without-${label}
+    DEPENDS kilnd kiln-compiler kiln-transfer kiln-launch kilnctl kiln-driver)
+endforeach()
+
+# kiln_add_test(NAME name COMMAND program ...): add_test with the labels.  Long tests begin first, so
+# that no processor waits for the last one.
+function(kiln_add_test name_keyword name command_keyword program)
   add_test(${ARGV})
   string(REGEX MATCH "^[^.]+" labels ${name})
   foreach(label IN ITEMS LONG NO_ASAN NO_TSAN)
-    if(name MATCHES "${KILN_${label}_TESTS}")
+    if(name MATCHES "${KILN_${label}_TESTS}"
+        OR (label STREQUAL "NO_TSAN" AND NOT name MATCHES "${KILN_THREADED_TESTS}"))
       string(TOLOWER ${label} word)
       string(REPLACE "_" "-" word ${word})
       list(APPEND labels ${word})
@@ -46,4 +58,9 @@ function(kiln_add_test name_keyword name)
   if("long" IN_LIST labels)
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()
+  foreach(label no-asan no-tsan)
+    if(TARGET ${program} AND NOT label IN_LIST labels)
+      add_dependencies(without-${label} ${program})
+    endif()
+  endforeach()
 endfunction()
