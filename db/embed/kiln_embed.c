@@ -123,11 +123,14 @@ static enum kiln_code run_import(struct tuning *tuning, const struct tuning_impo
     struct import_notes notes = { .bad = 0 };
     const struct tuning_job_events events = { .bad = on_bad_line, .context = &notes };
     enum kiln_code rc = tuning_job_import(tuning, import, &job, err);
-    if (!rc)
+    bool has_more = true;
+    while (!rc && has_more) {
         rc = tuning_job_work(job, &events, err);
-    if (!rc)
-        rc = refuse_bad_lines(&notes, import->source_name, err);
-    while (!rc && !tuning_job_take(tuning, job)) {
+        if (!rc)
+            rc = refuse_bad_lines(&notes, import->source_name, err);
+        while (!rc && !tuning_job_take(tuning, job)) {
+        }
+        has_more = !rc && tuning_job_has_more(job);
     }
     return rc;
 }
