@@ -39,8 +39,8 @@ foreach(label no-asan no-tsan)
     DEPENDS kilnd kiln-compiler kiln-transfer kiln-launch kilnctl kiln-driver)
 endforeach()
 
-# kiln_add_test(NAME name COMMAND program ...): add_test with the labels.  Long tests begin first, so
-# that no processor waits for the last one.
+# kiln_add_test(NAME name COMMAND program ...): add_test with the labels.  Long tests begin first,
+# so that no processor waits for the last one.
 function(kiln_add_test name_keyword name command_keyword program)
   add_test(${ARGV})
   string(REGEX MATCH "^[^.]+" labels ${name})
