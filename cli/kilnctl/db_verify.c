@@ -63,6 +63,8 @@ static void print_sums(const struct json *reply)
     if (unchecked > 0)
         db_say("%s not checked: their databases cannot be opened",
                db_count(unchecked, "record", count));
+    if (!json_get_bool(reply, "tuning_db_checked", true))
+        db_say("tuning.db itself was not checked: only administrators may, because it takes long");
     db_say("%s to be measured again", db_count(json_get_u64(reply, "stale", 0), "entry", count));
     db_say("%s damaged", db_count(json_get_u64(reply, "damaged", 0), "database", count));
 }

@@ -112,6 +112,17 @@ static bool has_space(const struct progress_list *list, size_t size)
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
 }
 
+/* Counts an item without making it if the list is full: a list may have millions of items. */
+bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name)
+{
+    pthread_mutex_lock(&progress->lock);
+    struct progress_list *list = list_of(progress, name);
+    bool is_full = list->kept >= PROGRESS_ITEMS_MAX;
+    list->left_out += is_full;
+    pthread_mutex_unlock(&progress->lock);
+    return is_full;
+}
+
 void tuning_progress_add(struct tuning_progress *progress, const char *name, struct json *item)
 {
     size_t size = size_of(item);

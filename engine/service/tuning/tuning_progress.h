@@ -33,6 +33,8 @@ void tuning_progress_set_stage(struct tuning_progress *progress, const char *sta
 /* Adds |item|, which it takes over, to the list |name|: a literal, one of at most
  * PROGRESS_LISTS_MAX names. */
 void tuning_progress_add(struct tuning_progress *progress, const char *name, struct json *item);
+/* True if the list is full: then the next item is counted as not kept, and need not be made. */
+bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name);
 /* Sets |text| as a member of an item. If it is longer than PROGRESS_VALUE_MAX, only its
  * beginning and its length. */
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);

@@ -241,6 +241,14 @@ TEST_F(users, verify_lists_records_of_another_driver)
     assert_int_equal(answer_number(stale, "uid"), 1000);
 }
 
+TEST_F(users, verify_checks_the_file_only_for_administrators)
+{
+    KILN_AUTO(json) struct json *anns = test_caller_ask(&f->ann, MESSAGE_tuning_verify, "{}");
+    assert_false(json_get_bool(anns, "tuning_db_checked", true));
+    KILN_AUTO(json) struct json *all = test_caller_ask(&f->admin, MESSAGE_tuning_verify, "{}");
+    assert_true(json_get_bool(all, "tuning_db_checked", false));
+}
+
 TEST_F(users, verify_names_the_user_who_measured_a_host_record)
 {
     struct put put = find_put("Mine", 0.03);
