@@ -82,5 +82,5 @@ struct transfer_process *transfer_process_start(const struct transfer_process_op
 /* Kills the process.  A result that it reported before stays valid unless its file is not copied
  * yet. */
 void transfer_process_stop(struct transfer_process *process, enum transfer_stop why);
-/* Stops tracking a detached process. */
+/* Closes kilnd's descriptors of a detached process without waiting for its end.  |gone| follows. */
 void transfer_process_abandon(struct transfer_process *process);

@@ -60,10 +60,10 @@ static struct box forward_box(const struct axis *a)
  *
  * Pixel i of x receives from tap t the pixel (i + pad - t * dilation) / stride of y, if that is
  * whole.  So pixels of one residue of i + pad share the same taps: the first such tap, then every
- * stride / gcd(stride, dilation)-th (|tap_step|).  Over these pixels and taps, numbered
- * consecutively, it is a convolution of stride 1 whose taps are |hop| pixels of y apart.  The taps
- * run backwards over y, so the last one is at the lower corner.  data_axis in kernels/conv_view.h
- * computes the same.
+ * stride / gcd(stride, dilation)-th (|tap_step|).  If these pixels and these taps are numbered
+ * consecutively, they form a convolution of stride 1, whose taps are |hop| pixels of y apart.  The
+ * taps run backwards over y, so the last one is at the lower corner.  data_axis in
+ * kernels/conv_view.h computes the same.
  */
 static struct box data_box(const struct axis *a)
 {

@@ -446,8 +446,8 @@ static const struct tiling async_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
 };
 
-/* Tilings for matrix cores. The figures were not measured; they rank the tilings by how often an
- * item reads shared memory. */
+/* Tilings for matrix cores. The speeds are estimates: they rank the tilings by how often an item
+ * reads shared memory. */
 static const struct tiling tf32_tilings[] = {
     { { 128, 128, 16, 8, 16, 3 }, 2, 150.0F, 150.0F },
     { { 128, 128, 16, 8, 8, 3 }, 2, 140.0F, 140.0F },
@@ -461,8 +461,8 @@ static const struct tiling tf32_tilings[] = {
     { { 32, 64, 8, 4, 8, 2 }, 8, 50.0F, 50.0F },
 };
 
-/* Tilings for other targets. The figures were not measured; they rank the tilings by how often an
- * item reads shared memory. */
+/* Tilings for other targets. The speeds are estimates: they rank the tilings by how often an item
+ * reads shared memory. */
 static const struct tiling other_tilings[] = {
     { { 128, 128, 8, 8, 8, 2 }, 2, 40.0F, 40.0F }, { { 64, 128, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },
     { { 128, 64, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },  { { 64, 64, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },

@@ -8,10 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Rows of one step: each costs a key of the store, however small its object is. */
+/* Rows of one step.  Storing a row takes time even if its object is small, so CACHE_STEP_BYTES does
+ * not suffice as a limit. */
 #define ROWS_A_STEP 256
-/* Bytes between two looks at the clock. bzip2 decodes 900 KB at a time, which takes some 20 ms, and
- * no more than 64 KiB of a blob. */
+/* Bytes that are unpacked before the clock is checked again.  bzip2 decodes a block of 900 KB at
+ * once, which takes about 20 ms.  One call reads at most 64 KiB of a blob. */
 #define PIECE (256u << 10)
 
 struct current {         /* the row that is being unpacked */

@@ -248,7 +248,7 @@ static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, stru
                                              .path = d->paths[index],
                                              .name = d->names[index] };
     bool more = false;
-    if (!side->has_begun) /* not for each step: the client is told when something changes */
+    if (!side->has_begun) /* once for each side: the client need not hear of every step */
         tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
     enum kiln_code rc = tuning_view_step(side, tuning, &from, &more, err);

@@ -308,7 +308,7 @@ TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
     assert_int_equal(pool_counts(f->pool).worker_starts, 7);
 
     worker_of(f, source("pid"));
-    worker_of(f, job); /* leaves the need of the previous source unchanged */
+    worker_of(f, job); /* the pool still warms up a worker after the source before it */
     wait_until_warm(f, 1);
     assert_int_equal(jobs_before_a_source(f), 1);
 }

@@ -14,9 +14,9 @@ struct fixture {
     struct kiln_error err;
     struct digest keys[2];
     char hex[2][DIGEST_HEX_SIZE];
-    unsigned stops; /* the next requests that are rejected */
-    unsigned reported[2];
-    int codes[2];
+    unsigned stops;       /* how many of the next requests the daemon rejects */
+    unsigned reported[2]; /* for each key: how many results the callback received */
+    int codes[2];         /* for each key: the code of its last result */
 };
 
 SET_UP(set_up)

@@ -27,7 +27,7 @@ struct fixture {
     uint16_t type, flags;
     unsigned copies;
     atomic_bool silent;
-    unsigned stops;   /* the next requests that a stopping daemon rejects */
+    unsigned stops;   /* how many of the next requests the daemon rejects as if it stopped */
     size_t keep;      /* bytes of the body to send; SIZE_MAX: all */
     size_t flip;      /* the byte of the body to change; SIZE_MAX: none */
     size_t body_size; /* of the last answer */

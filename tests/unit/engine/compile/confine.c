@@ -466,7 +466,7 @@ static void look_for_others(struct fixture *f)
     for (const struct dirent *e; dir && (e = readdir(dir));)
         f->seen->numbers[0] += isdigit((unsigned char)e->d_name[0]) != 0;
     f->seen->numbers[1] = kill(f->outside, 0) == 0;
-    f->seen->numbers[3] = kill(1, 0) == 0 || errno == EPERM; /* there is one */
+    f->seen->numbers[3] = kill(1, 0) == 0 || errno == EPERM; /* whether a process 1 exists */
 }
 
 TEST_F(box, processes_outside_are_neither_seen_nor_signalled)

@@ -2,11 +2,11 @@
 
 /*
  * SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some problems.
- * The change must be stored completely or not at all, completely if it was acknowledged, and no
- * temporary file may stay.  Of a merge, whose records are stored in steps, the first ones may be
- * stored, in the file's order.
+ * A change that was acknowledged must be stored completely; any other, completely or not at all.  A
+ * merge stores its records in steps, so only the first records of its file may be stored.  No
+ * temporary file may stay.
  *
- * By default a few kills of each; KILN_TEST_KILLS sets the number.
+ * By default each change is killed a few times; KILN_TEST_KILLS sets the number.
  */
 #include "facade_fixture.h"
 
