@@ -8,7 +8,7 @@ set(KILN_DB_PATH "" CACHE PATH "Directory of these files, as MIOpen has them")
 set(KILN_BINCACHE_PATH "" CACHE STRING
   "Package whose kernels are built in: a path or a URL of gfx906_60.kdb")
 set(KILN_BINCACHE_SHA256 "" CACHE STRING
-  "SHA-256 of that package's file, as it lies there: another one is refused")
+  "SHA-256 of that file, before it is unpacked; any other file is rejected")
 set(KILN_DEVICE_TARGETS "" CACHE STRING
   "Targets that kiln's own kernels are compiled for and built in: gfx90a;gfx1030;sm_90;opencl")
 set(KILN_EMBED_PROBLEMS "" CACHE FILEPATH
@@ -65,7 +65,7 @@ function(kiln_embed_find_database ret device kind)
   list(JOIN there ", " there)
   list(JOIN ARGN " nor " names)
   message(FATAL_ERROR
-    "KILN_EMBED_DB: there is no ${kind} of '${device}': neither ${names} (or .bz2) lies in "
+    "KILN_EMBED_DB: there is no ${kind} of '${device}': neither ${names} (or .bz2) exists in "
     "'${KILN_DB_PATH}', which has files of: ${there}")
 endfunction()
 

@@ -17,13 +17,13 @@
 #define SO_PEERPIDFD 77
 #endif
 
-struct sight {
+struct process_state {
     char state;
     long threads;
     unsigned long long born;
 };
 
-static bool look_at_process(pid_t pid, struct sight *ret_sight)
+static bool read_process_state(pid_t pid, struct process_state *ret_state)
 {
     char path[32], text[1024] = "";
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -36,21 +36,21 @@ static bool look_at_process(pid_t pid, struct sight *ret_sight)
     return name_end && sscanf(name_end + 1,
                               " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
                               "%*d %ld %*d %llu",
-                              &ret_sight->state, &ret_sight->threads, &ret_sight->born) == 3;
+                              &ret_state->state, &ret_state->threads, &ret_state->born) == 3;
 }
 
 bool watched_begin(struct watched *ret_watched, pid_t pid)
 {
-    struct sight sight = { .born = 0 };
+    struct process_state now = { .born = 0 };
     errno = ESRCH;
     if (pid <= 0)
         return false;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 && errno == ESRCH)
         return false;
-    if (fd < 0 && !look_at_process(pid, &sight))
-        sight.born = 0;
-    *ret_watched = (struct watched){ .pid = pid, .fd = fd, .born = sight.born };
+    if (fd < 0 && !read_process_state(pid, &now))
+        now.born = 0;
+    *ret_watched = (struct watched){ .pid = pid, .fd = fd, .born = now.born };
     return true;
 }
 
@@ -78,13 +78,13 @@ int watched_pause_ms(const struct watched *w) { return w->fd >= 0 ? -1 : LOOK_MS
 static bool is_gone(const struct watched *w)
 {
     siginfo_t child = { .si_pid = 0 };
-    struct sight sight;
+    struct process_state now;
     if (waitid(P_PID, (id_t)w->pid, &child, WEXITED | WNOHANG | WNOWAIT) == 0)
         return child.si_pid != 0;
-    if (!look_at_process(w->pid, &sight))
+    if (!read_process_state(w->pid, &now))
         return kill(w->pid, 0) != 0 && errno == ESRCH;
-    bool is_another = w->born && sight.born != w->born;
-    return is_another || (strchr("ZXx", sight.state) && sight.threads <= 1);
+    bool is_another = w->born && now.born != w->born;
+    return is_another || (strchr("ZXx", now.state) && now.threads <= 1);
 }
 
 bool watched_has_ended(const struct watched *w, short revents)
