@@ -77,7 +77,8 @@ static enum kiln_code parse_text(const struct setting *s, const char *text,
     struct setting_value value = { 0 };
     size_t size = strlen(text);
     if (size >= sizeof(value.text))
-        return kiln_fail(err, KILN_INVALID, "a text of %zu bytes is too long", size);
+        return kiln_fail(err, KILN_INVALID, "the text has %zu bytes; at most %zu are allowed", size,
+                         sizeof(value.text) - 1);
     memcpy(value.text, text, size);
     *ret_value = value;
     return KILN_OK;

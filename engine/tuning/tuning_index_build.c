@@ -173,7 +173,9 @@ static enum kiln_code check_size(const struct tuning_index_builder *b,
                          r->id_count, INDEX_IDS_MAX);
     for (int f = 0; f < FAMILIES; f++)
         if (!is_family_name(r->kin.families[f], f))
-            return kiln_fail(err, KILN_INVALID, "the name of a family is invalid");
+            return kiln_fail(err, KILN_INVALID,
+                             "a family name of %zu bytes is too long or lacks the first byte %d",
+                             r->kin.families[f].size, f);
     if (record_count(b) == INDEX_RECORDS_MAX ||
         b->text.size + r->key.size + r->value.size > INDEX_TEXT_MAX)
         return kiln_fail(err, KILN_INVALID,
