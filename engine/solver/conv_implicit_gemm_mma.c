@@ -452,7 +452,9 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
         step *= BULK_LONE_TEAM;
     if (c->tiling.turns_right && turning_cycles(v) > step)
         step = turning_cycles(v);
-    double idle = 0.1 / ((c->tiling.turns_right ? least(v[STAGES], 4) : v[STAGES]) - 1);
+    /* More stages do not help tiles that transpose, unless they are narrow. */
+    uint32_t useful = c->tiling.turns_right && v[TILE_N] >= 128 ? 4 : v[STAGES];
+    double idle = 0.1 / (least(v[STAGES], useful) - 1);
     double cycles =
         step * c->tiling.slice * (together + idle) +
         elements * (is_cut ? BULK_SUM_CYCLES : BULK_RESULT_CYCLES * scale_of(c)) * together;
