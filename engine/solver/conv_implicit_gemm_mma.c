@@ -373,7 +373,11 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define BULK_BYTES_PER_CYCLE 80.0 /* of bulk copies */
 #define BULK_RESULT_CYCLES 0.11   /* to store an element of the result */
 #define BULK_SUM_CYCLES 0.30      /* to store an fp32 sum of a slice, and to add it up at the end */
-#define BULK_LONE_TEAM 1.25       /* slowdown if only one team is resident */
+/* Forward and backward data: an im2col map copies a tile's pixels in IM2COL_CYCLES, and in
+ * IM2COL_ROW_CYCLES more for each pixel. Fitted to 10 tilings of layers with long sums. */
+#define IM2COL_CYCLES 250.0
+#define IM2COL_ROW_CYCLES 1.35
+#define BULK_LONE_TEAM 1.25 /* slowdown if only one team is resident */
 #define BULK_BASE_US 3.6
 #define BULK_REDUCE_US 8.2
 /* WIDE_PERSISTENT, fitted to 970 trials: results are stored while the next tile is multiplied. */
@@ -430,6 +434,15 @@ static double estimate_async(const struct problem *p, const uint16_t *v, const s
 /* How much longer wgmma and copies take for an element than in fp16: twice in TF32. */
 static double scale_of(const struct cost *c) { return c->tiling.element / 2.0; }
 
+/* Cycles of a tile along the reduction for bulk copies. */
+static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_per_cycle)
+{
+    bool is_for_weights = c->packing.problem.direction == DIRECTION_BACKWARD_WEIGHTS;
+    double bytes = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * c->tiling.element;
+    double copy = bytes / bytes_per_cycle, address = IM2COL_CYCLES + v[TILE_M] * IM2COL_ROW_CYCLES;
+    return is_for_weights || bulk_is_flat(&c->packing) || copy > address ? copy : address;
+}
+
 /* Cycles in which shared memory, 128 bytes in each, is busy with a tile along the reduction whose
  * right operand is transposed.  A row of a tile has 128 bytes.  Bulk copies write each once.  The
  * left operand's rows are read once, or by two teams; the right one's are read and written to
@@ -445,7 +458,7 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
     double elements = (double)v[TILE_M] * v[TILE_N];
     double depth = v[TILE_K] * scale_of(c); /* scaled to the time of fp16 */
     double multiply = elements * depth / BULK_FMA_PER_CYCLE;
-    double copy = ((double)v[TILE_M] + v[TILE_N]) * depth * 2 / BULK_BYTES_PER_CYCLE;
+    double copy = copy_cycles(v, c, BULK_BYTES_PER_CYCLE);
     double together = together_of(c, groups);
     double step = multiply > copy ? multiply : copy;
     if (v[WARPS_M] * v[WARPS_N] * together < 8)
@@ -467,7 +480,7 @@ static double estimate_persistent(const uint16_t *v, const struct cost *c, doubl
     double elements = (double)v[TILE_M] * v[TILE_N];
     double depth = v[TILE_K] * scale_of(c);
     double multiply = elements * depth / PERSISTENT_FMA_PER_CYCLE;
-    double copy = ((double)v[TILE_M] + v[TILE_N]) * depth * 2 / PERSISTENT_BYTES_PER_CYCLE;
+    double copy = copy_cycles(v, c, PERSISTENT_BYTES_PER_CYCLE);
     double step = multiply > copy ? multiply : copy;
     double together = together_of(c, groups);
     double cycles = step * c->tiling.slice * (together + PERSISTENT_RING / (v[STAGES] - 1)) +

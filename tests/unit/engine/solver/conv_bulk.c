@@ -229,6 +229,24 @@ TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
     assert_int_equal(f->solution.map_count, 0);
 }
 
+/* U-Net's innermost layer. 128 pixels of x take as long to copy as to multiply with 128 channels,
+ * so a tile of 64 channels would take no less time. */
+TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
+{
+    f->problem.n = 1;
+    f->problem.c = 512;
+    f->problem.k = 1024;
+    f->problem.in = (struct extent){ 1, 32, 32 };
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    for (uint32_t type = TYPE_FLOAT32; type <= TYPE_FLOAT16; type++) {
+        f->problem.type = type;
+        f->problem.allow_tf32 = type == TYPE_FLOAT32;
+        assert_int_equal(solve(f, ""), KILN_OK);
+        assert_in_range(f->solution.config.values[TILE_N], 128, 256);
+    }
+}
+
 /* ---- the maps ---- */
 
 TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
