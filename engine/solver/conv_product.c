@@ -37,8 +37,7 @@ static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static bool is_of_type(const struct problem *p, bool has_tf32)
 {
     if (p->type == TYPE_FLOAT32)
-        return has_tf32 && p->allow_tf32 && p->x_layout == LAYOUT_CHANNELS_LAST &&
-               p->y_layout == LAYOUT_CHANNELS_LAST;
+        return has_tf32 && p->allow_tf32;
     return p->type == TYPE_FLOAT16 || p->type == TYPE_BFLOAT16;
 }
 

@@ -21,8 +21,7 @@ struct product {
 
 /* Whether the kernel supports the problem: fp16 or bf16, packed tensors that can be indexed, and
  * filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be rounded to
- * TF32, if x and y are channels-last already: packing them would take longer than it saves.  Fills
- * |ret_packing| then. */
+ * TF32.  Fills |ret_packing| then. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
 /* False for groups with few channels, which leave matrix cores mostly idle, and for small backward
  * data of one channel of y. */

@@ -247,6 +247,32 @@ TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
     }
 }
 
+/* Packing tensors with channels first takes longer than it saves if there are few products. */
+TEST_F(solver, channels_first_are_packed_for_tf32_if_that_pays)
+{
+    f->problem.type = TYPE_FLOAT32;
+    f->problem.allow_tf32 = 1;
+    f->problem.x_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
+        assert_int_equal(solve(f, BULK_TF32), KILN_OK);
+        assert_non_null(kernel_named(f, "conv_reorder_pack"));
+    }
+    must(target_parse(bytes_of_text("sm_90"), &f->target, &f->err), f->err); /* no wgmma */
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+    must(target_parse(bytes_of_text("sm_90a"), &f->target, &f->err), f->err);
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
+    f->problem.groups = 2;
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+    f->problem.groups = 1;
+    f->problem.direction = DIRECTION_FORWARD;
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    f->problem.c = 64;
+    assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+}
+
 /* ---- the maps ---- */
 
 TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
