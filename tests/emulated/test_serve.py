@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""The server behind the emulated HIP runtime, with an emulator that only records its calls."""
+import ctypes
+import pathlib
+import struct
+import subprocess
+import sys
+import unittest
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER))
+
+import serve_emulator  # noqa: E402
+
+KERNARG = 1 << 3
+DISPATCH_PTR = 1 << 1
+
+
+class Notes(unittest.TestCase):
+    def check(self, data, value):
+        self.assertEqual(serve_emulator.unpack_msgpack(data, 0), (value, len(data)))
+
+    def test_reads_every_type_of_a_note(self):
+        self.check(b"\x05", 5)
+        self.check(b"\xff", -1)
+        self.check(b"\xc0", None)
+        self.check(b"\xc3", True)
+        self.check(b"\xcd\x01\x02", 0x102)
+        self.check(b"\xd1\xff\xfe", -2)
+        self.check(b"\xa2ab", "ab")
+        self.check(b"\xd9\x03abc", "abc")
+        self.check(b"\x92\x01\x02", [1, 2])
+        self.check(b"\xdc\x00\x01\x07", [7])
+        self.check(b"\x81\xa1a\x93\x01\xc2\xa0", {"a": [1, False, ""]})
+        self.check(b"\xde\x00\x01\xa1b\x08", {"b": 8})
+
+    def test_rejects_a_type_that_notes_do_not_have(self):
+        with self.assertRaises(ValueError):
+            serve_emulator.unpack_msgpack(b"\xc1", 0)
+
+
+class Code(unittest.TestCase):
+    def test_cache_invalidations_are_left_out(self):
+        barrier, end = struct.pack("<I", 0xBFBD0000), struct.pack("<I", 0xBFB00000)
+        invalidation = struct.pack("<II", 0xE0AC0000, 0)
+        nops = struct.pack("<II", 0xBF800000, 0xBF800000)
+        self.assertEqual(serve_emulator.without_invalidations(barrier + invalidation + end), barrier + nops + end)
+
+
+class Registers(unittest.TestCase):
+    def test_the_arguments_address_comes_after_the_registers_before_it(self):
+        address = 0x123456789ABC
+        words = [0x56789ABC, 0x1234]
+        self.assertEqual(serve_emulator.user_data(KERNARG, address), words)
+        self.assertEqual(serve_emulator.user_data(KERNARG | DISPATCH_PTR | 1, address), [0] * 6 + words)
+        self.assertEqual(serve_emulator.user_data(KERNARG | 1 << 6, address), words + [0])
+
+
+class Module:
+    """A loaded kernel with two arguments: an address and a number."""
+
+    def __init__(self):
+        self.descriptor = ctypes.create_string_buffer(
+            struct.pack("<III", 1000, 16, 12) + bytes(4) + struct.pack("<q", 256) + bytes(24) +
+            struct.pack("<IIH", 0, 0x9C, KERNARG) + bytes(6))
+        self.at = ctypes.addressof(self.descriptor)
+        self.symbols, self.arguments = {"scale.kd": self.at}, {"scale": [(0, 8), (8, 4)]}
+        self.end = self.at + 4096
+
+
+class Launches(unittest.TestCase):
+    def run_asm(self, *arguments):
+        self.seen = arguments
+        self.block = ctypes.string_at(arguments[8], 16)
+        return self.result
+
+    def setUp(self):
+        self.result = 0
+        self.server = serve_emulator.Server(self.run_asm, "cdna")
+        self.module = Module()
+        self.server.modules.append(self.module)
+
+    def test_a_launch_passes_the_descriptor_and_the_arguments(self):
+        self.assertEqual(self.server.function("0", "scale"), "0 8 4")
+        self.assertEqual(self.server.launch(*"0 3 1 1 64 1 1 24 4660 4294967295".split()), "")
+        self.assertEqual(self.block, struct.pack("<QII", 4660, 0xFFFFFFFF, 0))
+        self.assertEqual(self.seen[0], self.module.at + 256)
+        self.assertEqual(self.seen[2:8], (3, 1, 1, 64, 1, 1))
+        lds = 1000 + 24  # fixed and dynamic: two blocks of 512 bytes
+        self.assertEqual(self.seen[9] >> 15 & 0x1FF, lds // 512)
+        self.assertEqual(self.seen[9] & 0x7FFF, 0x9C)
+        self.assertEqual(self.seen[10:12], (16, "cdna"))
+
+    def test_a_failure_of_the_emulator_is_an_error(self):
+        self.result = 1
+        self.server.function("0", "scale")
+        with self.assertRaises(RuntimeError):
+            self.server.launch(*"0 1 1 1 64 1 1 0 0 0".split())
+
+
+class Script(unittest.TestCase):
+    def test_needs_a_checkout_of_the_emulator(self):
+        script = FOLDER.parents[1] / "scripts" / "test-emulated"
+        result = subprocess.run([script, "--emulator", "/nonexistent"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("Usage", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
