@@ -4,9 +4,12 @@
 
 Usage: scripts/check_layers.py [ROOT]
 
-docs/architecture.md shows the arrows. A file belongs to the longest directory of MAY_INCLUDE that is
-a prefix of its path. It may include that directory, and the directories or single headers of that
-row. Each external library may be included from one directory.
+docs/architecture.md shows the arrows. A file belongs to the longest directory of MAY_INCLUDE that
+is a prefix of its path. It may include that directory, and the directories or single headers of
+that row. Each external library may be included from one directory.
+
+A row for a single file and a header that a row names are exceptions to the arrows between
+directories. EXCEPTIONS is their number, which may only shrink.
 """
 import re
 import sys
@@ -16,12 +19,13 @@ import tree
 SERVICE_MAY = {f"engine/{part}" for part in
                ("data", "store", "package", "topology", "miopen", "tuning", "solver", "jobs", "compile",
                  "digest")}
-ENGINE_PARTS = SERVICE_MAY | {"engine/service", "engine/db", "engine/miopen", "engine/engine.h"}
 
+# Single headers, because whole directories would let the command line do more than other clients:
+# common/ also has the frames and messages, engine/miopen/ and engine/package/ have the databases.
 CLI_MAY = {f"common/{name}.h"
            for name in ("array", "bytes", "clock", "fd_message", "fs", "hash_table", "json", "paths",
                         "random", "units", "utf8")} | {
-    "engine/digest/sha256.h", "engine/miopen/bzip2.h", "engine/miopen/database_id.h",
+    "engine/digest", "engine/miopen/bzip2.h", "engine/miopen/database_id.h",
     "engine/miopen/miopen_files.h", "engine/miopen/tuning_file.h", "engine/package/manifest.h"}
 
 MAY_INCLUDE = {  # directory -> directories, or single headers, that it may include besides itself
@@ -44,9 +48,9 @@ MAY_INCLUDE = {  # directory -> directories, or single headers, that it may incl
     "engine/solver": {"common"},
     "engine/jobs": {"common", "engine/compile", "engine/transfer/transfer_job.h"},
     "engine/service": {"common", "engine/engine.h"} | SERVICE_MAY,
-    "engine/embed": {"common", "engine/service", "engine/engine.h", "engine/jobs/executor.h",
-                     "engine/compile/compile_job.h"},
-    "engine": {"common"} | ENGINE_PARTS,
+    "engine/embed": {"common", "engine/service", "engine/engine.h", "engine/jobs",
+                     "engine/compile"},
+    "engine": {"common"},
     "daemon/loop": {"common", "engine/jobs/executor.h"},
     "daemon/workers/kiln_compiler.c": {"common", "engine/compile", "engine/sandbox"},
     "daemon/workers/kiln_transfer.c": {"common", "engine/transfer", "engine/sandbox"},
@@ -58,7 +62,9 @@ MAY_INCLUDE = {  # directory -> directories, or single headers, that it may incl
     "kernels": set(),
     "tests": {"common", "libclient", "engine", "daemon", "cli", "kernels"},
 }
-SINGLE_FILES_MAX = 5  # rows of MAY_INCLUDE for one file: each is an exception to remember
+# Rows for single files (3), headers for the command line (16), other single headers (8). Most cannot
+# become arrows between directories, which would open more than is needed (CLI_MAY).
+EXCEPTIONS = 27
 OURS = ("common", "libclient", "engine", "daemon", "cli", "kernels", "db", "tests")
 
 ONLY_IN = {  # header of an external library -> the only places that may include it
@@ -132,8 +138,18 @@ def is_file(row):
     return "." in row.rsplit("/", 1)[-1]
 
 
-def stale(root, table=MAY_INCLUDE):
-    """Complaints: rows of removed files, unused entries of rows, too many rows for single files."""
+def count_exceptions(table):
+    """Rows for single files, and single headers. A header that two directories may include counts
+    twice, but not if one directory is within the other."""
+    rows = sum(is_file(row) for row in table)
+    pairs = {(row, target) for row in table for target in table[row] if is_file(target)}
+    inherited = {(row, target) for row, target in pairs
+                 if any((parent, target) in pairs for parent in parents_of(row))}
+    return rows + len(pairs - inherited)
+
+
+def stale(root, table=MAY_INCLUDE, exceptions=EXCEPTIONS):
+    """Complaints: rows of removed files, unused entries of rows, a wrong number of exceptions."""
     paths = [rel for _, rel in tree.files(root)]
     known = set(paths) | {parent for path in paths for parent in parents_of(path)}
     included = {}  # row -> what its files include
@@ -151,9 +167,10 @@ def stale(root, table=MAY_INCLUDE):
             elif is_file(target) and not any(target in included.get(other, ()) for other in table
                                              if target in table[other]):
                 yield f"layer table: no file of '{row}' includes '{target}'"
-    files = [row for row in table if is_file(row)]
-    if len(files) > SINGLE_FILES_MAX:
-        yield f"layer table: {len(files)} rows for single files, at most {SINGLE_FILES_MAX} may be"
+    count = count_exceptions(table)
+    if count != exceptions:
+        yield f"layer table: {count} single files and headers, but EXCEPTIONS is {exceptions}; " \
+              "it may only shrink"
 
 
 def parents_of(path):
