@@ -364,13 +364,15 @@ TEST(clear, status_and_stats_omit_parts_that_do_not_exist_yet)
 {
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
+    static const struct reload reload; /* none has begun */
     load_config("--cache=on");
-    host_init(&host, &config, &listener, NULL);
+    host_init(&host, &config, &listener, &reload);
     KILN_AUTO(json) struct json *status = json_object();
     KILN_AUTO(json) struct json *stats = json_object();
     host.base.add_status(&host.base, status);
     host.base.add_stats(&host.base, stats);
     assert_string_equal(json_get_text(status, "socket", ""), "some.sock");
     assert_null(json_get(status, "workers"));
-    assert_int_equal(json_count(stats), 0);
+    assert_null(json_get(status, "reload_refused"));
+    assert_int_equal(json_count(stats), 1); /* config_last_reload_successful */
 }
