@@ -22,7 +22,7 @@ if(KILN_WERROR)
   add_compile_options(-Werror)
 endif()
 if(KILN_SANITIZE)
-  add_compile_options(-O1 -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all
+  add_compile_options(-O1 -g1 -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${KILN_SANITIZE})
   if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND KILN_SANITIZE MATCHES "address")
