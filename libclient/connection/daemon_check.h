@@ -8,8 +8,8 @@
  * Role       a kilnd that accepts connections but rejects this client, or that is stopped, is not
  *            back
  * Ownership  zero it; daemon_check_done
- * Threading  One thread at a time.  Waits for some milliseconds at most, and only after a daemon
- *            has just accepted the connection
+ * Threading  One thread at a time.  Only the poll that starts a check waits: at most 20 ms, for the
+ *            reply to hello
  */
 #include "libclient/connection/fallback.h"
 

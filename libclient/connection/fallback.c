@@ -138,8 +138,8 @@ uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; 
 
 /* ---- connections ---- */
 
-/* True if the substitute's failure will outlast kilnd's: the host lacks something, so waiting for
- * kilnd does not help. */
+/* True if the fallback failed with KILN_IO, a lasting fault of the host, while kilnd is only
+ * unavailable or busy.  The caller then gets the fallback's code: retrying would be useless. */
 static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {
     return other == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);

@@ -2,9 +2,11 @@
 #pragma once
 
 /*
- * Fork guard: detects, without a system call, that this process is a child of the one that made it.
+ * Fork guard: detects, without a system call, that this process is a fork of the one that created
+ * the guard.
  *
- * Role       a page that the kernel wipes in children; if it cannot, the process id
+ * Role       reads a page that the kernel clears in children (MADV_WIPEONFORK).  If the kernel
+ *            cannot do that, compares process ids
  * Ownership  fork_guard_init / fork_guard_done
  * Threading  fork_guard_holds from any thread
  */

@@ -4,7 +4,7 @@
 /*
  * The handshake: hello and welcome on a new connection (docs/protocol.md).
  *
- * Threading  the owner of the transport; blocks until the deadline
+ * Threading  the thread that owns the transport; blocks until the reply or the deadline
  */
 #include "common/messages.h"
 #include "common/transport.h"

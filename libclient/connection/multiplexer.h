@@ -33,7 +33,7 @@ struct reply { /* one frame, for the request's owner */
     size_t descriptor_count;
     uint64_t capabilities;      /* of the connection that carried the frame */
     uint64_t connection;        /* its number, never 0 */
-    struct kernel_block *block; /* borrowed: memory for its kernels; NULL: each has its own */
+    struct kernel_block *block; /* borrowed: memory for its kernels; NULL: allocate each */
 };
 
 /* Whether kilnd is stopping and rejected the request, with |code|, before it began. */
@@ -42,14 +42,14 @@ static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code
     return code == KILN_UNAVAILABLE && (reply->header->flags & FRAME_STOPPING);
 }
 
-/* Where a thread waits for one or several requests: waiter_init. */
+/* A thread that waits for one or several requests.  Initialise it with waiter_init. */
 struct waiter {
     pthread_cond_t cond;
     bool has_cond;             /* |cond| is initialised: the thread slept once */
     struct list_link sleeping; /* in the multiplexer's list, while the thread sleeps */
     struct list frames;        /* owned struct stored_frame: read by another thread */
     unsigned long event_count; /* frames accepted and requests ended so far */
-    unsigned long events_seen; /* its value when the last multiplexer_wait returned */
+    unsigned long events_seen; /* event_count when the last multiplexer_wait returned */
 };
 
 struct request {
@@ -62,9 +62,9 @@ struct request {
     bool once;           /* if the connection is lost, fail instead of sending the request again */
     uint64_t connection; /* the only connection that may carry it, else KILN_NOT_FOUND; 0: any */
     /* Reads one frame, never an error frame.  A failure ends the request.  KILN_CORRUPT also closes
-     * the connection, because a peer that sends invalid data may send more.  A code for which
-     * reply_puts_off() is true, returned for the last frame, does not end the request: the next
-     * daemon is asked. */
+     * the connection, because a peer that sends invalid data may send more.  If accept returns, for
+     * the last frame, a code for which reply_puts_off() is true, the request does not end: the
+     * multiplexer sends it to the next daemon. */
     enum kiln_code (*accept)(struct request *request, const struct reply *reply,
                              struct failure *failure);
     void *context;
@@ -95,7 +95,7 @@ struct multiplexer_options {
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     /* Whether |connect| would lead to a better server than the current connection.  Called when a
-     * request begins and none is unanswered.  NULL: never. */
+     * request begins and no other one is unanswered.  NULL: it never would. */
     bool (*may_leave)(void *context);
     /* As in struct handshake_options. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
@@ -114,16 +114,16 @@ struct multiplexer_status {
 KILN_MUST_CHECK enum kiln_code multiplexer_create(const struct multiplexer_options *options,
                                                   struct multiplexer **ret_multiplexer,
                                                   struct kiln_err *err);
-/* No thread may be inside.  Sends nothing, so a forked child may call it. */
+/* No thread may be in a call of this multiplexer.  Sends nothing, so a forked child may call it. */
 void multiplexer_destroy(struct multiplexer *multiplexer);
 KILN_DEFINE_AUTO(multiplexer)
 
 /* Starts |request|: writes its frame's header and sends it if there is a connection.  Does not
- * wait. Fails only if the body is too large, or if the connection that it needs is gone. */
+ * block.  Fails only if the body is too large, or if the connection that it needs is gone. */
 KILN_MUST_CHECK enum kiln_code multiplexer_submit(struct multiplexer *multiplexer,
                                                   struct request *request, struct kiln_err *err);
-/* Waits until |waiter| has at least one accepted frame or ended request.  A failure (no daemon,
- * time is up) means that nothing more will come: abandon the requests that have not ended. */
+/* Waits until |waiter| has at least one accepted frame or ended request.  After a failure (no
+ * daemon, or the deadline passed) no more replies come: abandon the unended requests. */
 KILN_MUST_CHECK enum kiln_code multiplexer_wait(struct multiplexer *multiplexer,
                                                 struct waiter *waiter, uint64_t deadline_ns,
                                                 struct kiln_err *err);

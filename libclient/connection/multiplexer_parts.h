@@ -50,16 +50,16 @@ void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const 
 
 /* ---- multiplexer_send.c ---- */
 
-/* The reader notices, and reconnects. */
+/* Stops the transport.  The leader's read then fails, and the leader reconnects. */
 void multiplexer_stop_transport(struct multiplexer *x);
-/* Sends what is unsent, as far as the daemon and the socket accept it. */
+/* Sends unsent requests, as far as the daemon and the socket accept them. */
 void multiplexer_send_waiting(struct multiplexer *x);
 void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
 
 /* ---- multiplexer_receive.c: frames to their owners ---- */
 
 /* Handles a frame that |me| read: accepts it if it is for |me|, else stores it for its owner.
- * Releases the mutex while a frame is accepted, as the next function does. */
+ * Like the next function, releases the mutex while it accepts a frame. */
 void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame);
 /* Accepts a frame that another thread read for |w|; false if there is none. */
 bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w);

@@ -19,7 +19,7 @@ struct substitute_use { /* by one client */
 };
 
 struct substitute {
-    const char *mode; /* its value of KILN_FALLBACK */
+    const char *mode; /* the value of KILN_FALLBACK that selects it */
     int level;        /* KILN_LEVEL_* */
     bool is_first;    /* use it without looking for a kilnd, unless KILN_FALLBACK is off */
     /* Sets |use->place|.  KILN_TIMED_OUT: not ready by |deadline_ns|. */

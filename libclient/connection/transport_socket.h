@@ -25,6 +25,6 @@ KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
 KILN_MUST_CHECK enum kiln_code transport_socket_connect_found(const char *path,
                                                               struct transport **ret_transport,
                                                               struct kiln_err *err);
-/* Wraps a connected stream socket, and takes it over, even on failure. */
+/* Wraps a connected stream socket and becomes its owner, even on failure. */
 KILN_MUST_CHECK enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
                                                       struct kiln_err *err);

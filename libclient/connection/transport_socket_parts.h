@@ -17,8 +17,8 @@ struct transport_socket {
     struct transport base;
     int fd;                  /* owned */
     int wake_fd;             /* owned eventfd: signals a thread in poll that output waits */
-    ino_t inode, wake_inode; /* of the two: reveal that the caller closed them and other files have
-                                their numbers */
+    ino_t inode, wake_inode; /* of |fd| and |wake_fd|.  If one has changed, the program closed the
+                                descriptor, and its number belongs to another file */
 
     /* Only for the reader: */
     uint8_t *input; /* owned */

@@ -32,7 +32,9 @@ struct kiln_tuning_options {
     size_t size;             /* sizeof(struct kiln_tuning_options) */
     const char *database_id; /* kiln_device_database_id(): "gfx90a68", "sm_90_132" */
     const char *backend; /* for find: "HIP", "CUDA", "OpenCL"; NULL: the backend of |database_id| */
-    const char *driver;  /* current versions, to detect stale records; NULL: none is stale */
+    /* The current driver and toolchain versions; records made with others are stale.  NULL: not
+     * compared. */
+    const char *driver;
     const char *toolchain;
     int nearest; /* 1: if there is no record, use the nearest by batch size, then by spatial size */
     int measurements; /* 1: return who measured it, and how */
