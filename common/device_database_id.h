@@ -8,9 +8,9 @@
  * Ownership  plain values
  * Threading  pure functions
  *
- * AMD: MIOpen's own form, the architecture and the compute units.  Up to 64 units they are decimal
- * after '_', above that bare hexadecimal: gfx906_60, gfx90a68.  xnack appears only if it is on:
- * gfx906_xnack_60.
+ * AMD: MIOpen's own form, the architecture and the compute units.  Up to 64 compute units: '_' and
+ * decimal (gfx906_60).  More: hexadecimal without '_' (gfx90a68 has 0x68 = 104).  xnack appears
+ * only if it is on: gfx906_xnack_60.
  *
  * NVIDIA: the target and its multiprocessors, always decimal: sm_90_132.  The letter of sm_90a only
  * names an instruction set, so it is left out: sm_90a and sm_90 are one device.

@@ -7,7 +7,7 @@
  *
  * Role       an optimization only.  kilnd coalesces these requests with those of the run and
  *            serves the run's first.  Errors are ignored: the run meets them again and reports them
- * Ownership  device, toolchain and session are borrowed until ahead_stop
+ * Ownership  |bench|, with its device and toolchain, and |session| are borrowed until ahead_stop
  * Threading  runs a private thread with a private client; start and stop on one thread
  */
 #include "cli/driver/measure.h"

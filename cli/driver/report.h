@@ -41,8 +41,8 @@ void report_add(struct report *report, const struct report_place *place,
 /* Adds a line that is not a valid problem. */
 void report_add_failure(struct report *report, const struct report_place *place,
                         const struct kiln_error *err);
-/* Returns KILN_E_OK only when no problem failed.  Returns the first failure's code if every problem
- * failed with that code, or if that code exits with EXIT_FAILED; otherwise KILN_E_UNSUPPORTED. */
+/* If no problem failed: KILN_E_OK.  If all problems failed with one code, or if the first failure's
+ * code maps to exit status EXIT_FAILED: the first failure's code.  Else KILN_E_UNSUPPORTED. */
 CLI_MUST_CHECK int report_judge(const struct report *report, struct kiln_error *err);
 /* Prints the table of --summary. */
 void report_print_summary(const struct report *report, FILE *out);

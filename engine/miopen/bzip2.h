@@ -17,7 +17,7 @@ struct bzip2_reader;
 KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
                                                  struct bzip2_reader **ret_reader,
                                                  struct kiln_err *err);
-/* Unpacks at most 64 KiB of the stream into |into|. |ret_got| may be less than |size|, also 0,
+/* Unpacks at most 64 KiB of the stream into |into|. |ret_got| may be less than |size|, even 0,
  * before the end. KILN_CORRUPT: the stream is damaged or ends too early, or other bytes follow
  * it. */
 KILN_MUST_CHECK enum kiln_code bzip2_read(struct bzip2_reader *reader, void *into, size_t size,
@@ -33,8 +33,8 @@ struct bzip2_packer;
 /* |size|: bytes of the whole content. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
                                                  struct kiln_err *err);
-/* Packs the next piece. libbz2 packs 900 KB at a time, which takes up to a second for content made
- * to be slow; shorter pieces do not change that. */
+/* Packs the next piece. libbz2 packs 900 KB at a time, which takes up to a second for maliciously
+ * chosen content; shorter pieces do not change that. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_put(struct bzip2_packer *packer, struct bytes piece,
                                                 struct kiln_err *err);
 /* Call it once, after the last piece. |ret_stored| belongs to the packer. |ret_fits| false: the

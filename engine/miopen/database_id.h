@@ -4,8 +4,8 @@
 /*
  * MIOpen's database id: a device's arch and compute units. MIOpen's file names begin with it.
  *
- *   gfx906 with 60     gfx906_60       decimal after '_' up to 64
- *   gfx90a with 104    gfx90a68        bare lower-case hexadecimal above
+ *   gfx906 with 60     gfx906_60       up to 64 compute units: '_' and decimal
+ *   gfx90a with 104    gfx90a68        more: lower-case hexadecimal without '_' (0x68 = 104)
  *   gfx906:xnack+, 60  gfx906_xnack_60 xnack appears only if it is on
  *   gfx90a             gfx90a          without compute units: for every device of the arch
  *
@@ -13,7 +13,7 @@
  * NVIDIA's GPUs are for a target and have it as their id: sm_90, sm_90a. MIOpen has no such ids, so
  * none of its files begins with one.
  *
- * Where kernels of several versions of MIOpen are kept apart, kiln appends "@" and the version:
+ * To keep kernels of several versions of MIOpen apart, kiln appends "@" and the version:
  * "gfx906_60@3.2.0". MIOpen has no such ids, either.
  *
  * Threading  plain values
@@ -35,8 +35,8 @@ KILN_MUST_CHECK enum kiln_code database_version_check(struct bytes version, stru
 /* Whether MIOpen uses such an id: only AMD's GPUs have one. */
 bool database_id_is_miopens(const struct database_id *id);
 /* The id at the start of a package's file name: "gfx90a68.kdb", "gfx906_60.ukdb",
- * "gfx906_60.kdb.bz2", "gfx90a68.kpkg", "sm_90.kpkg". KILN_INVALID also if one of MIOpen's file
- * names begins with an id that MIOpen does not use. */
+ * "gfx906_60.kdb.bz2", "gfx90a68.kpkg", "sm_90.kpkg". KILN_INVALID also if MIOpen's file name
+ * suffix (.kdb, .ukdb) follows an id that MIOpen does not use. */
 KILN_MUST_CHECK enum kiln_code database_id_of_file(const char *file_name,
                                                    struct database_id *ret_id,
                                                    struct kiln_err *err);

@@ -62,9 +62,9 @@ KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, const struct ker
 /* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT: the row is damaged. */
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
-/* The same, piece by piece, for callers that must not be busy for long. */
+/* The same, piece by piece, for callers that must not block for long. */
 struct kern_unpacking;
-/* Borrows from |row|, not the row itself, until the unpacking is destroyed. */
+/* Borrows what |row|'s members point to, but not |row| itself, until the unpacking is destroyed. */
 KILN_MUST_CHECK enum kiln_code kern_unpacking_begin(const struct kern_row *row,
                                                     struct kern_unpacking **ret_unpacking,
                                                     struct kiln_err *err);
@@ -124,7 +124,7 @@ KILN_DEFINE_AUTO(kern_db_writer)
 KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                                   struct bytes args, struct bytes raw,
                                                   struct kiln_err *err);
-/* The same, piece by piece, for callers that must not be busy for long: begin, continue until
+/* The same, piece by piece, for callers that must not block for long: begin, continue until
  * |ret_more| is false, put. */
 struct kern_packing;
 /* Borrows what |name| and |raw| point to until the packing is destroyed. */

@@ -30,7 +30,7 @@ struct kern_db {
     bool log_damaged; /* the write-ahead log of a live file */
     bool compared;    /* the row counts of index and table have been compared */
     struct kern_salvage *salvage; /* owned; NULL until damage is found */
-    bool is_searching;            /* its search is not over */
+    bool is_searching;            /* the search of |salvage| is not over */
     struct kiln_err damage;       /* why SQLite cannot open the file */
     uint64_t listed;              /* bytes of the rows listed since the first one */
 };

@@ -17,7 +17,7 @@ struct kern_salvage;
 KILN_MUST_CHECK enum kiln_code kern_salvage_open(int fd, struct kern_salvage **ret_salvage,
                                                  struct kiln_err *err);
 /* Searches some pages of the file, or sorts some of what was found, until |end_ns| by the monotonic
- * clock. Call it while |ret_more| becomes true; the next functions need the whole result. */
+ * clock. |ret_more|: call it again. The functions below need the complete search. */
 KILN_MUST_CHECK enum kiln_code kern_salvage_search(struct kern_salvage *salvage, uint64_t end_ns,
                                                    bool *ret_more, struct kiln_err *err);
 void kern_salvage_destroy(struct kern_salvage *salvage);

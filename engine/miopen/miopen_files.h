@@ -25,13 +25,13 @@ enum miopen_content {
     MIOPEN_PERF_SQLITE, /* PerfDb */
     MIOPEN_KERNELS,     /* kern_db */
     MIOPEN_MODEL,    /* data of MIOpen's heuristics: kiln does not read it, an overlay links it */
-    MIOPEN_TRANSIENT /* locks, times, SQLite's logs: of no use without the file next to them */
+    MIOPEN_TRANSIENT /* locks, times, SQLite's logs: useless without the file that they accompany */
 };
 
 /* A release is one number: 2017 is MIOpen 2.17. */
 #define MIOPEN_NEVER 1u /* |until| of a name that no MIOpen uses, but that kiln accepts */
 /* The first releases with a model without which MIOpen throws, and with a version directory below
- * MIOPEN_CUSTOM_CACHE_DIR.  Within 3.5 both forms of the latter occur. */
+ * MIOPEN_CUSTOM_CACHE_DIR.  Some builds of 3.5 have no version directory. */
 #define MIOPEN_WITH_MODELS 2020u
 #define MIOPEN_WITH_VERSIONED_CACHE 3005u
 
@@ -47,7 +47,7 @@ struct miopen_file {
 extern const struct miopen_file miopen_files[];
 extern const size_t miopen_file_count;
 
-struct miopen_words { /* what stands in a name for the words of its pattern; empty: no such word */
+struct miopen_words { /* the parts of a name that match ID, BACKEND ...; empty: no such word */
     struct bytes id, backend;
     struct bytes version; /* VERSION or SCHEMA */
 };
@@ -56,13 +56,13 @@ bool miopen_file_matches(const struct miopen_file *file, struct bytes name,
                          struct miopen_words *ret_words);
 /* The first row of |place| that |name| matches; NULL: none. */
 const struct miopen_file *miopen_file_find(enum miopen_place place, const char *name);
-/* Whether |file|'s fixed end is a proper ending of |name|. */
+/* Whether |name| ends with the fixed text behind the last word of |file|'s name, and is longer. */
 bool miopen_file_has_ending(const struct miopen_file *file, struct bytes name);
 bool miopen_file_is_of(const struct miopen_file *file, unsigned release);
-/* Puts the words into |file|'s name; the id also for "*". */
+/* Puts the words into |file|'s name.  The id also replaces "*". */
 void miopen_file_write(const struct miopen_file *file, const struct miopen_words *words,
                        char text[128]);
-/* Whether a file that matches no row could contain results of MIOpen, perhaps of a newer one. */
+/* Whether a file that matches no row could contain results of MIOpen, perhaps of a newer MIOpen. */
 bool miopen_file_is_likely(const char *name);
 
 /* The first two numbers of "2.17.0.a82233c22" or "2_17_0_a82233c22", as 2017; 0: it does not begin

@@ -30,7 +30,7 @@ struct perf_db_rows {        /* zeroed: empty */
     int64_t latest;
 };
 
-/* |like| states how to open the file. */
+/* |like|: how to open the file. */
 KILN_MUST_CHECK enum kiln_code perf_db_rows_open(const struct db_options *like,
                                                  struct perf_db_rows *rows, struct kiln_err *err);
 /* Reads good rows, at least one, until |end_ns|, and reports the others to |events->bad|.

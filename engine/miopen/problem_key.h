@@ -33,7 +33,7 @@
 
 /* Returns the key's length. The problem must be valid (problem_check). */
 size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
-/* Like find_key_write; 0 and "" for a problem with mixed layouts. */
+/* Like find_key_write.  For a problem with mixed layouts, writes "" and returns 0. */
 size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
 /* Whether a key is that of a problem that allows TF32. */

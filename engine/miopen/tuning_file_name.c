@@ -89,7 +89,8 @@ static enum kiln_code read_words(const char *name, const struct miopen_file *fil
     return check_backend(n, &why) ? refuse_name(name, why.text, err) : KILN_OK;
 }
 
-/* No row has the name's form: says what is wrong if it has the ending of one. */
+/* |name| matches no row of miopen_files[].  If a row has its ending, the message says which form
+ * that row needs. */
 static enum kiln_code refuse_unknown(const char *name, struct bytes stem, struct kiln_err *err)
 {
     for (size_t i = 0; i < miopen_file_count; i++)

@@ -4,9 +4,9 @@
 /*
  * The ids seen so far in one record of a tuning file.
  *
- * Role       detects repeated ids in constant time: a hostile line or row set may repeat one id
- *            thousands of times. The hash is keyed. Not a hash_table, because this set allocates
- *            nothing and clears fast
+ * Role       finds a repeated id in O(1), because a hostile file may repeat one id thousands of
+ *            times. The hash is keyed, so that nobody can construct ids that all collide. Not a
+ *            hash_table, because this set allocates nothing and clears fast
  * Ownership  ids stay in the caller's memory until tuning_ids_clear
  * Threading  one thread at a time for each set
  */
@@ -16,7 +16,7 @@
 #define TUNING_IDS_SLOTS (2u * TUNING_ENTRIES_MAX)
 
 struct tuning_ids {
-    struct bytes ids[TUNING_ENTRIES_MAX]; /* borrowed; in the order of arrival */
+    struct bytes ids[TUNING_ENTRIES_MAX]; /* borrowed; in the order added */
     size_t count;
     uint16_t slots[TUNING_IDS_SLOTS];   /* index in |ids| plus one; 0: the slot is free */
     uint16_t taken[TUNING_ENTRIES_MAX]; /* the slot of each id */

@@ -4,8 +4,8 @@
 /*
  * Reading a tuning file in short steps.
  *
- * Role       a file of 256 MiB takes seconds to read.  A step ends after TUNING_READ_BYTES, or when
- *            it is late, but reads at least one line or row
+ * Role       a file of 256 MiB takes seconds to read.  A step ends after TUNING_READ_BYTES or at
+ *            its |end_ns|, but reads at least one line or row
  * Ownership  a reader owns the open file; a text is borrowed until its reader is destroyed
  * Threading  one thread at a time for each reader
  */
@@ -20,7 +20,7 @@ KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_
                                                   enum tuning_format format,
                                                   struct tuning_reader **ret_reader,
                                                   struct kiln_err *err);
-/* |end_ns|: when, by the monotonic clock, the step ends.  |ret_more|: call it again. */
+/* |end_ns|: the end of the step, by the monotonic clock.  |ret_more|: call it again. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
                                                   const struct tuning_reader_events *events,
                                                   uint64_t end_ns, bool *ret_more,
@@ -28,7 +28,7 @@ KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
 void tuning_reader_destroy(struct tuning_reader *reader);
 KILN_DEFINE_AUTO(tuning_reader)
 
-/* The same for one format. */
+/* The readers of the two formats, which tuning_reader wraps. */
 struct tuning_text_reader;
 KILN_MUST_CHECK enum kiln_code tuning_text_reader_create(enum tuning_kind kind, struct bytes text,
                                                          struct tuning_text_reader **ret_reader,

@@ -65,10 +65,10 @@ struct package_info {
 struct package_options {
     struct engine_item
         *item; /* borrowed; set for a package built into the program; NULL: |path| is a file */
-    const char *path;                    /* with |item|: the item's name */
-    const char *name;                    /* the package's name; NULL: the last part of |path| */
-    unsigned readers;                    /* threads that may search concurrently */
-    bool trusted;                        /* the signature is valid, so keys are searched, too */
+    const char *path; /* with |item|: the item's name */
+    const char *name; /* the package's name; NULL: the last part of |path| */
+    unsigned readers; /* threads that may search concurrently */
+    bool trusted; /* the signature is valid: look-ups by kernel key are allowed, not only by name */
     const struct package_record *record; /* NULL: kiln did not install it */
 };
 

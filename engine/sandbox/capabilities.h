@@ -14,5 +14,6 @@ bool has_capability(int capability);
 /* Clears the bounding and ambient sets, so that no set-user-id program or file capabilities can
  * restore anything.  Needs CAP_SETPCAP; without it the sets stay as they are. */
 void give_up_future_capabilities(void);
-/* Drops all capabilities.  Root without them can open only what root owns. */
+/* Drops all capabilities; false if the kernel refuses.  Root without them can open only what root
+ * owns. */
 bool give_up_capabilities(void);

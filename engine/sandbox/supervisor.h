@@ -7,12 +7,12 @@
  *
  *   supervisor (the caller)      waits; ends as the worker did, by the same signal
  *     +- init of the namespace   reaps orphans; when it ends, the kernel kills the namespace
- *     +- worker (in which        an ordinary process there: it can abort and exceed its CPU
- *        supervisor_fork         limit, which an init cannot
+ *     +- worker (in which        an ordinary process there: SIGABRT and SIGXCPU end it, but would
+ *        supervisor_fork         not end an init
  *        returns)
  *
- * All three are one process group.  Killing the supervisor ends all of them (PR_SET_PDEATHSIG), and
- * so does the end of the supervisor's own parent, from the call of supervisor_fork on.
+ * All three are one process group.  Killing the supervisor ends all of them (PR_SET_PDEATHSIG).  If
+ * the supervisor's parent ends at any time after the call of supervisor_fork, all three end, too.
  *
  * The kernel gives the first process of a process namespace the role of init: signals without a
  * handler do not end it, and its end kills all others (pid_namespaces(7)).  So the worker cannot be

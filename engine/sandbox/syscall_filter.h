@@ -13,8 +13,8 @@
  * Role       syscalls.def lists the calls allowed to compilers; others fail with EPERM.  A library
  *            that tries one gets an error and goes on
  *
- * Ownership  holds for this process and all that it starts, for ever
- * Threading  call before any thread is started; a thread of a sanitizer is filtered too
+ * Ownership  holds permanently for this process and all that it starts
+ * Threading  call before any thread is started; the filter also applies to a sanitizer's threads
  */
 #include "common/err.h"
 

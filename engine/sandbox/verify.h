@@ -5,8 +5,8 @@
  * Verifies the layers of a sandbox from within: reads what the kernel reports about this process in
  * /proc/self, and makes attempts that must fail.
  *
- * Role       a container or a service manager can prevent a layer that was requested, or provide
- *            one that could not be requested
+ * Role       a container or a service manager may prevent a layer that this process requested, or
+ *            already provide one that it cannot create itself
  * Threading  one thread
  */
 #include "engine/sandbox/layers.h"
@@ -14,8 +14,8 @@
 
 /* Checks all layers except seccomp.  Call it before the system call filter, which would block
  * the attempts themselves.  This process's namespaces must differ from |outside| and from the
- * host's; only |directory| may be writable.  Records the result in |report|, whose |landlock| is
- * the version that was enforced. */
+ * host's; only |directory| may be writable.  Records the result in |report|; the caller sets its
+ * |landlock| to the version that was enforced. */
 void verify_surroundings(const struct namespace_ids *outside, const char *directory,
                          struct sandbox_report *report);
 /* Checks seccomp, after the filter was installed. */

@@ -138,11 +138,12 @@ static struct solution_argument reserve_workspace(struct solution *s, uint64_t s
 /* A tensor as kernels/conv_reorder.cl sees it: entries (images, or rows k of the weights) of pixels
  * (or taps) of channels. */
 struct reorder {
-    enum layout layout;             /* of the plain tensor; a packed one has channels last */
-    uint32_t groups, c, c_packed;   /* c: channels of a group */
-    struct extent pixels;           /* of the plain tensor */
-    struct extent patches;          /* number of patches that are packed as pixels; 0: none are */
-    bool has_fours;                 /* each four elements of a row stay neighbours in a patch */
+    enum layout layout;           /* of the plain tensor; a packed one has channels last */
+    uint32_t groups, c, c_packed; /* c: channels of a group */
+    struct extent pixels;         /* of the plain tensor */
+    struct extent patches; /* patches along each axis; each becomes one packed pixel.  0: x is not
+                              cut into patches */
+    bool has_fours;        /* each four elements of a row stay neighbours in a patch */
     uint32_t w_packed, w_first;     /* width in the packed tensor, and where the plain row starts */
     uint32_t outer, outer_packed;   /* entries of a group: weights only, else 1 */
     uint32_t outers, outers_packed; /* all entries */

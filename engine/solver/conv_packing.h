@@ -34,8 +34,7 @@ struct packing {
     uint32_t x_pixel;       /* elements from one pixel of x to the next */
     uint32_t narrow_c;      /* channels of a pixel before folding, padded; 0: not folded */
     bool has_patches;       /* x is packed in patches */
-    bool turns_w; /* the rows of the packed weights are channels of x; their channels are those of y
-                   */
+    bool turns_w;           /* the packed weights have a row for each channel of x, not of y */
     bool moves[PACKING_TENSORS];        /* whether the tensor goes through the workspace */
     uint64_t elements[PACKING_TENSORS]; /* of the packed tensor */
 };
@@ -44,8 +43,8 @@ struct packing {
  * holds for x with each axis padded to a multiple of the stride. */
 bool packing_of(const struct problem *p, struct packing *ret_packing);
 
-/* Packs the weights with rows and channels exchanged: backward data then reads both operands along
- * its sum. */
+/* Packs the weights with rows and channels exchanged, so that the elements of each sum of backward
+ * data are neighbours in both operands. */
 void packing_turn_weights(struct packing *packing);
 
 /* A solution under construction. */

@@ -23,7 +23,9 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
                                             "conv_implicit_gemm_mma_backward_data",
                                             "conv_implicit_gemm_mma_backward_weights" };
 
-#define FILTER_SUM_MAX 31u /* bits of a row's mask of taps in the kernel */
+/* The kernel's mask for each row has one bit per filter index along d, h and w (TAP_D, TAP_H,
+ * TAP_W), so their sum must fit. */
+#define FILTER_SUM_MAX 31u
 #define CHANNELS_FAVOURED 4u
 #define SHORT_SUM_ELEMENTS_MAX (1u << 21)
 #define SPLIT_GROUPS_MAX 2048u /* more work groups than any GPU holds: do not split further */

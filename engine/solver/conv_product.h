@@ -21,7 +21,7 @@ struct product {
 
 /* Whether the kernel supports the problem: fp16 or bf16, packed tensors that can be indexed, and
  * filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be rounded to
- * TF32.  Fills |ret_packing| then. */
+ * TF32.  On true, |ret_packing| is filled. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
 /* False for groups with few channels, which leave matrix cores mostly idle, and for small backward
  * data of one channel of y. */
@@ -37,9 +37,9 @@ struct product_tiling {
     uint32_t band;            /* rows of tiles that are computed together, for the L2 cache */
     uint32_t slice, slices;   /* split-K: tiles in a slice; number of slices */
     bool is_wide;             /* wgmma: four warps along M multiply together */
-    bool is_bulk;             /* likewise, and bulk copies load the tiles */
-    bool is_persistent;       /* likewise, and a work group computes several tiles */
-    bool turns_right;         /* likewise, and transposes the right operand in shared memory */
+    bool is_bulk;             /* is_wide, and bulk copies load the tiles */
+    bool is_persistent;       /* is_bulk, and a work group computes several tiles */
+    bool turns_right;         /* is_bulk, and transposes the right operand in shared memory */
     uint32_t groups;          /* number of persistent work groups; 0: one per tile */
     uint32_t threads, shared; /* items of a work group; its bytes of shared memory */
 };
@@ -54,7 +54,7 @@ uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
 
-/* Whether another tiling computes the same with fewer resources. So it is if the matrix fills at
+/* Whether another tiling computes the same with fewer resources.  True if the matrix fills at
  * most half of a tile, if the reduction is split although the work groups fill any GPU without
  * that, or if the reduction is too short for |split| slices (see product_slice). */
 bool product_is_redundant(const struct packing *packing, const struct product *product,

@@ -9,8 +9,8 @@
 #include "common/problem.h"
 #include "common/target.h"
 
-/* Whether dilated filters, and inputs with padding and a stride, are shorter than 2^30.  Kernels
- * compute coordinates of the padded input in signed 32-bit integers. */
+/* Whether the dilated filter, and the padded input plus one stride, are shorter than 2^30 along
+ * each axis.  Kernels compute coordinates of the padded input in signed 32-bit integers. */
 bool geometry_fits_30_bits(const struct problem *p);
 
 /* Whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the

@@ -44,8 +44,8 @@ struct perf_config {
 
 /* The values separated by commas, in the order of the axes. */
 void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MAX]);
-/* KILN_INVALID names the axis that lacks the value, or says that the number of values is wrong.
- * Does not check that the solver calls the point valid. */
+/* The message of KILN_INVALID names the axis that lacks the value, or says that the number of
+ * values is wrong.  Does not check that the solver calls the point valid. */
 KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct perf_space *space,
                                                 struct perf_config *ret_config,
                                                 struct kiln_err *err);

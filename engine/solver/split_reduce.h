@@ -12,12 +12,12 @@
 
 struct split_reduce {
     uint32_t type;                   /* enum data_type of the output */
-    struct solution_argument parts;  /* start of |splits| copies of |elements| fp32 values */
-    struct solution_argument output; /* each part has the same layout */
+    struct solution_argument parts;  /* |splits| partial results of |elements| fp32 values */
+    struct solution_argument output; /* the parts have its layout */
     uint64_t elements;               /* elements of the output, fewer than 2^31 */
     uint32_t splits;
 };
 
-/* Adds the kernel after the last one.  It always sums in the same order, so results are
- * reproducible. */
+/* Appends the kernel to those of |solution|.  The kernel always sums in the same order, so results
+ * are reproducible. */
 void split_reduce_add(const struct split_reduce *reduce, struct solution *solution);
