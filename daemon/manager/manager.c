@@ -68,9 +68,9 @@ void manager_forget(const char *name)
 static void keep_listener(struct manager *m)
 {
     char name[LISTENER_NAME_MAX], message[64 + LISTENER_NAME_MAX];
-    const struct notify_files files = { .fds = &m->listener->fd, .count = 1 };
     if (!m->keeps || m->listener->inherited || m->listener->kept)
         return;
+    const struct notify_files files = { .fds = &m->listener->fd, .count = 1 };
     listener_name(m->listener, name);
     snprintf(message, sizeof(message), "FDSTORE=1\nFDNAME=%s", name);
     m->listener->kept = notify_manager(message, &files, NOTIFY_MUST_ARRIVE);
