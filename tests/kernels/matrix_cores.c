@@ -402,7 +402,8 @@ static void expect_weights_turned(struct fixture *f, const struct problem *probl
     uint32_t rows = round_up4(problem->c / problem->groups) * problem->groups;
     uint32_t channels = round_up4(problem->k / problem->groups);
     const unsigned char *workspace = trial.tensors[OPENCL_WORKSPACE].data;
-    const float *got = (const float *)(workspace + trial.solution.kernels[0].arguments[1].value);
+    const void *at = workspace + trial.solution.kernels[0].arguments[1].value;
+    const float *got = at;
     for (uint32_t i = 0; i < rows * taps * channels; i++) {
         float want = weight_of(&trial, i / channels / taps, i / channels % taps, i % channels);
         if (got[i] != want)
