@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The value of a digit of either case; -1 if |c| is none. */
+/* The value of a hexadecimal digit, 0 to 15; -1 if |c| is not such a digit. */
 int hex_digit(char c);
 /* Writes 2 * |size| lower-case digits and a NUL. */
 void hex_write(const uint8_t *bytes, size_t size, char *hex);

@@ -16,5 +16,5 @@
 void units_check(bool is_system, bool answers, struct findings *findings);
 /* |text| is the output of `systemctl show` for kilnd's units, separated by empty lines. */
 void units_judge(const char *text, bool is_system, struct findings *findings);
-/* |line| is the last line of kilnd's log about a failed start; "" if there is none. */
+/* |line| is the last line of kilnd's log about a failed start, or "". */
 void units_judge_journal(const char *line, struct findings *findings);

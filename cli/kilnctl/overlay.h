@@ -38,7 +38,7 @@ CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
 /* Links the files of MIOpen's own that kiln has not written into system/, because MIOpen does not
- * see them any more.  MIOpen fails without its models, so if there are none, system/ is not used.
+ * see them any more.  MIOpen fails without its models, so without them, system/ is not used.
  */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 

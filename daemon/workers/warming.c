@@ -104,8 +104,8 @@ bool warming_retire_surplus(struct warming *warming)
 /* ---- warm-ups ---- */
 
 /* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up. NULL if
- * there is none, if enough are warm, or while the first one warms up: if a warm-up kills its
- * process, it should kill only one. */
+ * no such worker is idle, if enough are warm, or while the first one warms up: if a warm-up kills
+ * its process, it should kill only one. */
 struct worker *warming_next(struct warming *warming)
 {
     unsigned prepared = 0, preparing = 0;

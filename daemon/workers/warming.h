@@ -32,7 +32,8 @@ uint64_t warming_window_ms(const struct warming *warming);
  * window later. */
 bool warming_retire_surplus(struct warming *warming);
 
-/* The next worker to load what clients' sources need; NULL: there is none, or it is too early. */
+/* The next worker to load what clients' sources need; NULL if no
+ * worker can or should load it now. */
 struct worker *warming_next(struct warming *warming);
 /* Starts its warm-up. Fails like worker_run_job. */
 KILN_MUST_CHECK enum kiln_code warming_start(struct warming *warming, struct worker *worker,

@@ -96,10 +96,11 @@ static enum kiln_code refuse_unknown(const char *name, struct bytes stem, struct
     for (size_t i = 0; i < miopen_file_count; i++)
         if (is_tuning_file(&miopen_files[i]) && miopen_file_has_ending(&miopen_files[i], stem))
             return refuse_form(name, miopen_files[i].content, err);
-    return refuse_name(name,
-                       "its ending is none of .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, "
-                       ".cd.pdb.txt and .cd.updb.txt, with or without .bz2",
-                       err);
+    return refuse_name(
+        name,
+        "its ending is not one of .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, "
+        ".cd.pdb.txt and .cd.updb.txt, with or without .bz2",
+        err);
 }
 
 bool tuning_file_name_is_miopens(const struct tuning_file_name *name)

@@ -150,7 +150,8 @@ static void work_admin(struct deferred *d)
 
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err);
 
-/* False: there is none, or nobody waits for it. */
+/* Starts the next step.  Returns false if the request needs no further step, if its client has
+ * left, or if the step cannot start; what removes kernels goes on without its client. */
 static bool start_next_step(struct admin *a)
 {
     struct deferred *d = &a->base;
