@@ -27,7 +27,11 @@ struct harvest {
     struct json *unchanged; /* borrowed: the reply's list of files that were not sent */
     struct json *unknown;   /* borrowed: the reply's list of names that are not MIOpen's */
     uint64_t unknown_count, likely_count; /* of all such names, and of those like MIOpen's */
+    uint64_t said; /* files that were printed, or left out because there are too many */
 };
+
+/* Files to print; the others are only counted, because a job may leave any number of them. */
+#define FILES_PRINTED 100u
 
 struct job_file;
 /* Sends what is new in |file|.  |ret_answer| stays NULL if nothing was sent. */
@@ -41,6 +45,12 @@ struct job_file {
     send_fn *send;
     const char *version; /* borrowed; of the kernels' MIOpen; "": not known */
 };
+
+/* Whether to print one more file. */
+static bool prints_file(struct harvest *h)
+{
+    return !h->invocation->common->json && h->said++ < FILES_PRINTED;
+}
 
 /* ---- records ---- */
 
@@ -72,7 +82,7 @@ static int send_records(struct harvest *h, const struct job_file *file, int fd,
     int rc = db_send(h->invocation, &sending, ret_answer, err);
     if (rc)
         return cli_while(err, "%.200s", file->path);
-    if (!h->invocation->common->json)
+    if (prints_file(h))
         db_send_print(&sending, *ret_answer);
     return db_send_judge(&sending, *ret_answer, err);
 }
@@ -156,7 +166,7 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
     uint64_t imported = json_get_u64(*ret_answer, "imported", 0);
     uint64_t damaged =
         json_get_u64(*ret_answer, "damaged", 0) + json_get_u64(*ret_answer, "lost", 0);
-    if (!h->invocation->common->json)
+    if (prints_file(h))
         db_say("%.900s: %s", file->path, db_count(imported, "kernel", count));
     if (damaged == 0 && !json_get_bool(*ret_answer, "lost_at_least", false) && !*snapshot.note)
         return KILN_E_OK;
@@ -208,7 +218,7 @@ static int is_unchanged(const struct overlay_file *recorded, const struct job_fi
 static void report_unchanged(struct harvest *h, const struct job_file *file)
 {
     json_append(h->unchanged, json_text(file->name));
-    if (!h->invocation->common->json)
+    if (prints_file(h))
         db_say("%.900s: unchanged", file->path);
 }
 
@@ -366,6 +376,7 @@ static void judge_unknown(struct harvest *h, struct json *json)
 
 static int harvest_parts(struct harvest *h, struct kiln_error *err)
 {
+    char count[DB_NAME_MAX];
     KILN_AUTO(json) struct json *json = json_object();
     h->files = json_set_array(json, "files");
     h->unchanged = json_set_array(json, "unchanged");
@@ -375,6 +386,9 @@ static int harvest_parts(struct harvest *h, struct kiln_error *err)
     harvest_part(h, &user);
     if (!h->several.over)
         harvest_part(h, &cache);
+    if (h->said > FILES_PRINTED)
+        db_say("%.900s: %s more; --json lists all", h->directory,
+               db_count(h->said - FILES_PRINTED, "file", count));
     judge_unknown(h, json);
     struct kiln_error why = { 0 };
     int rc = overlay_manifest_write(h->directory, &h->manifest, &why);

@@ -4,6 +4,11 @@
 #include "cli/output.h"
 #include "cli/result.h"
 
+#include <stdio.h>
+
+/* Failures to print; the others are only counted. With --json, all are listed. */
+#define FAILURES_PRINTED 20u
+
 void several_init(struct several *several, const struct invocation *invocation, const char *noun)
 {
     *several = (struct several){
@@ -25,10 +30,10 @@ void several_note(struct several *several, const char *word, int rc, const struc
     json_set_text(failure, several->noun, word);
     json_append(several->failures, failure);
     several->over |= rc == KILN_E_UNAVAILABLE || *several->invocation->refused;
-    if (several->first.code)
-        output_error(stderr, "kilnctl", why, NULL);
-    else
+    if (!several->first.code)
         several->first = *why;
+    else if (++several->later <= FAILURES_PRINTED)
+        output_error(stderr, "kilnctl", why, NULL);
 }
 
 static int print_json(struct several *several, struct json *json, struct kiln_error *err)
@@ -48,6 +53,9 @@ int several_end(struct several *several, struct json *json, struct kiln_error *e
         rc = print_json(several, json, err);
     if (!several->first.code)
         return rc;
+    if (several->later > FAILURES_PRINTED)
+        fprintf(stderr, "kilnctl: %zu more failures; --json lists all\n",
+                several->later - FAILURES_PRINTED);
     *err = several->first;
     return err->code;
 }

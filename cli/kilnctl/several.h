@@ -5,7 +5,7 @@
  * Runs a command on several arguments; a failure does not stop the others.
  *
  * Role       main prints the first failure at the end, and it decides the exit status.  The others
- *            are printed as they happen.  With --json, all are listed
+ *            are printed as they happen, the first 20 of them.  With --json, all are listed
  * Ownership  owns the failures' tree
  * Threading  one thread
  */
@@ -16,6 +16,7 @@ struct several {
     const char *noun;        /* borrowed: the argument's name in a failure's JSON: "key" */
     struct json *failures;   /* owned */
     struct kiln_error first; /* the first failure; code KILN_E_OK: none */
+    size_t later;            /* failures after the first */
     size_t done;             /* arguments that succeeded */
     bool over; /* kilnd is absent or denies access, so the other arguments would fail as well */
 };

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Slurm's Epilog: imports what MIOpen found and compiled in the job's directory, then removes the
-# directory. If the import fails, keeps the directory as failed-JOB, the newest few of each user.
-# Runs as root on each node, but accesses the job's data as the job's user. Never fails a node.
+# directory. If one of these fails or takes too long, keeps the directory as failed-JOB, the newest
+# few of each user. Runs as root on each node, but accesses the job's data as the job's user. Never
+# fails a node.
 # Settings: docs/tuning.md.
 set -u
 
@@ -30,10 +31,18 @@ esac
 directory=$directories/$job
 [ -d "$directory" ] && [ -n "$user" ] || exit 0
 
-# Runs as the user, so that links in the directory cannot make it remove root's files.
+# Runs a program as the user and stops it after $timeout, so that a job's files delay the node for a
+# bounded time.
+as_user() {
+    timeout --kill-after=5s "$timeout" runuser -u "$user" -- "$@" </dev/null
+}
+
+# Runs as the user, so that links in the directory cannot make it remove root's files. The job may
+# have taken the user's own permissions away from its directories.
 remove() {
-    runuser -u "$user" -- find "$1" -mindepth 1 -delete </dev/null || :
-    [ ! -d "$1" ] || rmdir -- "$1" || say "cannot remove '$1'"
+    as_user find "$1" -type d ! -perm -u=rwx -exec chmod u+rwx '{}' ';' || :
+    as_user find "$1" -mindepth 1 -delete || :
+    rmdir -- "$1"
 }
 
 # Slurm reuses job numbers, also for a requeued job.
@@ -53,18 +62,18 @@ remove_old() {
     find "$directories" -mindepth 1 -maxdepth 1 -name 'failed-*' -user "$user" -printf '%C@ %p\n' |
         sort -rn | tail -n "+$((failed_max + 1))" | cut -d ' ' -f 2- |
         while IFS= read -r old; do
-            remove "$old"
+            remove "$old" || say "cannot remove '$old'"
         done
 }
 
 if [ -s "$directory/environment" ] &&
-    ! runuser -u "$user" -- "$kilnctl" miopen harvest "$directory/overlay" --timeout "$timeout" \
-        </dev/null; then
+    ! as_user "$kilnctl" miopen harvest "$directory/overlay" --timeout "$timeout"; then
     say "'$kilnctl miopen harvest' could not take everything of job $job of $user"
-    if keep; then
-        remove_old
-        exit 0
-    fi
+elif remove "$directory"; then
+    exit 0
+else
+    say "cannot remove '$directory'"
 fi
-remove "$directory"
+keep || say "cannot rename '$directory': remove it, or job $job gets no overlay if it comes again"
+remove_old
 exit 0

@@ -20,6 +20,22 @@ TEST_F(kilnctl_harvest, harvest_takes_only_new_lines_of_a_find_db)
     assert_says(f->run.printed, "find HIP");
 }
 
+TEST_F(kilnctl_harvest, of_many_files_only_some_are_printed)
+{
+    char name[80], path[512];
+    overlay_all(f);
+    for (unsigned i = 0; i < 150; i++) { /* links to nothing, which cannot be read */
+        snprintf(name, sizeof(name), "out/user/gfx90a%u.HIP.2_17_0_a82233c22.ufdb.txt", i + 100);
+        assert_int_equal(symlink("absent", scratch_path(&f->directory, name, path)), 0);
+    }
+    memset(&fake, 0, sizeof(fake));
+    reported_begin(&f->reported);
+    (void)RUN(&f->run, "miopen", "harvest", f->out);
+    reported_end(&f->reported);
+    assert_says(f->reported.text, "129 more failures; --json lists all\n");
+    assert_int_equal(fake.asked, 0);
+}
+
 /* kilnd receives only the new lines. Line numbers in messages must still be those of the job's
  * file. */
 TEST_F(kilnctl_harvest, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
