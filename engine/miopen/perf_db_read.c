@@ -301,9 +301,10 @@ static enum kiln_code end_configs(struct perf_db_reader *r, uint64_t end_ns, boo
 static enum kiln_code read_configs(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more,
                                    struct kiln_err *err)
 {
+    const size_t keys = r->key_texts.size;
     while (r->query.db) {
         enum kiln_code rc = r->is_in_record ? continue_record(r, end_ns, err) : next_config(r, err);
-        if (rc || clock_monotonic_ns() >= end_ns)
+        if (rc || r->key_texts.size - keys >= TUNING_READ_BYTES || clock_monotonic_ns() >= end_ns)
             return rc;
     }
     return end_configs(r, end_ns, ret_more);
@@ -325,6 +326,12 @@ enum kiln_code perf_db_reader_step(struct perf_db_reader *r,
         r->query = query_of(r->db, 0);
     }
     return rc == KILN_CORRUPT ? kiln_while(err, "not a PerfDb of MIOpen") : rc;
+}
+
+uint64_t perf_db_reader_bytes(const struct perf_db_reader *r)
+{
+    return sizeof(*r) + perf_db_rows_bytes(&r->rows) + tuning_keys_bytes(&r->keys) +
+           r->key_texts.size + r->value.size;
 }
 
 void perf_db_reader_destroy(struct perf_db_reader *r)

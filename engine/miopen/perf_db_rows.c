@@ -41,6 +41,11 @@ void perf_db_rows_done(struct perf_db_rows *rows)
     *rows = (struct perf_db_rows){ .file_size = 0 };
 }
 
+uint64_t perf_db_rows_bytes(const struct perf_db_rows *rows)
+{
+    return rows->rows.max * sizeof(struct perf_db_row) + rows->texts.size;
+}
+
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row)
 {
     return bytes_of(rows->texts.data + row->offset, row->solver_size);

@@ -40,6 +40,8 @@ KILN_MUST_CHECK enum kiln_code perf_db_rows_step(struct perf_db_rows *rows,
                                                  uint64_t end_ns, bool *ret_more,
                                                  struct kiln_err *err);
 void perf_db_rows_done(struct perf_db_rows *rows);
+/* Memory that the rows take, without SQLite's cache. */
+uint64_t perf_db_rows_bytes(const struct perf_db_rows *rows);
 /* The next row in order, until perf_db_rows_pop; NULL: none is left. */
 const struct perf_db_row *perf_db_rows_peek(const struct perf_db_rows *rows);
 void perf_db_rows_pop(struct perf_db_rows *rows);

@@ -31,6 +31,10 @@ struct tuning_keys {
 KILN_MUST_CHECK enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected,
                                                 struct kiln_err *err);
 void tuning_keys_done(struct tuning_keys *keys);
+static inline uint64_t tuning_keys_bytes(const struct tuning_keys *keys)
+{
+    return keys->capacity * sizeof(struct tuning_key_place);
+}
 #define TUNING_KEYS_AUTO __attribute__((cleanup(tuning_keys_done)))
 /* Adds |key|, which is part of the caller's memory at |base|. |ret_known|: it was added before. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,

@@ -23,6 +23,15 @@ void tuning_reader_destroy(struct tuning_reader *reader)
     free(reader);
 }
 
+uint64_t tuning_reader_bytes(const struct tuning_reader *reader)
+{
+    if (!reader)
+        return 0;
+    uint64_t bytes = reader->map.size;
+    bytes += reader->text ? tuning_text_reader_bytes(reader->text) : 0;
+    return bytes + (reader->perf ? perf_db_reader_bytes(reader->perf) : 0);
+}
+
 static enum kiln_code map_file(const char *path, struct bytes *ret_map, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

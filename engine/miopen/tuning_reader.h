@@ -25,6 +25,8 @@ KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
                                                   const struct tuning_reader_events *events,
                                                   uint64_t end_ns, bool *ret_more,
                                                   struct kiln_err *err);
+/* Memory that the reader holds between two steps, with the mapping of a text; 0 for NULL. */
+uint64_t tuning_reader_bytes(const struct tuning_reader *reader);
 void tuning_reader_destroy(struct tuning_reader *reader);
 KILN_DEFINE_AUTO(tuning_reader)
 
@@ -37,6 +39,7 @@ KILN_MUST_CHECK enum kiln_code tuning_text_reader_step(struct tuning_text_reader
                                                        const struct tuning_reader_events *events,
                                                        uint64_t end_ns, bool *ret_more,
                                                        struct kiln_err *err);
+uint64_t tuning_text_reader_bytes(const struct tuning_text_reader *reader);
 void tuning_text_reader_destroy(struct tuning_text_reader *reader);
 KILN_DEFINE_AUTO(tuning_text_reader)
 
@@ -48,5 +51,6 @@ KILN_MUST_CHECK enum kiln_code perf_db_reader_step(struct perf_db_reader *reader
                                                    const struct tuning_reader_events *events,
                                                    uint64_t end_ns, bool *ret_more,
                                                    struct kiln_err *err);
+uint64_t perf_db_reader_bytes(const struct perf_db_reader *reader);
 void perf_db_reader_destroy(struct perf_db_reader *reader);
 KILN_DEFINE_AUTO(perf_db_reader)

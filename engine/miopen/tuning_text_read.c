@@ -185,6 +185,11 @@ enum kiln_code tuning_text_reader_step(struct tuning_text_reader *r,
     return rc;
 }
 
+uint64_t tuning_text_reader_bytes(const struct tuning_text_reader *r)
+{
+    return sizeof(*r) + tuning_keys_bytes(&r->keys) + r->value.size;
+}
+
 void tuning_text_reader_destroy(struct tuning_text_reader *r)
 {
     if (!r)

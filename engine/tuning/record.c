@@ -50,9 +50,11 @@ struct record *record_create(const struct tuning_place *place, const struct tuni
     size_t size = text_size(place->database_id) + text_size(place->backend) + place->key.size;
     for (size_t i = 0; i < count; i++)
         size += rows[i].id.size + rows[i].values.size + origin_size(&rows[i].measured.origin);
-    struct record *record = malloc(sizeof(*record) + count * sizeof(struct tuning_row) + size);
+    size += sizeof(struct record) + count * sizeof(struct tuning_row);
+    struct record *record = malloc(size);
     if (!record)
         return NULL;
+    record->bytes = size;
     record->rows = (struct tuning_row *)(record + 1);
     record->count = count;
     record->place = *place;
@@ -81,6 +83,7 @@ enum kiln_code record_list_add(struct record_list *list, struct record *record,
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a tuning record: out of memory");
     }
     list->records[list->count++] = record;
+    list->bytes += sizeof(struct record *) + record->bytes;
     return KILN_OK;
 }
 

@@ -11,6 +11,7 @@
 
 struct record {
     struct tuning_place place;
+    size_t bytes; /* of the allocation */
     size_t count; /* number of rows; 0: the record is to be removed */
     struct tuning_row *rows;
 };
@@ -24,6 +25,7 @@ KILN_DEFINE_AUTO(record)
 struct record_list { /* owns its records */
     struct record **records;
     size_t count, max;
+    uint64_t bytes; /* of all records that were added */
 };
 /* Takes ownership of |record|, even on failure (KILN_NO_MEMORY).  A NULL record counts as out of
  * memory. */

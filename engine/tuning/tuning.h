@@ -233,6 +233,9 @@ void tuning_job_clear(struct tuning_job *job);
 /* Frees what further steps need: there will be none.  On the work queue, like tuning_job_clear. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
+/* Memory that a file's records take between two steps; records that were stored count as well.  0
+ * for jobs that read no file: they have all their records after the first step. */
+uint64_t tuning_job_bytes(const struct tuning_job *job);
 
 /* ---- lists ---- */
 

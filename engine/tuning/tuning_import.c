@@ -33,6 +33,15 @@ void job_reading_destroy(struct tuning_reading *r)
     buffer_done(&r->key_texts);
     free(r);
 }
+
+uint64_t job_reading_bytes(const struct tuning_reading *r)
+{
+    if (!r)
+        return 0;
+    return sizeof(*r) + tuning_reader_bytes(r->reader) + tuning_index_builder_bytes(r->builder) +
+           tuning_keys_bytes(&r->keys) + r->key_texts.size;
+}
+
 /* ---- keys ---- */
 
 struct named { /* a record's key, its problem and its families */
@@ -162,13 +171,15 @@ static void check_limits(struct tuning_reading *r, const struct record *record)
                   t->bytes_per_uid);
 }
 
-/* Of equal keys in a file, the first counts. */
+/* Of equal keys in a file, the first counts.  The reader of SQLite files has checked them, and they
+ * are not converted. */
 static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                                      struct kiln_err *err)
 {
     bool is_known = false;
     size_t start = r->key_texts.size;
-    if (r->builder || r->job->import.name.kind != TUNING_PERF)
+    const struct tuning_file_name *name = &r->job->import.name;
+    if (r->builder || name->kind != TUNING_PERF || name->format == TUNING_SQLITE)
         return KILN_OK;
     buffer_put(&r->key_texts, key.data, key.size);
     if (r->key_texts.failed)

@@ -37,6 +37,8 @@ struct tuning_index_record {
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_create(
     enum tuning_kind kind, struct tuning_index_builder **ret_builder, struct kiln_err *err);
 void tuning_index_builder_destroy(struct tuning_index_builder *builder);
+/* Memory that the builder holds; 0 for NULL. */
+uint64_t tuning_index_builder_bytes(const struct tuning_index_builder *builder);
 KILN_DEFINE_AUTO(tuning_index_builder)
 /* Copies the record.  KILN_INVALID, leaving the builder unchanged, if the record is too long.
  * Of two equal keys the first one answers. */

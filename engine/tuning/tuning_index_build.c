@@ -279,6 +279,14 @@ void tuning_index_builder_destroy(struct tuning_index_builder *b)
     free(b);
 }
 
+uint64_t tuning_index_builder_bytes(const struct tuning_index_builder *b)
+{
+    if (!b)
+        return 0;
+    return sizeof(*b) + b->records.size + b->ids.size + b->names.size + b->text.size +
+           b->families.size + b->family_of.count * sizeof(struct index_slot);
+}
+
 /* ---- writing ---- */
 
 struct image { /* of the file; owns the parts that are not in the builder */

@@ -10,6 +10,13 @@
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }
 
+uint64_t tuning_job_bytes(const struct tuning_job *job)
+{
+    if (job->type != JOB_IMPORT && job->type != JOB_MERGE)
+        return 0;
+    return job->given.bytes + job->changes.bytes + job_reading_bytes(job->reading);
+}
+
 void job_progress(const struct tuning_job *job, const char *step, uint64_t done, uint64_t total)
 {
     if (job->events && job->events->progress)

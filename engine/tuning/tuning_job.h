@@ -58,6 +58,7 @@ struct tuning_job {
 KILN_MUST_CHECK enum kiln_code job_read(struct tuning_job *job, uint64_t end_ns, bool *ret_more,
                                         struct kiln_err *err);
 void job_reading_destroy(struct tuning_reading *reading);
+uint64_t job_reading_bytes(const struct tuning_reading *reading); /* 0 for NULL */
 
 /* Add the new contents of the host's records to |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);

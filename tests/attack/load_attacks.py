@@ -25,6 +25,9 @@ PUTS = 8  # of the victim, one after the other
 BOMB_SIZE = 64 * MIB  # of the largest object that kilnd imports
 DEVICE = material.DEVICE
 
+# Message types, their members and their files.
+Requests = tuple[tuple[str, dict[str, str], pathlib.Path], ...]
+
 
 class Flood:
     """A connection that always has |depth| of |requests| in flight: (type, body)."""
@@ -419,23 +422,30 @@ class Puts(Load):
 
 
 class TuningFiles(Load):
-    """Imports, merges and compares tuning files, of good records and of bad lines only."""
+    """Imports, merges and compares tuning files: good records, bad lines only, and a PerfDb of
+    problems without a solver."""
     name, finding = "tuning_files", "suspected"
     RECORDS = 20_000
     BAD_LINES = 8 << 20
+    PROBLEMS = 200_000
 
     def prepare(self, stage: Stage) -> None:
         self.good = stage.host.file("gfx906_60.HIP.fdb.txt", material.find_db(self.RECORDS))
         self.bad = stage.host.file("gfx90878.HIP.fdb.txt", b"x\n" * self.BAD_LINES)
+        self.perf = material.write_perf_db(stage.host.directory / "files" / "gfx906_60.db",
+                                           self.PROBLEMS)
+
+    def requests(self) -> Requests:
+        diff = {"kind": "find", "database_id": DEVICE, "a_name": self.good.name, "b_tier": "user"}
+        return (("tuning_import", {"name": self.bad.name, "tier": "user"}, self.bad),
+                ("tuning_merge", {"name": self.good.name, "tier": "user"}, self.good),
+                ("tuning_import", {"name": self.perf.name, "tier": "user"}, self.perf),
+                ("tuning_diff", diff, self.good))
 
     def assail(self, stage: Stage, number: int) -> None:
         connection = wire.Connection(str(stage.host.socket), None)
-        diff = {"kind": "find", "database_id": DEVICE, "a_name": self.good.name, "b_tier": "user"}
         while True:
-            for kind, members, path in (
-                    ("tuning_import", {"name": self.bad.name, "tier": "user"}, self.bad),
-                    ("tuning_merge", {"name": self.good.name, "tier": "user"}, self.good),
-                    ("tuning_diff", diff, self.good)):
+            for kind, members, path in self.requests():
                 try:
                     stage.ready[number] = 1
                     connection.ask(kind, members, [path])
@@ -458,6 +468,23 @@ class TuningFiles(Load):
             if any(stage.host.as_user(hosts.VICTIM, waits) for _ in range(PUTS)) else []
 
 
+class PerfFiles(TuningFiles):
+    """Imports and compares PerfDbs of a million problems without a solver, which take far more
+    memory than their files."""
+    name = "perf_files"
+    processes = 2  # as many uploads as a user may have
+    PROBLEMS = 1_000_000
+
+    def prepare(self, stage: Stage) -> None:
+        problems = self.PROBLEMS // 4 if stage.options.short else self.PROBLEMS
+        self.perf = material.write_perf_db(stage.host.directory / "files" / "gfx906_60.db", problems)
+
+    def requests(self) -> Requests:
+        diff = {"kind": "perf", "database_id": DEVICE, "a_name": self.perf.name, "b_tier": "user"}
+        return (("tuning_import", {"name": self.perf.name, "tier": "user"}, self.perf),
+                ("tuning_diff", diff, self.perf))
+
+
 class Sources(Load):
     """Queues as many trivial compiles as a user may."""
     name, finding = "queue", "H1"
@@ -476,4 +503,5 @@ class Sources(Load):
 
 
 ATTACKS = (Lookups, LongBatches, SlowReader, BombImport, LargeCopies, Nearest, EndlessSources,
-           SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles, Sources)
+           SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles, PerfFiles,
+           Sources)

@@ -89,6 +89,29 @@ def find_db(records: int) -> bytes:
     return "".join(lines).encode()
 
 
+PERF_NUMBERS = "spatial_dim in_channels in_h in_w in_d fil_h fil_w fil_d out_channels batchsize " \
+    "pad_h pad_w pad_d conv_stride_h conv_stride_w conv_stride_d dilation_h dilation_w " \
+    "dilation_d bias group_count".split()
+
+
+def write_perf_db(path: pathlib.Path, problems: int) -> pathlib.Path:
+    """A PerfDb of MIOpen (docs/formats/tuning-db.md) whose problems have no solver."""
+    database = sqlite3.connect(path)
+    numbers = ", ".join(f"{name} INT" for name in PERF_NUMBERS)
+    database.executescript(
+        f"CREATE TABLE config(id INTEGER PRIMARY KEY, layout TEXT, data_type TEXT, direction TEXT, "
+        f"{numbers}); CREATE TABLE perf_db(id INTEGER PRIMARY KEY, solver TEXT, config INTEGER, "
+        "params TEXT);")
+    zeros = ", 0" * (len(PERF_NUMBERS) - 1)
+    database.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+        f"INSERT INTO config SELECT i, 'NCHW', 'FP32', 'F', i{zeros} FROM n", (problems,))
+    database.commit()
+    database.close()
+    path.chmod(0o644)
+    return path
+
+
 # ---- sources ----
 
 class Sources:

@@ -31,7 +31,7 @@ struct diff {
     struct tuning_view sides[2]; /* owned */
     unsigned gathered;           /* how many sides were read */
     uint64_t records[2];         /* of either side that were compared */
-    uint64_t charged;            /* bytes of sides that are tiers */
+    uint64_t charged;            /* bytes of both sides */
 };
 
 static void diff_done(struct diff *d)
@@ -269,13 +269,11 @@ static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret
     return KILN_OK;
 }
 
-/* Charges what the sides have grown by; a file was charged when it arrived.  Call it on the
+/* Charges what the sides have grown by beyond the charge for files that arrived.  Call it on the
  * engine's thread between two steps. */
-static enum kiln_code charge_tiers(struct diff *d, struct deferred *request, struct kiln_err *err)
+static enum kiln_code charge_sides(struct diff *d, struct deferred *request, struct kiln_err *err)
 {
-    uint64_t bytes = 0;
-    for (int i = 0; i < 2; i++)
-        bytes += d->tiers[i] != TUNING_TIER_NONE ? tuning_view_bytes(&d->sides[i]) : 0;
+    uint64_t bytes = tuning_view_bytes(&d->sides[0]) + tuning_view_bytes(&d->sides[1]);
     if (bytes <= d->charged)
         return KILN_OK;
     if (deferred_charge(request, bytes - d->charged, err))
@@ -307,7 +305,7 @@ static enum kiln_code begin_tiers(struct tuning_query *query, struct tuning *tun
                                   struct kiln_err *err)
 {
     (void)tuning;
-    return charge_tiers(query->state, &query->base, err);
+    return charge_sides(query->state, &query->base, err);
 }
 
 static enum kiln_code work_tiers(struct tuning_query *query, struct tuning *tuning,
@@ -366,7 +364,7 @@ static enum kiln_code begin_files(struct tuning_change *change, struct tuning *t
     (void)tuning;
     if (!f->upload->base.caller)
         return err->code = KILN_CANCELLED;
-    return charge_tiers(&f->diff, &f->upload->base, err);
+    return charge_sides(&f->diff, &f->upload->base, err);
 }
 
 static enum kiln_code work_files(struct tuning_change *change, struct tuning *tuning,
@@ -414,13 +412,14 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
 
 /* A side holds copies of the file's keys and values, and an index of them, which takes about as
  * much memory again. */
-static enum kiln_code charge_side(struct upload *u, struct kiln_err *err)
+static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;
-    enum kiln_code rc = deferred_charge(&u->base, 2 * o->size, err);
-    return rc ? kiln_while(err, "comparing '%.100s', whose %llu bytes count twice", o->name,
-                           (unsigned long long)o->size)
-              : KILN_OK;
+    if (deferred_charge(&u->base, 2 * o->size, err))
+        return kiln_while(err, "comparing '%.100s', whose %llu bytes count twice", o->name,
+                          (unsigned long long)o->size);
+    d->charged += 2 * o->size;
+    return KILN_OK;
 }
 
 /* *ret_more: another file is needed, and its transfer was started. */
@@ -429,7 +428,7 @@ static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_er
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
     struct file_diff *f = u->state;
     if (!rc)
-        rc = charge_side(u, err);
+        rc = charge_file(u, &f->diff, err);
     if (rc)
         return rc;
     struct diff *d = &f->diff;

@@ -236,11 +236,12 @@ static void pass_import(struct upload *u)
         u->base.rc = read_name(u, &import->name, &u->base.err);
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
-    if (!u->base.rc) /* the records are in memory until they are written */
+    if (!u->base.rc) /* at least this is in memory; each step charges what it adds */
         u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;
     if (!rc) { /* if this succeeds, the change may have ended and freed |u| */
         struct kiln_err why = KILN_ERR_INIT;
+        import->change.charged = u->transfer.result.size;
         rc = tuning_queue_add(&import->change, &why);
         if (rc)
             u->base.err = why;

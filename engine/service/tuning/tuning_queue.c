@@ -35,12 +35,28 @@ static bool send_progress(struct tuning_change *change)
 
 /* ---- one step ---- */
 
+/* Charges what the job has grown by in the step before. */
+static enum kiln_code charge_job(struct tuning_change *change)
+{
+    struct deferred *d = change->request;
+    uint64_t bytes = tuning_job_bytes(change->job);
+    if (bytes <= change->charged)
+        return KILN_OK;
+    if (deferred_charge(d, bytes - change->charged, &d->err))
+        return kiln_while(&d->err, "reading records that take %llu bytes",
+                          (unsigned long long)bytes);
+    change->charged = bytes;
+    return KILN_OK;
+}
+
 static enum kiln_code begin(struct tuning_change *change)
 {
     struct deferred *d = change->request;
     if (!change->job)
         return change->kind->begin(change, d->engine->tuning->databases, &d->err);
-    return d->caller ? KILN_OK : (d->err.code = KILN_CANCELLED); /* the caller left */
+    if (!d->caller) /* it left */
+        return d->err.code = KILN_CANCELLED;
+    return charge_job(change);
 }
 
 static void begin_step(struct deferred *d)

@@ -43,6 +43,7 @@ struct tuning_change {
     struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* sums of its jobs so far */
+    uint64_t charged;            /* bytes that the request was charged for its jobs */
     bool has_begun, more, stepping, taken;
     bool gives_up; /* its job has no more steps, and frees what they needed */
 };

@@ -31,7 +31,8 @@ void tuning_view_done(struct tuning_view *side)
 
 uint64_t tuning_view_bytes(const struct tuning_view *side)
 {
-    return side->texts.size + side->records.max * sizeof(struct item);
+    return side->texts.size + side->records.max * sizeof(struct item) +
+           tuning_reader_bytes(side->reader);
 }
 
 /* ---- order ---- */
@@ -320,7 +321,10 @@ enum kiln_code tuning_view_step(struct tuning_view *side, struct tuning *tuning,
         side->is_out_of_memory |= !sorted_runs_end_run(&side->records, base_of(side));
     if (!rc)
         rc = check_stopped(side, err);
-    if (!rc && !*ret_more)
-        sorted_runs_merge(&side->records, base_of(side));
-    return rc;
+    if (rc || *ret_more)
+        return rc;
+    tuning_reader_destroy(side->reader);
+    side->reader = NULL;
+    sorted_runs_merge(&side->records, base_of(side));
+    return KILN_OK;
 }

@@ -2,11 +2,14 @@
 /* Tuning files: import, merge, export, backup. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
+#include "engine/service/budget.h"
 #include "engine/service/internal.h"
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -193,6 +196,71 @@ TEST_F(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
     static const char failed[] =
         "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"io\"}";
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
+}
+
+/* ---- memory ---- */
+
+/* Writes a PerfDb of |count| problems without a solver.  Their keys have many digits, so they take
+ * more than twice the file's size, and more than a step may read.  Returns the file's size. */
+static uint64_t write_perf_db(struct users *f, unsigned count)
+{
+    char sql[1600];
+    sqlite3 *db = NULL;
+    char *why = NULL;
+    struct stat seen;
+    unlink(f->file);
+    snprintf(
+        sql, sizeof(sql),
+        "create table config (id integer primary key, layout text, data_type text, direction text,"
+        "spatial_dim int, in_channels int, in_h int, in_w int, in_d int, fil_h int, fil_w int,"
+        "fil_d int, out_channels int, batchsize int, pad_h int, pad_w int, pad_d int,"
+        "conv_stride_h int, conv_stride_w int, conv_stride_d int, dilation_h int, dilation_w int,"
+        "dilation_d int, bias int, group_count int);"
+        "create table perf_db (id integer primary key, solver text, config int, params text);"
+        "with recursive n(i, big) as (select 1, 9e18 union all select i + 1, big from n where i < "
+        "%u) insert into config select i, 'NCHW', 'FP32', 'F', i, b, b, b, b, b, b, b, b, b, b, b,"
+        "b, b, b, b, b, b, b, b, b from (select i, cast(big as int) as b from n)",
+        count);
+    assert_int_equal(sqlite3_open(f->file, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+        fail_msg("%s", why);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_int_equal(stat(f->file, &seen), 0);
+    return (uint64_t)seen.st_size;
+}
+
+#define PERF_FILE ID "_1.1.0.udb"
+#define EMPTY_PROBLEMS 12000u
+
+static void refuse_import(struct users *f, enum message_type type, const char *question)
+{
+    tuning_send_file(f, &f->ann, type, question, PERF_FILE);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_BUSY, "queue_bytes_per_uid");
+    assert_int_equal(budget_taken(f->engine.engine->budget), 0);
+}
+
+TEST_F(users, the_keys_of_a_perf_db_are_charged_to_its_user)
+{
+    uint64_t size = write_perf_db(f, EMPTY_PROBLEMS);
+    budget_set_limits(f->engine.engine->budget, 64u << 20, size + (1u << 20));
+    refuse_import(f, MESSAGE_tuning_import, "{\"name\":\"" PERF_FILE "\"}");
+    refuse_import(f, MESSAGE_tuning_merge, "{\"name\":\"" PERF_FILE "\"}");
+    budget_set_limits(f->engine.engine->budget, 64u << 20, 2 * size + (1u << 20));
+    refuse_import(f, MESSAGE_tuning_diff,
+                  "{\"kind\":\"perf\",\"database_id\":\"" ID "\",\"a_tier\":\"user\","
+                  "\"b_name\":\"" PERF_FILE "\"}");
+}
+
+TEST_F(users, a_perf_db_whose_keys_may_wait_is_imported)
+{
+    uint64_t size = write_perf_db(f, EMPTY_PROBLEMS);
+    budget_set_limits(f->engine.engine->budget, 64u << 20, 8 * size);
+    tuning_send_file(f, &f->ann, MESSAGE_tuning_import, "{\"name\":\"" PERF_FILE "\"}", PERF_FILE);
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_int_equal(answer_number(a, "records"), EMPTY_PROBLEMS);
+    assert_int_equal(answer_number(a, "bad"), 0);
 }
 
 TEST_F(users, a_merge_keeps_existing_records_and_reports_its_counts)
