@@ -86,7 +86,7 @@ static void judge_sandbox(const struct json *workers, struct findings *f)
                  : "compilers run",
         missing, json_get_text(sandbox, "why", "kilnd gives no reason"));
     findings_advise(finding, "%.300s; docs/security.md describes the layers",
-                    json_get_text(sandbox, "to_do", "see kilnd's log"));
+                    json_get_text(sandbox, "to_do", "see kilnd's log: journalctl -u kilnd"));
 }
 
 static void judge_workers(const struct json *workers, struct findings *f)

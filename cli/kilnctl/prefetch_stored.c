@@ -106,7 +106,7 @@ static int count_not_stored(const struct invocation *invocation,
 static int fail_not_stored(const struct json *store, uint64_t lost, struct kiln_error *err)
 {
     char kernels[UNITS_TEXT_MAX];
-    const char *why = json_get_text(store, "trouble", "kilnd's log says why");
+    const char *why = json_get_text(store, "trouble", "kilnd's log says why: journalctl -u kilnd");
     bool full = strcmp(json_get_text(store, "health", ""), "full") == 0;
     int code = full ? KILN_E_FULL : KILN_E_IO;
     return cli_fail(err, code, "%s not stored, so lost when kilnd stops: %.400s",

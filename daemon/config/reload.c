@@ -110,7 +110,7 @@ static void on_loop(struct task *task)
     struct reload *r = t->reload;
     finish_reload(r, t);
     r->task = NULL;
-    r->parts.ended(r, t->rc ? "the new configuration is invalid: see the log" : "");
+    r->parts.ended(r, t->rc ? "the new configuration is invalid: kilnctl doctor says why" : "");
     task_destroy(t);
     if (r->again)
         reload_begin(r);

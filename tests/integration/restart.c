@@ -196,6 +196,13 @@ static bool has_status(void *context)
     return strstr(text, "3 kernels") != NULL;
 }
 
+static bool has_refused(void *context)
+{
+    char text[256];
+    service_manager_status(context, text);
+    return strstr(text, "kilnctl doctor") != NULL;
+}
+
 static bool has_reloaded(void *context) { return service_manager_counts(context).ready == 2; }
 
 TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
@@ -218,6 +225,27 @@ TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
     assert_int_equal(service_manager_counts(&f->manager).stopping, 1);
     assert_int_equal(service_manager_counts(&f->manager).extended_us, 65000000);
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
+}
+
+static void write_settings(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* The status is itself shown above the log. */
+TEST_F(restart, after_a_refused_reload_the_status_names_the_command_that_explains_it)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/kilnd.json", f->daemon.directory);
+    write_settings(path, "{}");
+    start_with_flag(f, "--config", path);
+    start_kilnd(f, true);
+    write_settings(path, "{\"hot_limit\": \"much\"}");
+    assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
+    wait_until("a status that names kilnctl doctor", has_refused, &f->manager);
 }
 
 static bool is_fed(void *context) { return service_manager_counts(context).watchdog >= 3; }
