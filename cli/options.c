@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/options.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <stdlib.h>
 #include <string.h>

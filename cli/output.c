@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/output.h"
 
-#include "common/array.h"
-#include "common/json.h"
-#include "common/units.h"
-#include "common/utf8.h"
+#include "common/base/array.h"
+#include "common/base/json.h"
+#include "common/base/units.h"
+#include "common/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdint.h>

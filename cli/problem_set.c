@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/problem_set.h"
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  * Threading  one set, one thread
  */
 #include "cli/fail.h"
-#include "common/hash_table.h"
+#include "common/base/hash_table.h"
 
 #include <kiln/problem.h>
 

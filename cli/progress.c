@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/progress.h"
 
-#include "common/clock.h"
-#include "common/units.h"
+#include "common/base/clock.h"
+#include "common/base/units.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "cli/result.h"
 
 #include "cli/output.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <kiln/client.h>
 

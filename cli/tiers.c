@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/tiers.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 #define TIERS (KILN_TIER_PROCESS + 1)
 

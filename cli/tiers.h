@@ -9,7 +9,7 @@
  * Threading  one count, one thread
  */
 #include "cli/output.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <kiln/kernel.h>
 

@@ -158,7 +158,8 @@ set(KILN_NVIDIA_MACHINES 50 52 53 60 61 62 70 72 75 80 86 87 88 89 90 90a 100 10
 # The canonical target of an AMD GPU's code object, with its features in HIP's order.  Stops if the
 # target is not an AMD GPU's.
 function(kiln_embed_target ret target)
-  file(STRINGS ${PROJECT_SOURCE_DIR}/common/amdgpu_machines.def machines REGEX "^AMDGPU_MACHINE")
+  file(STRINGS ${PROJECT_SOURCE_DIR}/common/target/amdgpu_machines.def machines
+    REGEX "^AMDGPU_MACHINE")
   list(TRANSFORM machines REPLACE "^AMDGPU_MACHINE.\"([^\"]*)\".*" "\\1")
   string(REGEX REPLACE ":.*" "" arch "${target}")
   set(feature "(:(sramecc|xnack)[+-])")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/daemon.h"
 
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/fs.h"
+#include "common/log/log.h"
 #include "daemon/config/directories.h"
 #include "daemon/config/engine_settings.h"
 #include "daemon/config/reload.h"

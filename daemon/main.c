@@ -31,8 +31,8 @@
  * Exit status: 0 after a requested stop, 1 if kilnd could not start, 2 if flags or configuration
  * are wrong.
  */
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/fs.h"
+#include "common/log/log.h"
 #include "daemon/daemon.h"
 #include "daemon/leave_job.h"
 

@@ -8,7 +8,7 @@
  * Ownership  borrows the executor and the host; owns everything below it
  * Threading  one thread (the loop) makes every call; blocking work goes to the executor
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "engine/data/engine_data.h"
 #include "engine/jobs/executor.h"
 #include "engine/store/kernel_store.h"
@@ -18,7 +18,7 @@ struct engine;
 
 /* An event that an operator should know about. */
 struct engine_report {
-    const char *event;        /* its kind, one of common/log_events.def */
+    const char *event;        /* its kind, one of common/log/log_events.def */
     const char *text;         /* the message for the log */
     bool trouble;             /* something is wrong */
     const struct digest *key; /* the kernel that the event is about; NULL: none */

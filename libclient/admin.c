@@ -15,7 +15,7 @@ static const struct {
 } json_requests[] = {
 #define KILN_REQUEST(name, number, who, body, purpose) JSON_REQUEST_##body(name, number)
 #define KILN_REPLY(name, number, body, purpose)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 #undef KILN_REQUEST
 #undef KILN_REPLY
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/client.h"
 
-#include "common/clock.h"
-#include "common/paths.h"
+#include "common/base/clock.h"
+#include "common/base/paths.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/sized.h"
 

@@ -6,14 +6,14 @@
 
 #define KILN_CODE(name, number, retry, text)                                   \
     _Static_assert(KILN_E_##name == (number), "KILN_E_" #name " differs from " \
-                                              "common/err_codes.def");
-#include "common/err_codes.def"
+                                              "common/base/err_codes.def");
+#include "common/base/err_codes.def"
 #undef KILN_CODE
 
 enum {
     KNOWN_CODES =
 #define KILN_CODE(name, number, retry, text) 1 +
-#include "common/err_codes.def"
+#include "common/base/err_codes.def"
 #undef KILN_CODE
         0
 };

@@ -9,8 +9,8 @@
  * Ownership  a failure owns its log (failure_done); FAILURE_INIT is a valid, empty failure
  * Threading  plain values
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 #include <kiln/error.h>
 

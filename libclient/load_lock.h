@@ -10,7 +10,7 @@
  *            under it: in some releases of the C library, dlclose and fork share a lock, which fork
  *            would hold while it waits for this one
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Makes fork wait from now on, instead of from the first load_lock on; for programs that fork while
  * the lock is taken for the first time. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/client.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/sized.h"

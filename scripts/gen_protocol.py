@@ -14,7 +14,7 @@ import textwrap
 import tree
 
 PAGE = tree.ROOT / "docs/protocol.md"
-COMMON = tree.ROOT / "common"
+PROTOCOL = tree.ROOT / "common/protocol"
 MARKED = re.compile(r"(<!-- begin generated: (\w+) -->\n)(.*?)(<!-- end generated -->)", re.S)
 
 
@@ -31,10 +31,10 @@ def table(header, rows):
 
 
 def read(name):
-    return (COMMON / name).read_text()
+    return (PROTOCOL / name).read_text()
 
 
-# ---- common/messages.def
+# ---- common/protocol/messages.def
 
 REQUEST = re.compile(r'^KILN_REQUEST\((\w+),\s*(\d+),\s*(\w+),\s*(\w+),\s*"(.*?)"\)', re.M)
 REPLY = re.compile(r'^KILN_REPLY\((\w+),\s*(\d+),\s*(\w+),\s*"(.*?)"\)', re.M)
@@ -129,7 +129,7 @@ RETRY = {"NEVER": "no", "SAME_HOST": "once, on this host", "LATER": "later"}
 def generate_codes():
     return table(("code", "name", "retry?", "meaning"),
                  [(number, f"`{name}`", RETRY[retry], text)
-                  for name, number, retry, text in CODE.findall(read("err_codes.def"))])
+                  for name, number, retry, text in CODE.findall(read("../base/err_codes.def"))])
 
 
 def number(text):

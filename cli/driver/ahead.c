@@ -4,7 +4,7 @@
 #include "cli/driver/job.h"
 #include "cli/driver/tensors.h"
 #include "cli/problem_set.h"
-#include "common/json.h" /* KILN_AUTO */
+#include "common/base/json.h" /* KILN_AUTO */
 
 #include <kiln/solutions.h>
 #include <pthread.h>

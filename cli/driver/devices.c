@@ -3,7 +3,7 @@
 
 #include "cli/output.h"
 #include "cli/result.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <kiln/device.h>
 

@@ -3,8 +3,8 @@
 
 #include "cli/driver/find_progress.h"
 #include "cli/output.h"
-#include "common/json.h"
-#include "common/units.h"
+#include "common/base/json.h"
+#include "common/base/units.h"
 
 #include <limits.h>
 #include <stdlib.h>

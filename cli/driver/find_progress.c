@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/find_progress.h"
 
-#include "common/clock.h"
-#include "common/units.h"
+#include "common/base/clock.h"
+#include "common/base/units.h"
 
 #include <stdbool.h>
 #include <string.h>

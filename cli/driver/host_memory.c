@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/host_memory.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "cli/exit_status.h"
 #include "cli/output.h"
 #include "cli/tiers.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 static const struct {
     const char *message, *name, *stats;

@@ -27,7 +27,7 @@
 #include "cli/interrupt.h"
 #include "cli/lines.h"
 #include "cli/result.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <errno.h>
 #include <string.h>

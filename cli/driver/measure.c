@@ -5,8 +5,8 @@
 #include "cli/driver/reference.h"
 #include "cli/driver/storage.h"
 #include "cli/driver/tensors.h"
-#include "common/clock.h"
-#include "common/json.h" /* KILN_AUTO */
+#include "common/base/clock.h"
+#include "common/base/json.h" /* KILN_AUTO */
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/storage.h"
 
-#include "common/random.h"
+#include "common/base/random.h"
 
 #include <kiln/problem.h>
 

@@ -3,7 +3,7 @@
 
 #include "cli/driver/host_memory.h"
 #include "cli/driver/storage.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/built_name.h"
 
-#include "engine/miopen/database_id.h"
+#include "engine/miopen/names/database_id.h"
 
 #include <string.h>
 

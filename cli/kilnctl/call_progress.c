@@ -2,8 +2,8 @@
 #include "cli/kilnctl/call_progress.h"
 
 #include "cli/output.h"
-#include "common/clock.h"
-#include "common/json.h"
+#include "common/base/clock.h"
+#include "common/base/json.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/confirm.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 struct clear_options {
     const char *target, *name, *toolchain, *package, *database_id;

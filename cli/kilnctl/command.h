@@ -8,7 +8,7 @@
  * Threading  main thread
  */
 #include "cli/session.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 struct invocation {
     const struct session_options *common;

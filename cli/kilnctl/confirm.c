@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/confirm.h"
 
-#include "common/json.h"
-#include "common/units.h"
+#include "common/base/json.h"
+#include "common/base/units.h"
 
 #include <unistd.h>
 

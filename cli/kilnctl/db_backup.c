@@ -3,7 +3,7 @@
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 struct backup_options {
     bool force;

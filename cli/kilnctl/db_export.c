@@ -2,7 +2,7 @@
 #include "cli/kilnctl/db_exported.h"
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/several.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 struct export_options {
     const char *database_id, *kind, *backend, *tier, *dialect, *format, *miopen;

@@ -4,8 +4,8 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
-#include "engine/miopen/miopen_files.h"
-#include "engine/miopen/tuning_file.h"
+#include "engine/miopen/names/miopen_files.h"
+#include "engine/miopen/names/tuning_file_name.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -10,7 +10,7 @@
  * Threading  one thread
  */
 #include "cli/kilnctl/call_progress.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/show.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/db_words.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 static int run_db_vacuum(const struct invocation *invocation, struct kiln_error *err)
 {

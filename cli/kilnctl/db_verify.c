@@ -4,7 +4,7 @@
 #include "cli/kilnctl/db_words.h"
 #include "cli/output.h"
 #include "cli/result.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 struct verify_options {
     const char *database_id, *driver, *toolchain;

@@ -2,9 +2,9 @@
 #include "cli/kilnctl/db_words.h"
 
 #include "cli/output.h"
-#include "common/json.h"
-#include "common/units.h"
-#include "engine/miopen/miopen_files.h"
+#include "common/base/json.h"
+#include "common/base/units.h"
+#include "engine/miopen/names/miopen_files.h"
 
 #include <pwd.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 
 #include "cli/kilnctl/doctor_directories.h"
 #include "cli/kilnctl/miopen_installed.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <string.h>
 

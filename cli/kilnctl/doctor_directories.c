@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/doctor_directories.h"
 
-#include "common/fs.h"
-#include "common/paths.h"
-#include "common/units.h"
+#include "common/base/fs.h"
+#include "common/base/paths.h"
+#include "common/base/units.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
  * Threading  one thread
  */
 #include "cli/fail.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

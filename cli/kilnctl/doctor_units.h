@@ -8,7 +8,7 @@
  */
 #include "cli/kilnctl/doctor_findings.h"
 
-/* The journal's id of the log event start_failed (common/log_events.def). */
+/* The journal's id of the log event start_failed (common/log/log_events.def). */
 #define UNITS_START_FAILED_ID "9cf5e6db3faf34a1dab9af48a6a7ced6"
 
 /* Asks the system's manager if |is_system|, else the caller's user manager.  If no kilnd |answers|,

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/confirm.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 struct gc_options {
     struct option_number to;

@@ -3,7 +3,7 @@
 #include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/several.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/output.h"
 #include "cli/tiers.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <stdlib.h>
 #include <string.h>

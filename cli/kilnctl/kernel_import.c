@@ -5,7 +5,7 @@
 #include "cli/kilnctl/several.h"
 #include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <stdlib.h>
 #include <string.h>

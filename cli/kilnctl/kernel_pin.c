@@ -2,7 +2,7 @@
 /* The commands kernel pin and kernel unpin. */
 #include "cli/kilnctl/key_prefix.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 /* Keys in one request, which may have 64 KiB. */
 #define KEYS_AT_ONCE 500u

@@ -8,8 +8,8 @@
 #include "cli/kilnctl/overlay_manifest.h"
 #include "cli/kilnctl/several.h"
 #include "cli/kilnctl/snapshot.h"
-#include "common/fs.h"
-#include "engine/miopen/miopen_files.h"
+#include "common/base/fs.h"
+#include "engine/miopen/names/miopen_files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/overlay.h"
 #include "cli/output.h"
-#include "engine/miopen/miopen_files.h"
+#include "engine/miopen/names/miopen_files.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/miopen_version.h"
 
-#include "engine/miopen/miopen_files.h"
+#include "engine/miopen/names/miopen_files.h"
 
 #include <ctype.h>
 #include <errno.h>

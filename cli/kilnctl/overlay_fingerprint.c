@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/overlay_fingerprint.h"
 
-#include "common/json.h"
-#include "common/units.h"
+#include "common/base/json.h"
+#include "common/base/units.h"
 #include "engine/digest/sha256.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/overlay_lines.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 #include <errno.h>
 #include <fcntl.h>

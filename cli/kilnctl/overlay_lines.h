@@ -8,7 +8,7 @@
  * Threading  one thread
  */
 #include "cli/fail.h"
-#include "common/json.h" /* declares bytes and buffers, too */
+#include "common/base/json.h" /* declares bytes and buffers, too */
 
 /* A user's FindDb usually has some thousand records of some hundred bytes. */
 #define OVERLAY_TEXT_MAX (512u << 20)

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/overlay_manifest.h"
 
 #include "cli/kilnctl/new_file.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

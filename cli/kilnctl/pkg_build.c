@@ -8,8 +8,8 @@
 #include "cli/kilnctl/sign.h"
 #include "cli/output.h"
 #include "cli/result.h"
-#include "common/bytes.h"
-#include "common/units.h"
+#include "common/base/bytes.h"
+#include "common/base/units.h"
 
 #include <limits.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include "cli/kilnctl/snapshot.h"
 #include "cli/kilnctl/url.h"
 #include "cli/output.h"
-#include "common/bytes.h"
-#include "common/units.h"
+#include "common/base/bytes.h"
+#include "common/base/units.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/several.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <string.h>
 

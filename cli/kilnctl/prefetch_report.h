@@ -8,7 +8,7 @@
  * Threading  one thread at a time: the caller locks
  */
 #include "cli/tiers.h"
-#include "common/hash_table.h"
+#include "common/base/hash_table.h"
 
 #include <kiln/plan.h>
 

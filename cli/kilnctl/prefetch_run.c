@@ -5,7 +5,7 @@
 #include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/prefetch_check.h"
 #include "cli/lines.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/nap.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/report_page.h"
 #include "cli/output.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/report_chart.h"
 
 #include "cli/kilnctl/report_html.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #define WIDTH 1000.0
 #define HEIGHT 100.0

@@ -3,7 +3,7 @@
 #include "cli/kilnctl/report_chart.h"
 #include "cli/kilnctl/report_html.h"
 #include "cli/kilnctl/report_page.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <stdlib.h>
 #include <string.h>

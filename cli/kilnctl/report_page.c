@@ -2,7 +2,7 @@
 #include "cli/kilnctl/report_page.h"
 
 #include "cli/kilnctl/report_html.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <kiln/client.h>
 

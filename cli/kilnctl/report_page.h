@@ -8,7 +8,7 @@
  * Ownership  answers are borrowed; any of them may be NULL or incomplete
  * Threading  one stream, one thread
  */
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <stdint.h>
 #include <stdio.h>

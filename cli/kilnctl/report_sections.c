@@ -3,7 +3,7 @@
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/report_html.h"
 #include "cli/kilnctl/report_page.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <stdarg.h>
 #include <string.h>

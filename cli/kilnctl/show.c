@@ -2,8 +2,8 @@
 #include "cli/kilnctl/show.h"
 
 #include "cli/output.h"
-#include "common/bytes.h"
-#include "common/units.h"
+#include "common/base/bytes.h"
+#include "common/base/units.h"
 
 #include <string.h>
 

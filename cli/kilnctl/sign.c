@@ -2,11 +2,11 @@
 #include "cli/kilnctl/sign.h"
 
 #include "cli/kilnctl/new_file.h"
-#include "common/json.h"
-#include "common/units.h"
+#include "common/base/json.h"
+#include "common/base/units.h"
+#include "engine/codec/bzip2.h"
 #include "engine/digest/sha256.h"
-#include "engine/miopen/bzip2.h"
-#include "engine/package/manifest.h"
+#include "engine/manifest/manifest.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-/* kiln_code and KILN_E_ codes are the same numbers, from common/err_codes.def. */
+/* kiln_code and KILN_E_ codes are the same numbers, from common/base/err_codes.def. */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 {
     return cli_fail(err, why->code, "%s", why->text);

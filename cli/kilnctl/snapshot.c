@@ -3,8 +3,8 @@
 
 #include "cli/kilnctl/snapshot_program.h"
 #include "cli/output.h"
-#include "common/fd_message.h"
-#include "common/json.h"
+#include "common/base/fd_message.h"
+#include "common/base/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

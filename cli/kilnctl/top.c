@@ -4,7 +4,7 @@
 #include "cli/kilnctl/top_sample.h"
 #include "cli/kilnctl/top_screen.h"
 #include "cli/output.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/top_page.h"
 
 #include "cli/kilnctl/db_words.h"
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/top_sample.h"
 
 #include "cli/kilnctl/admin.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <string.h>
 

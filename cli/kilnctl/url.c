@@ -2,7 +2,7 @@
 #include "cli/kilnctl/url.h"
 
 #include "cli/kilnctl/new_file.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <ctype.h>
 #include <limits.h>

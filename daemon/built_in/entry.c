@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/embed.h"
+#include "common/protocol/embed.h"
 #include "daemon/built_in/one_compiler.h"
 #include "engine/embed/embed.h"
 

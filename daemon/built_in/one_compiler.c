@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/built_in/one_compiler.h"
 
-#include "common/clock.h"
-#include "common/detached.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/detached.h"
+#include "common/base/fs.h"
 #include "daemon/built_in/programs.h"
-#include "daemon/workers/launch.h"
+#include "daemon/programs/launch.h"
 #include "daemon/workers/temp_directory.h"
 #include "engine/compile/worker_wire.h"
 #include "engine/embed/defaults.h"

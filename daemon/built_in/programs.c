@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/built_in/programs.h"
 
-#include "common/own_directory.h"
+#include "common/base/own_directory.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  *
  * Threading  pure functions of the environment and the filesystem; may block
  */
-#include "common/err.h"
-#include "common/paths.h"
+#include "common/base/err.h"
+#include "common/base/paths.h"
 
 struct built_in_programs {
     char compiler[PATH_TEXT_MAX]; /* kiln-compiler */

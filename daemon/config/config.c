@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config/config.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <ctype.h>
 #include <dirent.h>

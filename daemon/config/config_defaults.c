@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config/config.h"
 
-#include "common/private_directories.h"
+#include "common/protocol/private_directories.h"
 #include "daemon/workers/worker_user.h"
 
 #include <errno.h>

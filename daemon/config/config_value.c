@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config/config_value.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <math.h>
 #include <stdio.h>

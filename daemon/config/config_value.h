@@ -6,8 +6,8 @@
  *
  * Threading  pure functions
  */
-#include "common/json.h"
-#include "common/paths.h"
+#include "common/base/json.h"
+#include "common/base/paths.h"
 
 enum setting_type {
     SETTING_PATH,

@@ -6,7 +6,7 @@
  *
  * Threading  before the loop runs; may block
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config/reload.h"
 
-#include "common/log.h"
+#include "common/log/log.h"
 
 #include <stdio.h>
 #include <string.h>

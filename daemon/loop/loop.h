@@ -12,7 +12,7 @@
  * Threading  one thread makes every call and runs every callback; no callback runs from within a
  *            call
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
  */
 #include "daemon/loop/loop_queue.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "daemon/loop/uv_handle.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/loop/spawn.h"
 
-#include "common/detached.h"
+#include "common/base/detached.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  */
 #include "daemon/loop/timer.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "daemon/loop/uv_handle.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  * Ownership  embed it; loop_timer_close
  * Threading  the loop's thread
  */
-#include "common/list.h"
+#include "common/base/list.h"
 #include "daemon/loop/loop.h"
 
 struct loop_timer {

@@ -7,7 +7,7 @@
  * Ownership  owners embed handles, and may be freed once all their handles have closed
  * Threading  the loop's thread
  */
-#include "common/list.h"
+#include "common/base/list.h"
 #include "daemon/loop/loop.h"
 #include "engine/jobs/executor.h"
 

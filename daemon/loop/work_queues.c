@@ -5,7 +5,7 @@
  */
 #include "daemon/loop/work_queues.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "daemon/loop/masked_thread.h"
 #include "daemon/loop/uv_handle.h"
 

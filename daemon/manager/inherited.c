@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/inherited.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <errno.h>
 #include <fcntl.h>

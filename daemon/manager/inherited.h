@@ -8,7 +8,7 @@
  * Ownership  owns those that no caller has taken (inherited_done closes them)
  * Threading  at start, before anything else opens a descriptor
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stddef.h>
 

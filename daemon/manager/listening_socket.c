@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/listening_socket.h"
 
-#include "common/log.h"
+#include "common/log/log.h"
 #include "daemon/manager/manager.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <fcntl.h>
 #include <string.h>

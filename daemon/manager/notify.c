@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/notify.h"
 
-#include "common/cleanup.h"
-#include "common/fd_message.h"
-#include "common/log.h"
-#include "common/units.h"
+#include "common/base/cleanup.h"
+#include "common/base/fd_message.h"
+#include "common/base/units.h"
+#include "common/log/log.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
  * Ownership  the list owns an account while it counts connections
  * Threading  the loop's thread
  */
-#include "common/list.h"
+#include "common/base/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/closer.h"
 
-#include "common/clock.h"
-#include "common/limits.h"
+#include "common/base/clock.h"
+#include "common/protocol/limits.h"
 #include "engine/jobs/fair_queue.h"
 
 #include <assert.h>

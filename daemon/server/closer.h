@@ -13,8 +13,8 @@
  *            thread frees the memory it still needs
  * Threading  any thread; nothing blocks
  */
-#include "common/err.h"
-#include "common/limits.h"
+#include "common/base/err.h"
+#include "common/protocol/limits.h"
 
 #include <stdint.h>
 #include <sys/types.h>

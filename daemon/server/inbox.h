@@ -11,7 +11,7 @@
  *            charged to the account
  * Threading  the loop's thread
  */
-#include "common/frame.h"
+#include "common/protocol/frame.h"
 #include "daemon/server/account.h"
 
 #include <sys/uio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/listener.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
-#include "common/server_socket.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
+#include "common/protocol/server_socket.h"
 #include "daemon/config/directories.h"
 #include "daemon/server/peer.h"
 

@@ -14,7 +14,7 @@
  * A lock on <path>.lock, held while kilnd lives, decides between daemons that start at the same
  * time.
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "daemon/manager/inherited.h"
 
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/outbox.h"
 
-#include "common/fd_message.h"
+#include "common/base/fd_message.h"
 
 #include <errno.h>
 #include <stdlib.h>

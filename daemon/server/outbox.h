@@ -12,8 +12,8 @@
  * A frame's descriptors travel with its first byte.  So a frame with descriptors starts a new
  * sendmsg; frames without are appended to it.
  */
-#include "common/frame.h"
-#include "common/list.h"
+#include "common/base/list.h"
+#include "common/protocol/frame.h"
 #include "daemon/server/account.h"
 #include "engine/service/service.h"
 

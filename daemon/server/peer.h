@@ -7,8 +7,8 @@
  *
  * Threading  pure system calls; any thread
  */
-#include "common/err.h"
-#include "common/messages.h"
+#include "common/base/err.h"
+#include "common/protocol/messages.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -12,8 +12,8 @@
  * The kernel ends a read after a message that brought descriptors, so they always belong to the
  * last frame that began in it.
  */
-#include "common/fd_message.h"
-#include "common/limits.h"
+#include "common/base/fd_message.h"
+#include "common/protocol/limits.h"
 #include "daemon/server/closer.h"
 
 #include <stdint.h>

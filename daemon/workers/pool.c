@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/pool.h"
 
-#include "common/limits.h"
-#include "common/log.h"
+#include "common/log/log.h"
+#include "common/protocol/limits.h"
 #include "daemon/workers/choose.h"
 #include "daemon/workers/sandbox_reports.h"
 #include "daemon/workers/warming.h"

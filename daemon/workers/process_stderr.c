@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/process_stderr.h"
 
-#include "common/log.h"
+#include "common/log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/sandbox_reports.h"
 
-#include "common/log.h"
+#include "common/log/log.h"
 #include "daemon/workers/worker.h"
 
 static void log_missing_layers(struct sandbox_reports *r)

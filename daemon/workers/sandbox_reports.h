@@ -8,7 +8,7 @@
  * Ownership  plain values; embed it, zeroed
  * Threading  the loop's thread
  */
-#include "common/list.h"
+#include "common/base/list.h"
 #include "engine/sandbox/layers.h"
 
 struct sandbox_reports {

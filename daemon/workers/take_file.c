@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/take_file.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  *
  * Threading  any thread; blocks
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <limits.h>
 #include <stdatomic.h>

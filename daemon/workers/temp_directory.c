@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/temp_directory.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
+#include "common/log/log.h"
 #include "daemon/config/directories.h"
 
 #include <dirent.h>

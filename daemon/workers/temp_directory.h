@@ -11,8 +11,8 @@
  *            process namespace, that the directory is in use
  * Threading  a root on one thread
  */
-#include "common/err.h"
-#include "common/paths.h"
+#include "common/base/err.h"
+#include "common/base/paths.h"
 #include "daemon/workers/worker_user.h"
 
 struct temp_root {

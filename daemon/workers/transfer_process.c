@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/transfer_process.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
+#include "common/log/log.h"
 #include "engine/transfer/transfer_wire.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/warming.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "daemon/workers/choose.h"
 
 /* Loading a compiler takes less than a second on an idle host.  A warm-up that takes longer than

@@ -10,7 +10,7 @@
  * Ownership  a warm-up is part of its process's struct worker, and its task points into it
  * Threading  the loop's thread
  */
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/jobs/executor.h"
 
 #define TOOLCHAIN_NAME_MAX 16

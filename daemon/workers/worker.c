@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/log/log.h"
 #include "daemon/workers/worker_end.h"
 
 #include <assert.h>

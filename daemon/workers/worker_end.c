@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker_end.h"
 
-#include "common/cleanup.h"
-#include "common/units.h"
+#include "common/base/cleanup.h"
+#include "common/base/units.h"
 #include "engine/compile/worker_log.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker_process.h"
 
-#include "daemon/workers/launch.h"
+#include "daemon/programs/launch.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker_user.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -8,7 +8,7 @@
  * Ownership  a plain value
  * Threading  before the loop runs; may block (the user database)
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/arguments.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * Ownership  owns its texts (arguments_done, which accepts a zeroed list)
  * Threading  plain values; failure is sticky, as in struct buffer
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 struct arguments {
     char **items; /* owned, NULL-terminated when not empty */

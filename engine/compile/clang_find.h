@@ -7,7 +7,7 @@
  *
  * Threading  one thread at a time; starts clang and waits for it
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stddef.h>
 

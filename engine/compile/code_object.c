@@ -27,7 +27,7 @@ static const struct machine {
     unsigned number;
 } machines[] = {
 #define AMDGPU_MACHINE(arch_, number_) { .arch = arch_, .number = number_ },
-#include "common/amdgpu_machines.def"
+#include "common/target/amdgpu_machines.def"
 #undef AMDGPU_MACHINE
 };
 

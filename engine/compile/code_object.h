@@ -11,7 +11,7 @@
  *
  * Threading  pure functions
  */
-#include "common/target.h"
+#include "common/target/target.h"
 
 /* KILN_CORRUPT, with what was expected and what was found. */
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,

@@ -10,8 +10,8 @@
  *            (compile_result_done)
  * Threading  plain values
  */
-#include "common/digest.h"
-#include "common/err.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,7 +11,7 @@
  * While a job runs, standard output and standard error are the job's log, and the working directory
  * is the worker's private one.
  */
-#include "common/target.h"
+#include "common/target/target.h"
 #include "engine/compile/compile_job.h"
 #include "engine/compile/toolchain.h"
 #include "engine/compile/worker_wire.h"

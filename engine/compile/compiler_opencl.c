@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 #include "engine/compile/arguments.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/identity.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/compile/compiler.h"
 
 #include <string.h>

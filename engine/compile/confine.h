@@ -19,7 +19,7 @@
  *                     verification            reads /proc and opens sockets
  *                     seccomp                 refuses most of the calls above
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "engine/sandbox/layers.h"
 #include "engine/sandbox/namespaces.h"
 #include "engine/sandbox/supervisor.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/fs.h"
-#include "common/json.h"
+#include "common/base/fs.h"
+#include "common/base/json.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/program.h"
 #include "engine/compile/scratch.h"

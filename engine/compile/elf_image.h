@@ -8,7 +8,7 @@
  * Ownership  borrows the bytes; views are borrowed from them
  * Threading  plain values
  */
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 #include <elf.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/headers.h"
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 
 #include <ctype.h>
 #include <string.h>

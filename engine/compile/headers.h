@@ -7,9 +7,9 @@
  *
  * Threading  pure functions
  */
-#include "common/bytes.h"
-#include "common/err.h"
-#include "common/limits.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+#include "common/protocol/limits.h"
 
 /* |name| is a relative path without '.', '..' or empty parts, of letters, digits and _ . + - */
 bool header_name_is_fine(struct bytes name);

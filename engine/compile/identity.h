@@ -9,7 +9,7 @@
  * Ownership  plain value
  * Threading  one thread
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "engine/digest/sha256.h"
 
 struct identity {

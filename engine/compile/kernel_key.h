@@ -10,7 +10,7 @@
  *
  * Threading  pure functions
  */
-#include "common/digest.h"
+#include "common/base/digest.h"
 #include "engine/compile/compile_job.h"
 #include "engine/compile/headers.h"
 

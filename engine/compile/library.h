@@ -8,7 +8,7 @@
  *            (threads, exit handlers), and the process is recycled anyway
  * Threading  one thread
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stddef.h>
 

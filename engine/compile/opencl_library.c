@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/opencl_library.h"
-#include "common/opencl_target.h"
+#include "common/target/opencl_target.h"
 #include "engine/compile/library.h"
 
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * Ownership  stays open for the life of the process (engine/compile/library.h)
  * Threading  one thread
  */
-#include "common/err.h"
-#include "common/limits.h"
+#include "common/base/err.h"
+#include "common/protocol/limits.h"
 
 #include <stddef.h>
 #include <stdint.h>

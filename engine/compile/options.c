@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/options.h"
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -14,8 +14,8 @@
  *
  * Threading  pure functions
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 /* KILN_DENIED, with the refused option in the message;  KILN_INVALID when the text is too long
  * or has control characters.  Appends to |ret_canonical|. */

@@ -7,7 +7,7 @@
  *
  * Threading  the compiler process's main thread
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdint.h>
 

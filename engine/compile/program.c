@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/program.h"
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/compile/scratch.h"
 
 #include <errno.h>

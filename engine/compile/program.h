@@ -9,8 +9,8 @@
  * Ownership  a child belongs to its caller until program_wait
  * Threading  one thread
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 #include <sys/types.h>
 

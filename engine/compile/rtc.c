@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/rtc.h"
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 #include "engine/compile/identity.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/scratch.h"
-#include "common/fs.h"
-#include "common/messages.h"
+#include "common/base/fs.h"
+#include "common/protocol/messages.h"
 
 #include <errno.h>
 #include <fcntl.h>

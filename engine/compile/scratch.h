@@ -10,7 +10,7 @@
  * Ownership  directories are relative to the process's working directory
  * Threading  one thread
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "engine/compile/compile_job.h"
 
 /* Directory of the headers, in the job's directory.  No program's name begins with '-'. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/toolchain.h"
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,9 +15,9 @@
  * decides its output.  So stale objects are not served after an upgrade.  Probe results are cached
  * by (identity, target).
  */
-#include "common/digest.h"
-#include "common/err.h"
-#include "common/target.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
+#include "common/target/target.h"
 
 #define TOOLCHAINS_MAX 8
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/fd_message.h"
-#include "common/fs.h"
+#include "common/base/fd_message.h"
+#include "common/base/fs.h"
 #include "engine/compile/code_object.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/headers.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/worker_log.h"
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
  * Ownership  a decoded job borrows from the bytes it was decoded from
  * Threading  plain values
  */
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/compile/worker_wire.h"
 
 #define WORKER_JOB 1

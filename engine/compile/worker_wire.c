@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/worker_wire.h"
-#include "common/fd_message.h"
-#include "common/fs.h"
+#include "common/base/fd_message.h"
+#include "common/base/fs.h"
 #include "engine/compile/worker_log.h"
 #include "engine/compile/worker_packet.h"
 

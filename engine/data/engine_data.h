@@ -11,8 +11,8 @@
  * Ownership  items and bytes belong to the program and are never freed
  * Threading  any thread; a check belongs to one thread at a time
  */
-#include "common/bytes.h"
-#include "common/digest.h"
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
 #include "engine/digest/sha256.h"
 
 #include <stdatomic.h>

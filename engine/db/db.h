@@ -14,8 +14,8 @@
  *            connection opened for writing never becomes read-only · KILN_UNSUPPORTED written by a
  *            newer version of this program
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 struct db;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/directory.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/own_directory.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/base/own_directory.h"
 #include "engine/db/sqlite_file.h"
 
 #include <errno.h>

@@ -9,8 +9,8 @@
  * Ownership  the struct owns its descriptors; texts of the options are borrowed for its lifetime
  * Threading  one thread at a time
  */
-#include "common/cleanup.h"
-#include "common/err.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
 
 #include <sys/stat.h>
 

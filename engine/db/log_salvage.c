@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/log_salvage.h"
 
-#include "common/bytes.h"
-#include "common/cleanup.h"
-#include "common/fs.h"
+#include "common/base/bytes.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "engine/db/sqlite_file.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
  *            (https://sqlite.org/fileformat2.html#walformat)
  * Threading  any thread; nobody may write to the files meanwhile
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/page_scan.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/db/sqlite_file.h"
 
 #include <errno.h>

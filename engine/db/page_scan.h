@@ -14,8 +14,8 @@
  * (https://sqlite.org/fileformat2.html). Pages on the free list are skipped. Texts are taken as
  * UTF-8, whatever the header says.
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 #define PAGE_COLUMNS_MAX 8 /* columns of a record; later ones are ignored */
 

@@ -9,7 +9,7 @@
  * Ownership  owns the connections (db_pool_done closes them); embed it
  * Threading  take and return: any thread. All else: one thread at a time.
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/snapshot.h"
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/db/connection.h"
 
 #include <errno.h>

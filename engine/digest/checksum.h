@@ -6,8 +6,8 @@
  *
  * Threading  pure functions, except hash_key_draw
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 /* Continues |sum|; begin with 0.  Two texts of one length that differ in only one aligned group
  * of eight bytes never have the same sum; other texts collide with probability 2^-64.  It runs at

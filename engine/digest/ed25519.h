@@ -6,8 +6,8 @@
  *
  * Threading  pure functions
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 #define ED25519_KEY_SIZE 32 /* bytes of a secret key, and of a public key */
 #define ED25519_SIGNATURE_SIZE 64

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/digest/md5.h"
 
-#include "common/hex.h"
+#include "common/base/hex.h"
 
 #include <nettle/md5.h>
 

@@ -7,7 +7,7 @@
  * Ownership  struct md5 is a plain value and needs no clean-up
  * Threading  no shared state
  */
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 #define MD5_HEX_SIZE 33 /* with the terminating NUL */
 

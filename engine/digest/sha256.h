@@ -8,8 +8,8 @@
  * Ownership  struct sha256 is a plain value and needs no clean-up
  * Threading  no shared state
  */
-#include "common/digest.h"
-#include "common/err.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
 
 struct sha256 {
     _Alignas(8) unsigned char state[128]; /* nettle's; its size is asserted in sha256.c */

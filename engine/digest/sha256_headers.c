@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/digest/sha256_headers.h"
 
-#include "common/limits.h"
-#include "common/messages.h"
+#include "common/protocol/limits.h"
+#include "common/protocol/messages.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/embed/embed.h"
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/log/log.h"
 #include "engine/embed/defaults.h"
 #include "engine/embed/direct_executor.h"
 #include "engine/embed/embed_frame.h"

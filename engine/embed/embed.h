@@ -18,7 +18,7 @@
  *            opened return KILN_UNAVAILABLE in the child. A child that was forked while a thread
  *            was inside the engine can never open one: KILN_UNAVAILABLE
  */
-#include "common/transport.h"
+#include "common/protocol/transport.h"
 #include "engine/embed/embed_compiler.h"
 
 struct engine_data;

@@ -8,8 +8,8 @@
  * Ownership  a frame owns its descriptors until embed_frame_release
  * Threading  one thread at a time
  */
-#include "common/list.h"
-#include "common/transport.h"
+#include "common/base/list.h"
+#include "common/protocol/transport.h"
 #include "engine/service/service.h"
 
 #define EMBED_FD_MIN 3 /* 0, 1 and 2 belong to the program, even while they are closed */

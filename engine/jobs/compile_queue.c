@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/compile_queue.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/jobs/compile_yield.h"
 
 #define PRIORITIES 2

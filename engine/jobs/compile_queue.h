@@ -12,8 +12,8 @@
  * Ownership  borrows an order until its done callback has run or compile_queue_cancel returned true
  * Threading  the engine's thread
  */
-#include "common/cleanup.h"
-#include "common/messages.h"
+#include "common/base/cleanup.h"
+#include "common/protocol/messages.h"
 #include "engine/jobs/executor.h"
 #include "engine/jobs/fair_queue.h"
 

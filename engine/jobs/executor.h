@@ -12,7 +12,7 @@
  * Threading  every call is made on the engine's thread (the loop).  Every done callback runs there
  *            too, exactly once, and never from within the call
  */
-#include "common/list.h"
+#include "common/base/list.h"
 #include "engine/compile/compile_job.h"
 #include "engine/jobs/fair_queue.h"
 #include "engine/transfer/transfer_job.h"

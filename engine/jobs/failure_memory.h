@@ -14,9 +14,9 @@
  * Bounded: at most FAILURES_MAX entries, of which the oldest is dropped first.  The first 8 KiB of
  * a log are kept.
  */
-#include "common/cleanup.h"
-#include "common/digest.h"
-#include "common/err.h"
+#include "common/base/cleanup.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
 
 #include <sys/types.h>
 

@@ -19,9 +19,9 @@
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */
-#include "common/cleanup.h"
-#include "common/err.h"
-#include "common/list.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "common/base/list.h"
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/kern_db.h"
-#include "common/clock.h"
-#include "common/limits.h"
+#include "common/base/clock.h"
+#include "common/protocol/limits.h"
 #include "engine/db/new_file.h"
 #include "engine/db/snapshot.h"
 #include "engine/miopen/kern_db_parts.h"

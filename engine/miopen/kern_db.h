@@ -14,8 +14,8 @@
  * compressed). The md5 of these bytes is kernel_hash. Any other row is damaged: it counts as a
  * miss, so that nobody gets another kernel's object.
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 enum kern_db_mode {
     /* Nobody changes the file while it is open: ignores locks and the write-ahead log. */

@@ -6,7 +6,7 @@
  *
  * Threading  one thread at a time for each kern_db
  */
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/db/query.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/miopen/kern_db_salvage.h"

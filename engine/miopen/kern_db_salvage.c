@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/kern_db_salvage.h"
-#include "common/clock.h"
-#include "common/limits.h"
-#include "common/sorted_runs.h"
+#include "common/base/clock.h"
+#include "common/base/sorted_runs.h"
+#include "common/protocol/limits.h"
 #include "engine/db/page_scan.h"
 #include "engine/miopen/kern_db_parts.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/limits.h"
+#include "common/protocol/limits.h"
+#include "engine/codec/bzip2.h"
 #include "engine/db/new_file.h"
 #include "engine/digest/md5.h"
-#include "engine/miopen/bzip2.h"
 #include "engine/miopen/kern_db_parts.h"
 
 #include <string.h>

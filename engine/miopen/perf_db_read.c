@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
 #include "engine/db/query.h"
 #include "engine/miopen/perf_db_rows.h"
 #include "engine/miopen/tuning_file.h"
@@ -7,7 +7,7 @@
 #include "engine/miopen/tuning_keys.h"
 #include "engine/miopen/tuning_reader.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>

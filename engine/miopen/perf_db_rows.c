@@ -2,7 +2,7 @@
 #include "engine/miopen/perf_db_rows.h"
 #include "engine/miopen/tuning_reader.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
  * Ownership  owns its connection, its rows and their texts
  * Threading  one thread at a time
  */
-#include "common/sorted_runs.h"
+#include "common/base/sorted_runs.h"
 #include "engine/db/query.h"
 #include "engine/miopen/tuning_file.h"
 

@@ -27,7 +27,7 @@
  *
  * Threading  pure functions
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 #define PROBLEM_KEY_MAX 320 /* for both kinds of keys, with the terminating NUL */
 

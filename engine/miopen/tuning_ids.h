@@ -10,7 +10,7 @@
  * Ownership  ids stay in the caller's memory until tuning_ids_clear
  * Threading  one thread at a time for each set
  */
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
 #include "engine/digest/checksum.h"
 
 #define TUNING_IDS_SLOTS (2u * TUNING_ENTRIES_MAX)

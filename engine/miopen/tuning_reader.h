@@ -9,6 +9,7 @@
  * Ownership  a reader owns the open file; a text is borrowed until its reader is destroyed
  * Threading  one thread at a time for each reader
  */
+#include "engine/miopen/names/tuning_file_name.h"
 #include "engine/miopen/tuning_file.h"
 
 #define TUNING_READ_BYTES (4 << 20)

@@ -4,7 +4,7 @@
 #include "engine/miopen/tuning_keys.h"
 #include "engine/miopen/tuning_reader.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>

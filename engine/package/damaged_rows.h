@@ -9,7 +9,7 @@
  * Ownership  a plain value; zeroed: empty
  * Threading  the caller's lock
  */
-#include "common/digest.h"
+#include "common/base/digest.h"
 #include "engine/miopen/kern_db.h"
 
 #define DAMAGED_ROWS_MAX 256

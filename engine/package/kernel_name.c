@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/kernel_name.h"
 
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/digest/sha256_headers.h"
 
 #include <string.h>

@@ -12,9 +12,9 @@
  *
  * Threading  pure functions
  */
-#include "common/bytes.h"
-#include "common/err.h"
-#include "common/target.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+#include "common/target/target.h"
 
 struct package_source { /* the parts of a program's compile input */
     struct bytes program;

@@ -6,7 +6,7 @@
  *
  * Threading  pure functions
  */
-#include "common/digest.h"
+#include "common/base/digest.h"
 
 #define KPKG_APPLICATION_ID 0x4b504b47u /* "KPKG" */
 #define KPKG_VERSION 1

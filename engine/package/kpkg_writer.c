@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/kpkg_writer.h"
 
-#include "common/limits.h"
-#include "common/messages.h"
+#include "common/protocol/limits.h"
+#include "common/protocol/messages.h"
+#include "engine/codec/codec_zstd.h"
 #include "engine/db/new_file.h"
 #include "engine/db/query.h"
 #include "engine/digest/sha256.h"
 #include "engine/package/kpkg.h"
-#include "engine/store/codec_zstd.h"
 
 /* "KPKG", format 1: KPKG_APPLICATION_ID and KPKG_VERSION. */
 static const char setup[] =

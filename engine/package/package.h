@@ -16,12 +16,12 @@
  * The file must not be modified while it is open. It may be removed, or replaced by a rename as
  * package managers do: the open package continues to serve the old file.
  */
-#include "common/digest.h"
-#include "common/paths.h"
+#include "common/base/digest.h"
+#include "common/base/paths.h"
 #include "engine/data/engine_data.h"
-#include "engine/miopen/database_id.h"
+#include "engine/manifest/manifest.h"
 #include "engine/miopen/kern_db.h"
-#include "engine/package/manifest.h"
+#include "engine/miopen/names/database_id.h"
 
 enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 

@@ -6,8 +6,8 @@
  *
  * Threading  pure functions, except for the files they read
  */
-#include "common/digest.h"
-#include "common/err.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
 
 struct file_identity { /* changes when the file is changed or replaced */
     uint64_t device, inode, size;

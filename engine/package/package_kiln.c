@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_kiln_parts.h"
 
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/digest/sha256.h"
 #include "engine/package/kpkg.h"
 

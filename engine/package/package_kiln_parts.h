@@ -6,9 +6,9 @@
  *
  * Threading  one thread at a time for each connection
  */
+#include "engine/codec/codec_zstd.h"
 #include "engine/db/query.h"
 #include "engine/package/package_format.h"
-#include "engine/store/codec_zstd.h"
 
 enum kpkg_statement {
 #define STATEMENT(name, text) KPKG_##name,

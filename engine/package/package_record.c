@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_record.h"
 
-#include "common/fs.h"
-#include "common/json.h"
-#include "engine/package/manifest_keys.h"
-#include "engine/package/whole_file.h"
+#include "common/base/fs.h"
+#include "common/base/json.h"
+#include "common/base/whole_file.h"
+#include "engine/manifest/manifest_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>

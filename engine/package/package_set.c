@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_set_parts.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@
  * trusted key signed, the newest edition first; the others, in the order of their directories, then
  * of their names; those built into the program.
  */
-#include "engine/package/manifest.h"
+#include "engine/manifest/manifest.h"
 #include "engine/package/package.h"
 #include "engine/package/package_file.h"
 

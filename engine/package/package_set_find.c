@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_set_parts.h"
 
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 
 #include <stdio.h>
 #include <string.h>

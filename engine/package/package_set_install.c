@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/base/whole_file.h"
 #include "engine/package/package_record.h"
 #include "engine/package/package_set_parts.h"
-#include "engine/package/whole_file.h"
 
-#include "common/clock.h"
-#include "common/units.h"
+#include "common/base/clock.h"
+#include "common/base/units.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "engine/package/package_record.h"
 #include "engine/package/package_set_parts.h"
 
-#include "engine/package/manifest_keys.h"
+#include "engine/manifest/manifest_keys.h"
 
 #include <fcntl.h>
 #include <stdio.h>

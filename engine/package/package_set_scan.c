@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_set_parts.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_writer.h"
 
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/package/kpkg_writer.h"
 

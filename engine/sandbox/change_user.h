@@ -11,7 +11,7 @@
  * Ownership  holds permanently for this process and all that it starts
  * Threading  call before any thread is started
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <sys/types.h>
 

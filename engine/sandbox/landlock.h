@@ -23,7 +23,7 @@
  *
  * Threading  call before any thread is started
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <linux/landlock.h>
 #include <stdint.h>

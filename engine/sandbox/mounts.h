@@ -12,7 +12,7 @@
  * Ownership  holds for this process and all that it starts
  * Threading  call before any thread is started
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdint.h>
 

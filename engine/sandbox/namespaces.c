@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/sandbox/namespaces.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "engine/sandbox/capabilities.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
  * Ownership  leaving a namespace is permanent
  * Threading  call before any thread is started
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdint.h>
 

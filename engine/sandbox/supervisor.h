@@ -21,7 +21,7 @@
  * Ownership  the supervisor keeps no descriptor except standard error
  * Threading  call before any thread is started
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Called in the supervisor and in init to drop the privileges that creating the namespace
  * needed, so both run with fewer than the worker starts with.  False: the process must exit. */

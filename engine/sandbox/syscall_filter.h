@@ -16,7 +16,7 @@
  * Ownership  holds permanently for this process and all that it starts
  * Threading  call before any thread is started; the filter also applies to a sanitizer's threads
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* The process must have set PR_SET_NO_NEW_PRIVS.  KILN_UNSUPPORTED, with the reason, if the
  * kernel has no filters. */

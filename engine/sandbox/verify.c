@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/sandbox/verify.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "engine/sandbox/landlock.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/budget.h"
 
-#include "common/list.h"
+#include "common/base/list.h"
 
 struct share { /* the charges of one user */
     struct list_link link;

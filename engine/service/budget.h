@@ -11,8 +11,8 @@
  * Ownership  whoever frees the bytes also returns the charge (budget_return)
  * Threading  the engine's thread
  */
-#include "common/cleanup.h"
-#include "common/err.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -29,7 +29,7 @@
  *         rc = deferred_enqueue(&rq->base, queue, &list_step, err);
  *     return deferred_wait_or_destroy(&rq->base, rc);
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "engine/jobs/executor.h"
 #include "engine/jobs/fair_queue.h"
 #include "engine/service/service.h"

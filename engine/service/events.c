@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/source.h"
 

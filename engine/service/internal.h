@@ -6,7 +6,7 @@
  *
  * Threading  the engine's thread; code that runs on a work queue touches only its own task
  */
-#include "common/hash_table.h"
+#include "common/base/hash_table.h"
 #include "engine/compile/toolchain.h"
 #include "engine/engine.h"
 #include "engine/jobs/compile_queue.h"
@@ -99,13 +99,13 @@ void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t re
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
                     const struct kiln_err *why, const char *log);
 
-/* One handler for each request of common/messages.def. */
+/* One handler for each request of common/protocol/messages.def. */
 #define KILN_REQUEST(name, number, role, body, purpose)                                      \
     enum kiln_code handle_##name(struct engine *e, struct caller *caller,                    \
                                  const struct frame_header *header, struct bytes frame_body, \
                                  struct kiln_err *err);
 #define KILN_REPLY(name, number, body, purpose)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 #undef KILN_REQUEST
 #undef KILN_REPLY
 

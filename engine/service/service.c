@@ -26,7 +26,7 @@ static bool needs_own_uid(unsigned type)
            type == MESSAGE_tuning_remove;
 }
 
-/* The dispatch table, made from common/messages.def. */
+/* The dispatch table, made from common/protocol/messages.def. */
 static const struct route {
     const char *name;
     enum needed_role role;
@@ -37,7 +37,7 @@ static const struct route {
 #define KILN_REQUEST(name_, number, role_, body_, purpose) \
     [number] = { .name = #name_, .role = role_, .body = body_, .handle = handle_##name_ },
 #define KILN_REPLY(name, number, body, purpose)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 #undef KILN_REQUEST
 #undef KILN_REPLY
 };

@@ -10,10 +10,10 @@
  * Threading  the engine's thread (the loop).  A reply is sent within service_handle if the answer
  *            is available at once, and later if not; a transport must allow both
  */
-#include "common/json.h"
-#include "common/limits.h"
-#include "common/list.h"
-#include "common/messages.h"
+#include "common/base/json.h"
+#include "common/base/list.h"
+#include "common/protocol/limits.h"
+#include "common/protocol/messages.h"
 #include "engine/store/object.h"
 
 #include <sys/types.h>

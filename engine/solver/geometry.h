@@ -6,8 +6,8 @@
  *
  * Threading  pure functions
  */
-#include "common/problem.h"
-#include "common/target.h"
+#include "common/protocol/problem.h"
+#include "common/target/target.h"
 
 /* Whether the dilated filter, and the padded input plus one stride, are shorter than 2^30 along
  * each axis.  Kernels compute coordinates of the padded input in signed 32-bit integers. */

@@ -9,7 +9,7 @@
  * Ownership  the caller owns the text's storage
  * Threading  no shared state
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 struct option_text { /* under construction */
     char *data;      /* borrowed; NUL-terminated after each call that wrote something */

@@ -10,8 +10,8 @@
  * Ownership  plain values
  * Threading  pure functions
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 #define PERF_AXES_MAX 16
 #define PERF_PARTS_MAX 8

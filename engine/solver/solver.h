@@ -10,10 +10,10 @@
  * Ownership  a solution owns its option texts (fixed arrays); sources are static data
  * Threading  pure functions
  */
-#include "common/messages.h"
-#include "common/problem.h"
-#include "common/target.h"
-#include "common/tensor_map.h"
+#include "common/protocol/messages.h"
+#include "common/protocol/problem.h"
+#include "common/protocol/tensor_map.h"
+#include "common/target/target.h"
 #include "engine/solver/perf_config.h"
 
 /* Maximum number of headers of one program. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/hot_set.h"
 
-#include "common/hash_table.h"
-#include "common/list.h"
+#include "common/base/hash_table.h"
+#include "common/base/list.h"
 
 /* The kernel allocates memory in pages, so object sizes are rounded up. */
 #define PAGE 4096u

@@ -10,8 +10,8 @@
  *
  * Threading  a pure function
  */
-#include "common/bytes.h"
-#include "common/digest.h"
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
 
 /* The scope of a kernel is the uid that owns it, or this value when it is public. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX

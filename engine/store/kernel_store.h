@@ -22,7 +22,7 @@
  * dropped with KILN_OK, apart from an occasional retry. Explicitly requested writes (all others)
  * are always tried. A notice reports when writing works again.
  */
-#include "common/device_database_id.h"
+#include "common/miopen/device_database_id.h"
 #include "engine/store/kernel_name.h"
 #include "engine/store/object.h"
 

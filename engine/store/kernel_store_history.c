@@ -2,7 +2,7 @@
 #include "engine/store/kernel_metrics.h"
 #include "engine/store/kernel_store_parts.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 /* A stored sample that is later than this was taken while the clock was wrong. */
 #define AHEAD_MAX_S 86400u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 /* Limits of a step of a clear: its time, the kernels or file pages that it changes, and the kernels
  * that it examines. */

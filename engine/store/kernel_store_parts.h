@@ -28,10 +28,10 @@
  * Ownership  the store owns its connections; a reader is borrowed from the pool
  * Threading  as in kernel_store.h: readers on any thread, one writer at a time
  */
+#include "engine/codec/codec_zstd.h"
 #include "engine/db/directory.h"
 #include "engine/db/pool.h"
 #include "engine/db/query.h"
-#include "engine/store/codec_zstd.h"
 #include "engine/store/kernel_store.h"
 
 #include <pthread.h>

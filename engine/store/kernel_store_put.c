@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-#include "common/clock.h"
-#include "common/limits.h"
-#include "common/units.h"
+#include "common/base/clock.h"
+#include "common/base/units.h"
+#include "common/protocol/limits.h"
 
 #include <stdio.h>
 #include <string.h>

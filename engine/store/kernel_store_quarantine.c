@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-#include "common/clock.h"
-#include "common/limits.h"
+#include "common/base/clock.h"
+#include "common/protocol/limits.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 #include <stdio.h>
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/object.h"
 
-#include "common/fs.h"
-#include "common/limits.h"
+#include "common/base/fs.h"
+#include "common/protocol/limits.h"
 #include "engine/digest/sha256.h"
 
 #include <errno.h>

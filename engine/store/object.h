@@ -9,9 +9,9 @@
  * Ownership  reference-counted; dropping the last reference closes the descriptor
  * Threading  created on any thread; references are counted on one thread (the daemon's loop)
  */
-#include "common/digest.h"
-#include "common/err.h"
-#include "common/limits.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
+#include "common/protocol/limits.h"
 
 #include <stdint.h>
 

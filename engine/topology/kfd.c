@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/topology/kfd.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "engine/topology/kfd_properties.h"
 
 #include <dirent.h>

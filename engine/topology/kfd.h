@@ -14,7 +14,7 @@
  * from the PCI device id (pci_devices.def). xnack is a mode of the process, not of the device, so
  * the database ids do not contain it.
  */
-#include "engine/miopen/database_id.h"
+#include "engine/miopen/names/database_id.h"
 
 #define KFD_DIRECTORY "/sys/class/kfd/kfd/topology/nodes"
 #define GPUS_MAX 256

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/topology/kfd_properties.h"
 
-#include "common/bytes.h"
-#include "common/fs.h"
+#include "common/base/bytes.h"
+#include "common/base/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * Ownership  plain values
  * Threading  any thread
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

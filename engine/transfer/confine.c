@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/confine.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/change_user.h"
 #include "engine/sandbox/landlock.h"

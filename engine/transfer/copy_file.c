@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/copy_file.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/fetch_attempt.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <curl/curl.h>
 #include <errno.h>

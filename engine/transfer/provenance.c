@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/provenance.h"
 
-#include "common/fs.h"
-#include "engine/package/manifest.h"
+#include "common/base/fs.h"
+#include "engine/manifest/manifest.h"
 
 #include <errno.h>
 #include <fcntl.h>

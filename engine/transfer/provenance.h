@@ -7,7 +7,7 @@
  * Ownership  a plain value
  * Threading  blocks
  */
-#include "common/digest.h"
+#include "common/base/digest.h"
 #include "engine/transfer/fetch.h"
 
 struct provenance {

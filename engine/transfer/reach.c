@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/reach.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/db/working_directory.h"
-#include "engine/package/manifest_keys.h"
+#include "engine/manifest/manifest_keys.h"
 #include "engine/transfer/url.h"
 
 #include <errno.h>

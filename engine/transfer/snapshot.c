@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/snapshot.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "engine/miopen/kern_db.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/transfer.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
+#include "engine/codec/bzip2.h"
 #include "engine/digest/sha256.h"
-#include "engine/miopen/bzip2.h"
-#include "engine/miopen/database_id.h"
+#include "engine/miopen/names/database_id.h"
 #include "engine/package/package.h"
 #include "engine/transfer/check_rows.h"
 #include "engine/transfer/copy_file.h"

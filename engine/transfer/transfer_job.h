@@ -9,7 +9,7 @@
  * Ownership  a job borrows everything; a result's file belongs to the receiver of the result
  * Threading  plain values
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

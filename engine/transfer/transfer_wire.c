@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/transfer_wire.h"
 
-#include "common/digest.h"
-#include "common/fd_message.h"
+#include "common/base/digest.h"
+#include "common/base/fd_message.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
  * A process that parsed hostile input may be hostile itself, so kilnd checks its reports. They do
  * not state where the file is, because kilnd has chosen the place.
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "engine/transfer/snapshot.h"
 
 KILN_MUST_CHECK enum kiln_code transfer_send_job(int socket, const struct transfer_job *job,

@@ -7,7 +7,7 @@
  * Ownership  a url owns its texts: call url_done, which accepts a zeroed url
  * Threading  plain values
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define URL_MAX 4096      /* bytes of a URL; signed URLs have a kilobyte of query */
 #define URL_SHOWN_MAX 256 /* bytes of a URL in a message, which contains more text */

@@ -10,7 +10,7 @@
  * The checks are far from any real measurement, so they never reject one.  They do not make a claim
  * true: db promote asks for a second user's measurement for that.
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
 /* The least time that |problem|, which must be valid, can take on any GPU: each tensor once through

@@ -13,8 +13,8 @@
  * fields without those that may differ.  Text records and index files agree on the names as long as
  * the version of the index format is the same.
  */
-#include "common/problem.h"
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
+#include "common/protocol/problem.h"
 
 enum family {
     FAMILY_BATCH,   /* the same problem except for the batch size */

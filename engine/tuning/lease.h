@@ -17,9 +17,9 @@
  * A lease is for (uid, database id, problem, solver).  It ends when every candidate was reported
  * (lease_finish), or when its last holder leaves.
  */
-#include "common/err.h"
-#include "common/list.h"
-#include "common/problem.h"
+#include "common/base/err.h"
+#include "common/base/list.h"
+#include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
 #define LEASES_MAX 4096u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/record.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * Ownership  texts are reference-counted: each lives until it was given back as often as taken
  * Threading  one thread at a time
  */
-#include "common/hash_table.h"
+#include "common/base/hash_table.h"
 #include "engine/digest/checksum.h"
 
 struct shared_texts {

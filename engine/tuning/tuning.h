@@ -13,8 +13,9 @@
  *            written on the tuning work queue (tuning_job_work).  The engine's thread then takes it
  *            over (tuning_job_take), so a look-up never waits for the disk.  One step at a time
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 #include "engine/data/engine_data.h"
+#include "engine/miopen/names/tuning_file_name.h"
 #include "engine/miopen/tuning_file.h"
 #include "engine/tuning/tuning_index.h"
 #include "engine/tuning/tuning_table.h"
@@ -66,8 +67,8 @@ struct tuning_answer {
                               * (MIOpen's rule) */
     struct bytes key;        /* of the record; differs from the key asked for when it is a
                               * neighbour */
-    struct bytes value; /* common/tuning_text.h; of perf merged: user's entries, then host's, then
-                           system's */
+    struct bytes value; /* common/miopen/tuning_text.h; of perf merged: user's entries, then host's,
+                           then system's */
     const struct tuning_row *
         rows; /* measurements, one an entry in order; the system's entries, at the end, have none */
     size_t row_count;

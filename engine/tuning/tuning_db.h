@@ -14,8 +14,8 @@
  * salvaged row by row into a new file, and the losses are counted and reported.  Network
  * filesystems are refused (KILN_UNSUPPORTED).
  */
-#include "common/digest.h"
-#include "common/tuning_text.h"
+#include "common/base/digest.h"
+#include "common/miopen/tuning_text.h"
 
 enum tuning_tier { TUNING_TIER_NONE, TUNING_TIER_SYSTEM, TUNING_TIER_HOST, TUNING_TIER_USER };
 const char *tuning_tier_name(enum tuning_tier tier); /* "system", "host", "user" */
@@ -51,7 +51,7 @@ struct tuning_place {      /* identifies a record */
 
 struct tuning_row { /* one entry of a record; rows are in the order of the record */
     struct tuning_place place;
-    struct bytes id, values; /* verbatim, common/tuning_text.h */
+    struct bytes id, values; /* verbatim, common/miopen/tuning_text.h */
     struct tuning_measurement measured;
 };
 

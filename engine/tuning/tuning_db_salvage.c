@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_db_parts.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/db/log_salvage.h"
 #include "engine/db/page_scan.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_parts.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/tuning/record.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_parts.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 #include "engine/tuning/tuning_record.h"
 
 #include <string.h>

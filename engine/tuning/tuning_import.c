@@ -5,7 +5,7 @@
 #include "engine/tuning/tuning_job.h"
 #include "engine/tuning/tuning_record.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

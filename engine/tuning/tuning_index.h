@@ -16,9 +16,9 @@
  * that belong to this user or to root and that no other user may write.  Every offset is checked
  * against the mapping before use.  A record that fails its checksum is a miss.
  */
-#include "common/digest.h"
-#include "common/err.h"
-#include "common/tuning_text.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
+#include "common/miopen/tuning_text.h"
 #include "engine/tuning/family.h"
 
 struct tuning_index;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/tuning/tuning_index_format.h"
 

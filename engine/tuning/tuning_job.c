@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_job.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 /* A step of the work, on the work queue. */
 #define STEP_NS 20000000u

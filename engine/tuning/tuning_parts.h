@@ -79,7 +79,7 @@ struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
 /* The slot with exactly this id, or NULL. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* For a find without a backend, the device's own: common/device_database_id.h. */
+/* For a find without a backend, the device's own: common/miopen/device_database_id.h. */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
 /* Checks solver and age; tuning_is_selected checks the record. */

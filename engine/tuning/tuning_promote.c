@@ -9,7 +9,7 @@
  */
 #include "engine/tuning/tuning_job.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_db_parts.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 _Static_assert(sizeof(struct tuning_row) <= TUNING_ENTRY_COST, "an entry in memory costs more");
 

@@ -11,7 +11,7 @@
  */
 #include "engine/tuning/tuning_db.h"
 
-/* TUNING_KEY_MAX and TUNING_ENTRIES_MAX are in common/tuning_text.h. */
+/* TUNING_KEY_MAX and TUNING_ENTRIES_MAX are in common/miopen/tuning_text.h. */
 #define TUNING_ID_MAX TUNING_WORD_MAX
 #define TUNING_VALUES_MAX TUNING_VALUE_MAX
 #define TUNING_NAME_MAX 128u   /* database id, backend */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_table.h"
 
-#include "common/list.h"
+#include "common/base/list.h"
 #include "engine/tuning/kin_order.h"
 #include "engine/tuning/shared_texts.h"
 

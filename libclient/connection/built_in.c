@@ -3,7 +3,7 @@
  * Replaces private_kilnd.c in a program with the engine linked in (KILN_EMBED_BUILD).  The engine
  * serves from the built-in data and stores nothing.
  */
-#include "common/embed.h"
+#include "common/protocol/embed.h"
 #include "libclient/connection/substitute.h"
 
 #include <kiln/client.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/daemon_check.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/connection/handshake.h"
 #include "libclient/connection/transport_socket.h"
 

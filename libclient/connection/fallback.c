@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/fallback.h"
 
-#include "common/clock.h"
-#include "common/units.h"
+#include "common/base/clock.h"
+#include "common/base/units.h"
 #include "libclient/connection/daemon_check.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"

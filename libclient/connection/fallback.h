@@ -10,7 +10,7 @@
  * Ownership  one per client; must outlive the transports that it made
  * Threading  any thread
  */
-#include "common/transport.h"
+#include "common/protocol/transport.h"
 
 struct fallback;
 

@@ -6,8 +6,8 @@
  *
  * Threading  the thread that owns the transport; blocks until the reply or the deadline
  */
-#include "common/messages.h"
-#include "common/transport.h"
+#include "common/protocol/messages.h"
+#include "common/protocol/transport.h"
 
 struct handshake { /* the server's identity, and its limits */
     uint16_t version;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/multiplexer_parts.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/connection/handshake_retry.h"
 
 #include <errno.h>

@@ -13,9 +13,9 @@
  *            leader's own request is done, another waiting thread becomes leader.  accept() always
  *            runs on the waiter's own thread.
  */
-#include "common/list.h"
-#include "common/messages.h"
-#include "common/transport.h"
+#include "common/base/list.h"
+#include "common/protocol/messages.h"
+#include "common/protocol/transport.h"
 #include "libclient/connection/handshake.h"
 #include "libclient/failure.h"
 

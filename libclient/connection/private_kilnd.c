@@ -10,10 +10,10 @@
  */
 #include "libclient/connection/substitute.h"
 
-#include "common/clock.h"
-#include "common/detached.h"
-#include "common/private_directories.h"
-#include "common/server_socket.h"
+#include "common/base/clock.h"
+#include "common/base/detached.h"
+#include "common/protocol/private_directories.h"
+#include "common/protocol/server_socket.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
 

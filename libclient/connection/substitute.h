@@ -9,7 +9,7 @@
  * Ownership  the caller owns the transport
  * Threading  any thread
  */
-#include "common/transport.h"
+#include "common/protocol/transport.h"
 
 #define SUBSTITUTE_PLACE_MAX 450
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/transport_socket_parts.h"
 
-#include "common/clock.h"
-#include "common/fd_message.h"
+#include "common/base/clock.h"
+#include "common/base/fd_message.h"
 #include "libclient/connection/transport_socket.h"
 
 #include <errno.h>

@@ -6,9 +6,9 @@
  *
  * Role       one sendmsg and one recvmsg for a request that the daemon answers at once
  * Ownership  the transport owns its socket and every received descriptor that was not taken
- * Threading  as documented in common/transport.h
+ * Threading  as documented in common/protocol/transport.h
  */
-#include "common/transport.h"
+#include "common/protocol/transport.h"
 
 /* Whether |path| can be a socket's path: KILN_INVALID, with the limit, if it is too long. */
 KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct kiln_err *err);

@@ -5,9 +5,9 @@
  * The internals of the socket transport, shared by transport_socket.c, which reads, and
  * transport_socket_send.c.
  *
- * Threading  as documented in common/transport.h
+ * Threading  as documented in common/protocol/transport.h
  */
-#include "common/transport.h"
+#include "common/protocol/transport.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

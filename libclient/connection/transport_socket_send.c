@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/transport_socket_parts.h"
 
-#include "common/fd_message.h"
+#include "common/base/fd_message.h"
+#include "common/protocol/limits.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+_Static_assert(LIMIT_REQUEST_FILES <= FD_MESSAGE_MAX, "they fit in one message");
 
 /* |ret_sent| is 0 if the socket's buffer is full. */
 static enum kiln_code write_some(int fd, struct bytes data, size_t *ret_sent, struct kiln_err *err)

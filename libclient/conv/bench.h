@@ -14,7 +14,7 @@
  * If there is enough memory, the bench keeps two sets of operands.  Results are checked on one
  * whose sums are exact, and times are measured on one that resembles training data.
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 #include "libclient/conv/operands.h"
 #include "libclient/conv/timing.h"
 

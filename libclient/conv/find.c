@@ -5,7 +5,7 @@
  */
 #include "libclient/conv/work.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/failure.h"
 #include "libclient/plans/plan_window.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/journal.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/operands.h"
 
-#include "common/random.h"
+#include "common/base/random.h"
 
 #include <math.h> /* only macros and compiler built-ins: libkiln does not link libm */
 #include <string.h>

@@ -7,7 +7,7 @@
  * Ownership  the caller owns every array
  * Threading  pure functions
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 #include <stdbool.h>
 #include <stdint.h>

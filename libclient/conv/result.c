@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/result.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 #include "libclient/failure.h"
 #include "libclient/sized.h"
 

@@ -8,7 +8,7 @@
  *            texts
  * Threading  built by one thread, then immutable
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "libclient/conv/timing.h"
 
 #include <kiln/conv.h>

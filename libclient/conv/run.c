@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs: loads a plan's code objects on a device and launches its kernels. */
-#include "common/target.h"
+#include "common/target/target.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 #include "libclient/plans/plan.h"

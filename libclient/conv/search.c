@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/search.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,8 +16,8 @@
  *            loaded
  * Threading  one thread
  */
-#include "common/bytes.h"
-#include "common/hash_table.h"
+#include "common/base/bytes.h"
+#include "common/base/hash_table.h"
 #include "libclient/conv/timing.h"
 
 #include <kiln/conv.h>

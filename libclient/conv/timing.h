@@ -10,7 +10,7 @@
  * Ownership  plain values
  * Threading  pure functions; the source is called on the caller's thread
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define TIMING_SAMPLES_MAX 64u
 

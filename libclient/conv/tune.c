@@ -5,8 +5,8 @@
 #include "libclient/conv/tune_share.h"
 #include "libclient/conv/tuner.h"
 
-#include "common/array.h"
-#include "common/clock.h"
+#include "common/base/array.h"
+#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/tune_share.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/failure.h"
 
 #include <kiln/tuning.h>

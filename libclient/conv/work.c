@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/work.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/failure.h"
 #include "libclient/plans/plan.h"
 #include "libclient/plans/problem.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/cuda_tensor_map.h"
 
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 /* CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapFloatOOBfill. */
 #define TYPE_IS_FLOAT16 6

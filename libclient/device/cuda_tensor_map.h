@@ -7,7 +7,7 @@
  * Ownership  plain values
  * Threading  any thread with a current context, which the driver requires
  */
-#include "common/tensor_map.h"
+#include "common/protocol/tensor_map.h"
 
 struct device_map; /* CUtensorMap: 128 bytes, aligned to 64 */
 

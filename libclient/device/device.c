@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/device.h"
 
-#include "common/device_database_id.h"
+#include "common/miopen/device_database_id.h"
 #include "libclient/failure.h"
 
 #include <stdio.h>

@@ -13,10 +13,10 @@
  * Forks      GPU runtimes do not survive a fork: in a child every call fails, and nothing is
  *            released to the runtime
  */
-#include "common/bytes.h"
-#include "common/err.h"
-#include "common/limits.h"
-#include "common/tensor_map.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+#include "common/protocol/limits.h"
+#include "common/protocol/tensor_map.h"
 #include "libclient/connection/fork_guard.h"
 #include "libclient/device/module_table.h"
 #include "libclient/device/uri.h"

@@ -3,7 +3,7 @@
  * HIP devices.  HIP has one context per device, which libkiln shares with the job.  driver.c
  * implements the operations.
  */
-#include "common/target.h"
+#include "common/target/target.h"
 #include "libclient/device/elf_check.h"
 #include "libclient/device/hip_library.h"
 #include "libclient/device/text_file.h"

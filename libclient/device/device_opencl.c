@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenCL devices: finds, describes and opens them.  opencl_work.c implements the operations. */
-#include "common/opencl_target.h"
+#include "common/target/opencl_target.h"
 #include "libclient/device/opencl_device.h"
 #include "libclient/device/uuid.h"
 

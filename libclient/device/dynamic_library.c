@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/dynamic_library.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "libclient/load_lock.h"
 
 #include <dlfcn.h>

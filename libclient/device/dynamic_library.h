@@ -16,7 +16,7 @@
  *   3. the directories of dynamic_library_set_path, then those in |path_variable|
  *   4. the dynamic loader's own places
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stddef.h>
 

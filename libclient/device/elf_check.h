@@ -7,8 +7,8 @@
  *
  * Threading  pure functions
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 #define ELF_MACHINE_CUDA 190
 #define ELF_MACHINE_AMDGPU 224

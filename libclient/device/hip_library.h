@@ -7,7 +7,7 @@
  * Ownership  one table per process, never closed
  * Threading  immutable once bound
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "libclient/device/driver.h"
 #include "libclient/device/dynamic_library.h"
 

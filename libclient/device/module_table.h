@@ -10,8 +10,8 @@
  *            bytes, because HIP also reads them after loading
  * Threading  any thread; a thread that needs a module waits while another thread loads it
  */
-#include "common/hash_table.h"
-#include "common/list.h"
+#include "common/base/hash_table.h"
+#include "common/base/list.h"
 #include "libclient/kernels/kernel.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/uri.h"
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  *
  * Threading  pure functions
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 #define DEVICE_UUID_SIZE 64 /* of the text, with the terminating NUL */
 #define DEVICE_NAME_MAX 128 /* of a name as it is given, with the terminating NUL */

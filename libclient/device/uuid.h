@@ -7,7 +7,7 @@
  * Role       formats uuids, resolves names, explains what hides other devices
  * Threading  pure functions, except that they read the environment
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "libclient/device/uri.h"
 
 #define DEVICE_UUID_BYTES 16

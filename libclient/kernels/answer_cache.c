@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/kernels/answer_cache.h"
 
-#include "common/hash_table.h"
-#include "common/list.h"
+#include "common/base/hash_table.h"
+#include "common/base/list.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -13,8 +13,8 @@
  * finds candidates.  The cache is limited in entries and in bytes, and evicts the least recently
  * used.
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 enum answer_kind { ANSWER_KEY, ANSWER_SOURCE, ANSWER_PLAN, ANSWER_NAME };
 

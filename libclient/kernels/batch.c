@@ -6,7 +6,7 @@
  */
 #include "libclient/kernels/fetch.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 #include "libclient/sized.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tuning leases: takes a lease, and reports the result of a share. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
 #include "libclient/plans/problem.h"
@@ -22,7 +22,7 @@
 _Static_assert((int)KILN_LEASE_GRANTED == (int)LEASE_RESULT_GRANTED &&
                    (int)KILN_LEASE_TAKEN == (int)LEASE_RESULT_TAKEN &&
                    (int)KILN_LEASE_DONE == (int)LEASE_RESULT_DONE,
-               "<kiln/tuning.h> differs from common/messages.h");
+               "<kiln/tuning.h> differs from common/protocol/messages.h");
 
 /* ---- replies ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests perf configs to try: a range of a solver's candidates, in several messages. */
-#include "common/array.h"
-#include "common/tuning_text.h"
+#include "common/base/array.h"
+#include "common/miopen/tuning_text.h"
 #include "libclient/plans/solutions.h"
 
 #include <string.h>

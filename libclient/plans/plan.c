@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/plans/plan.h"
 
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
 #include "libclient/kernels/fetch.h"
 #include "libclient/real.h"
 #include "libclient/sized.h"

@@ -8,8 +8,8 @@
  * Ownership  reference-counted; owns references to its kernels
  * Threading  immutable, except for the count
  */
-#include "common/messages.h"
-#include "common/tensor_map.h"
+#include "common/protocol/messages.h"
+#include "common/protocol/tensor_map.h"
 #include "libclient/kernels/kernel.h"
 
 #include <kiln/plan.h>

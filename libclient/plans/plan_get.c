@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests plans: one, many at once, or several as the caller needs them. */
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
 #include "libclient/plans/plan_window.h"

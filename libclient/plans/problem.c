@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/plans/problem.h"
 
-#include "common/driver_line.h"
+#include "common/miopen/driver_line.h"
 #include "libclient/failure.h"
 #include "libclient/sized.h"
 
@@ -13,7 +13,7 @@ _Static_assert((int)KILN_BACKWARD_DATA == (int)DIRECTION_BACKWARD_DATA &&
                    (int)KILN_FLOAT16 == (int)TYPE_FLOAT16 &&
                    (int)KILN_BFLOAT16 == (int)TYPE_BFLOAT16 && (int)KILN_INT8 == (int)TYPE_INT8 &&
                    sizeof(((struct kiln_driver_line *)0)->solver) == DRIVER_SOLVER_MAX,
-               "<kiln/problem.h> differs from common/problem.h");
+               "<kiln/problem.h> differs from common/protocol/problem.h");
 
 static struct extent to_extent(const uint32_t v[3])
 {

@@ -6,7 +6,7 @@
  *
  * Threading  pure functions
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 #include <kiln/problem.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/plans/solutions.h"
 
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
 #include "libclient/plans/problem.h"
 #include "libclient/real.h"
 #include "libclient/sized.h"

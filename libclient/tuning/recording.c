@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/tuning/recording.h"
 
-#include "common/device_database_id.h"
+#include "common/miopen/device_database_id.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
 #include "libclient/plans/problem.h"

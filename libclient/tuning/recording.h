@@ -7,8 +7,8 @@
  * Ownership  results borrow from the caller's structs
  * Threading  pure functions
  */
-#include "common/messages.h"
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
+#include "common/protocol/messages.h"
 
 #include <kiln/tuning.h>
 

@@ -27,7 +27,7 @@ struct kiln_tuned {
 
 /* ---- texts ---- */
 
-/* |text| is printable: common/tuning_text.h only accepts printable texts. */
+/* |text| is printable: common/miopen/tuning_text.h only accepts printable texts. */
 static char *copy_text(struct kiln_tuned *t, struct bytes text)
 {
     char *copy = t->free;

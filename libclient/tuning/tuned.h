@@ -9,8 +9,8 @@
  * Ownership  tuned_create / kiln_tuned_free
  * Threading  immutable
  */
-#include "common/messages.h"
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
+#include "common/protocol/messages.h"
 
 #include <kiln/tuning.h>
 

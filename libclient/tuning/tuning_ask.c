@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/tuning/tuning_ask.h"
 
-#include "common/device_database_id.h"
+#include "common/miopen/device_database_id.h"
 #include "libclient/sized.h"
 
 /* ---- options ---- */

@@ -23,7 +23,7 @@ READ_SIZE = 1 << 20
 BATCH_ITEMS_MAX = 4096
 IN_FLIGHT_MAX = 1024
 
-# Codes of common/err_codes.def that the attacks name.
+# Codes of common/base/err_codes.def that the attacks name.
 OK, NOT_FOUND, INVALID, DENIED, FULL, BUSY, CORRUPT, UNAVAILABLE = range(8)
 COMPILE_FAILED = 13
 
@@ -32,7 +32,7 @@ FETCH_NO_OBJECT = 1
 
 
 def _numbers() -> dict[str, int]:
-    """The message types of common/messages.def, by name."""
+    """The message types of common/protocol/messages.def, by name."""
     text = (ROOT / "common" / "messages.def").read_text(encoding="utf-8")
     found = re.findall(r"^KILN_(?:REQUEST|REPLY)\((\w+),\s*(\d+)", text, re.M)
     return {name: int(number) for name, number in found}
@@ -109,7 +109,7 @@ def name_body(database_id: str, name: str, args: str) -> bytes:
 
 
 def problem(n: int, c: int = 64, k: int = 64, size: int = 56) -> bytes:
-    """A forward convolution in fp32, NCHW, 3x3, in the form of common/problem.h."""
+    """A forward convolution in fp32, NCHW, 3x3, in the form of common/protocol/problem.h."""
     numbers = (0, 2, 0, 0, 0, 0, n, c, k, 1, 1, size, size, 1, 3, 3, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0)
     return struct.pack("<26I", *numbers)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/bench.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -12,9 +12,9 @@
  * Machines are noisy, so the compared ways alternate: each round measures every way once (A B A B).
  * The report takes the median over the rounds, and the median of their ratios.
  */
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/json.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/json.h"
 
 #include <pthread.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/content.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/random.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/base/random.h"
 #include "engine/store/kernel_store.h"
 
 #include <string.h>

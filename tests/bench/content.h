@@ -6,8 +6,8 @@
  *
  * Threading  pure functions, except content_store, which writes a kernels.db
  */
-#include "common/digest.h"
-#include "common/err.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
 
 enum content_kind {
     CONTENT_RANDOM, /* does not compress */

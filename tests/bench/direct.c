@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/direct.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/packing.h"
 
-#include "engine/store/codec_zstd.h"
+#include "engine/codec/codec_zstd.h"
 
 #include <bzlib.h>
 #include <zstd.h>
 
 #define BZIP2_BLOCK 9 /* 900 kB, as in MIOpen */
-#define ZSTD_LEVEL 15 /* as engine/store/codec_zstd.c packs objects of this size */
+#define ZSTD_LEVEL 15 /* as engine/codec/codec_zstd.c packs objects of this size */
 
 struct packer {
     struct codec *codec;     /* owned */

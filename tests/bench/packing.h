@@ -10,8 +10,8 @@
  * The packer keeps its memory between calls where the library can, so that allocations are not
  * measured.
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 enum packing { PACKING_BZIP2, PACKING_ZSTD, PACKING_KILN, PACKING_COUNT };
 

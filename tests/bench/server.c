@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/server.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <kiln/client.h>
 

@@ -4,7 +4,7 @@
  * kiln's fetch without libkiln. The difference to the bare descriptor is the daemon's cost; the
  * difference to 'kiln' is the library's.
  */
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 #include "tests/bench/floor.h"
 #include "tests/bench/subject.h"
 

@@ -9,6 +9,7 @@
  * Ownership  a plain value in shared memory
  * Threading  one process calls data_prepare, and should exit afterwards
  */
+#include "engine/miopen/names/tuning_file_name.h"
 #include "engine/miopen/problem_key.h"
 #include "engine/miopen/tuning_file.h"
 #include "tests/bench/bench.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/tuning/tuning.h"
 #include "tests/bench/tuning_phases.h"
 #include "tests/support/tuning_work.h"

@@ -4,7 +4,7 @@
  * with lines as long. */
 #include "tests/bench/tuning_data.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>

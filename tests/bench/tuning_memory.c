@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/tuning_memory.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * Role       counts every heap allocation, because it replaces this program's malloc(3)
  * Threading  one thread calls; allocations of all threads count
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
  *     pick find|perf ID INDEX COUNT SEED
  * Every tenth line has another batch size, for which there may be no record.
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 #include "engine/miopen/problem_key.h"
 #include "engine/tuning/tuning_index.h"
 

@@ -4,7 +4,7 @@
  * The back ends of fault_compiler. It is kiln-compiler with its main, worker and sandbox, but
  * without compilers: this file replaces engine/compile/compilers.c.
  */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/compile/compiler.h"
 #include "engine/digest/sha256.h"
 #include "tests/faults/made_kernel.h"

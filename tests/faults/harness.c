@@ -6,7 +6,7 @@
 #include "tests/faults/invariants.h"
 #include "tests/faults/trial.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

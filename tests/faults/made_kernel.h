@@ -5,7 +5,7 @@
  * Numbered kernels: the source of a number, and the bytes to which fault_compiler compiles it. A
  * test thereby knows the expected bytes, and compiling takes no time.
  */
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 #define MADE_TARGET "opencl:test"
 #define MADE_TOOLCHAIN "opencl"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/faults/engine_cases.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/package/package_set.h"
 #include "engine/package/package_writer.h"

@@ -8,7 +8,7 @@
 #include "tests/faults/lossy_vfs.h"
 #include "tests/faults/trial.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/tuning_db.h"
 #include "tests/support/test.h"

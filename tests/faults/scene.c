@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/faults/scene.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/package/package_writer.h"
 #include "tests/faults/invariants.h"
 #include "tests/faults/made_kernel.h"

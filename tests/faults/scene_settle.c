@@ -2,7 +2,7 @@
 /* Waits until a scene's requests have ended. */
 #include "tests/faults/scene.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <dirent.h>
 #include <fcntl.h>

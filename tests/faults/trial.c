@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/faults/trial.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/faults/descriptors.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"

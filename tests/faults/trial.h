@@ -9,7 +9,7 @@
  * Ownership  directories are removed by trial_run
  * Threading  one thread
  */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "tests/faults/cases.h"
 
 struct trial {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/faults/engine_cases.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/tuning/tuning.h"
 #include "tests/faults/invariants.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -11,8 +11,8 @@
  * A target is one fuzz_<name>.c with LLVMFuzzerTestOneInput.  It is linked with libFuzzer (preset
  * fuzz) or with standalone.c, which runs the target on given files.
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

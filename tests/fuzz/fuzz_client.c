@@ -3,7 +3,7 @@
  * frame arrives whole and answers the last request; fuzz_transport.c tests streams. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/plans/solutions.h"
 

@@ -3,7 +3,7 @@
  * parse to the same problem. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/driver_line.h"
+#include "common/miopen/driver_line.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* JSON: parsed text is printed, and parsing that again must print the same text. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

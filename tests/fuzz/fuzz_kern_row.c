@@ -2,8 +2,8 @@
 /* A row of a .kdb file (blob, size, hash), and a .bz2 file. */
 #include "tests/fuzz/fuzz.h"
 
+#include "engine/codec/bzip2.h"
 #include "engine/digest/md5.h"
-#include "engine/miopen/bzip2.h"
 #include "engine/miopen/kern_db.h"
 
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Manifests, keys and signatures.  An input may have its text signed by a trusted key, so that the
  * code after the signature check is reached. */
-#include "common/hex.h"
+#include "common/base/hex.h"
 #include "tests/fuzz/fuzz.h"
 
-#include "common/fs.h"
-#include "common/json.h"
+#include "common/base/fs.h"
+#include "common/base/json.h"
 #include "engine/digest/ed25519.h"
-#include "engine/package/manifest_keys.h"
+#include "engine/manifest/manifest_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>

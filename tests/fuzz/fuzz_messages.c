@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Every message of common/messages.def: a decoded message must encode to the same bytes. */
+/* Every message of common/protocol/messages.def: what is decoded must encode to the same bytes. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static void compare(const struct reader *r, struct bytes body, const struct buff
 #define CHECK_JSON_FILES(name)
 #define KILN_REQUEST(name, number, role, body, purpose) CHECK_##body(name)
 #define KILN_REPLY(name, number, body, purpose) CHECK_##body(name)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 KILN_RECORDS(CHECK)
 #undef KILN_REQUEST
 #undef KILN_REPLY
@@ -45,7 +45,7 @@ KILN_RECORDS(CHECK)
 static void (*const checks[])(struct bytes) = {
 #define KILN_REQUEST(name, number, role, body, purpose) ROW_##body(name)
 #define KILN_REPLY(name, number, body, purpose) ROW_##body(name)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
     KILN_RECORDS(ROW)
 #undef KILN_REQUEST
 #undef KILN_REPLY

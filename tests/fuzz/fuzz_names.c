@@ -3,10 +3,10 @@
  * accepted name must be written unchanged. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/target.h"
+#include "common/target/target.h"
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
-#include "engine/miopen/tuning_file.h"
+#include "engine/miopen/names/tuning_file_name.h"
 #include "engine/package/kernel_name.h"
 #include "engine/package/package.h"
 #include "engine/transfer/transfer_wire.h"

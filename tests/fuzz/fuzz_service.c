@@ -4,7 +4,7 @@
  * time, with success or failure. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/json.h"
+#include "common/base/json.h"
 #include "engine/engine.h"
 #include "engine/service/service.h"
 #include "tests/support/fake_executor.h"
@@ -52,7 +52,7 @@ static void check_body(enum message_type type, struct bytes body)
     switch (type) {
 #define KILN_REQUEST(name, number, role, body, purpose)
 #define KILN_REPLY(name, number, body, purpose) CHECK_##body(name)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 #undef KILN_REQUEST
 #undef KILN_REPLY
     default: break;

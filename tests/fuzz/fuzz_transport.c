@@ -2,7 +2,7 @@
 /* libkiln's end of the socket: a hostile stream from the daemon, in pieces, with descriptors. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/connection/transport_socket.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * message that a compiler process reads. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/compile/toolchain.h"
 #include "engine/compile/worker_packet.h"
 

@@ -5,8 +5,8 @@
  * number.  At the end, kilnd must still serve another client, have as many descriptors and as much
  * memory as before, and exit with 0.
  */
-#include "common/clock.h"
-#include "common/random.h"
+#include "common/base/clock.h"
+#include "common/base/random.h"
 #include "tests/support/raw_client.h"
 
 #include <dirent.h>
@@ -210,7 +210,7 @@ static const struct {
 #define ROW_JSON_FILES(name) ROW_JSON(name)
 #define KILN_REQUEST(name, number, who, body, purpose) ROW_##body(name)
 #define KILN_REPLY(name, number, body, purpose)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 #undef KILN_REQUEST
 #undef KILN_REPLY
 };

@@ -6,7 +6,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -11,8 +11,8 @@
  *
  * A kernel that fails makes the context unusable, and with it the process: see |is_lost|.
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 #include "libclient/device/cuda_tensor_map.h"
 
 struct cuda_driver {

@@ -9,8 +9,8 @@
  * Ownership  trials_done frees the list; its shared part is one mapping
  * Threading  the shared part uses atomics; all else: one thread
  */
-#include "common/problem.h"
-#include "common/target.h"
+#include "common/protocol/problem.h"
+#include "common/target/target.h"
 #include "engine/solver/solver.h"
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"

@@ -10,7 +10,7 @@
  * Threading  one thread
  */
 #include "cli/driver/rounding.h"
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
 

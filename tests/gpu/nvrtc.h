@@ -9,8 +9,8 @@
  * Ownership  a pool owns its programs and their objects; sources and names are borrowed
  * Threading  nvrtc_compile from many threads, with different programs; all else: one thread
  */
-#include "common/bytes.h"
-#include "common/err.h"
+#include "common/base/bytes.h"
+#include "common/base/err.h"
 #include "engine/compile/rtc.h"
 #include "engine/solver/solver.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/gpu/problems.h"
 
-#include "common/driver_line.h"
+#include "common/miopen/driver_line.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
  *
  * Threading  pure functions
  */
-#include "common/err.h"
-#include "common/problem.h"
+#include "common/base/err.h"
+#include "common/protocol/problem.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The programs for GPUs: tests the parts that run without a GPU. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/daemon_process.h"
 
 #include <stdio.h>

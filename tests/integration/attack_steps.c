@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/integration/attack_steps.h"
 
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -212,7 +212,7 @@ TEST(attack, a_request_that_takes_no_file_refuses_one)
     static const unsigned types[] = {
 #define KILN_REQUEST(name, number, role, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 #include "tests/support/wait.h"
 #undef KILN_REQUEST
 #undef KILN_REPLY

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/integration/cache_steps.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/test_data.h"
 
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "tests/integration/cache_steps.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bad input to a real daemon. The daemon must refuse it clearly, count it, not grow, and serve
  * other clients. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/raw_client.h"
 
 #include <fcntl.h>

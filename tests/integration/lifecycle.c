@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kilnd as an administrator uses it: start, stop, sockets, signals, settings. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The log of a real kilnd. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/integration/host.h"
 
 #include <fcntl.h>

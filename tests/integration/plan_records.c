@@ -3,7 +3,7 @@
  * From a list of solvers to a plan by records. The test does what find and tune do, with made-up
  * times, and a second process plans from the records.
  */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/plans/problem.h"
 #include "libclient/plans/solutions.h"
 #include "tests/support/daemon_process.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How a private kilnd starts, ends and gives way. */
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "tests/integration/private_job.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* SIGHUP: which settings apply at once, which need a restart, and how kilnd handles a broken
  * configuration. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/daemon_process.h"
 
 #include <signal.h>

@@ -4,8 +4,8 @@
  * listening socket, and that 16 busy clients do not notice.  Arguments: the number of restarts in
  * the last test, and the tests to run.
  */
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "tests/support/raw_client.h"
 #include "tests/support/service_manager.h"
 

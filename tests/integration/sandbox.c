@@ -3,7 +3,7 @@
  * The compilers' sandbox from outside: hostile sources through a real kilnd, and hosts without
  * every layer, simulated by a system call filter around kilnd.
  */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
 

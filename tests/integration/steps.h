@@ -7,8 +7,8 @@
  */
 #include "tests/support/daemon_process.h"
 
-#include "common/cleanup.h"
-#include "common/err.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
 
 /* |f| is a fixture with the members daemon and result. kilnctl_ok must succeed. kilnctl_fails must
  * fail with |exit_status| and a message that contains |words|. */

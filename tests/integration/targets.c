@@ -3,7 +3,7 @@
  * Builds ResNet-50's problems for every target that this host can compile. Each code object must be
  * for the requested target and contain the kernels that the plan launches.
  */
-#include "common/target.h"
+#include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "tests/support/daemon_process.h"
 

@@ -3,9 +3,9 @@
  * Real kiln-transfer processes, a real nginx, and a proxy between them that cuts connections.
  */
 #include "daemon/workers/transfer.h"
-#include "common/cleanup.h"
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/transfer/transfer_wire.h"
 #include "tests/support/daemon_process.h"

@@ -3,9 +3,9 @@
  * Tuning records through libkiln: look-ups, records, shares of a search for several processes,
  * separation of users.
  */
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/messages.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/protocol/messages.h"
 #include "tests/integration/host.h"
 #include "tests/support/wait.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Real compilers behind a real daemon: stampedes, crashes, kill -9, the driver cold and warm. */
-#include "common/target.h"
+#include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "tests/support/raw_client.h"
 

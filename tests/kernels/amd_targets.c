@@ -13,7 +13,7 @@
  * PROBLEMS adds that many random problems for each solver, direction and target, alternating
  * between layers as in networks and unusual ones.
  */
-#include "common/target.h"
+#include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "engine/solver/solver.h"
 #include "tests/kernels/problem_for_reference.h"

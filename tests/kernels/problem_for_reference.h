@@ -2,7 +2,7 @@
 #pragma once
 
 /* Converts a problem to the type of the public headers, which kiln-driver's reference takes. */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 #include <kiln/problem.h>
 

@@ -6,7 +6,7 @@
  *
  * Threading  pure function of the state
  */
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 
 /* A valid, difficult problem of |direction|: odd sizes, images one pixel wide, pads and strides
  * larger than the filter, patches, dilation, groups, depthwise, mixed layouts, all types.  It is so

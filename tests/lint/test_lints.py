@@ -45,19 +45,21 @@ class Layers(Tree):
         self.assertEqual(self.including("engine/store/a.c", '"engine/db/db.h"'), [])
         self.assertEqual(self.including("daemon/server/b.c", '"engine/service/service.h"'), [])
         self.assertEqual(self.including("cli/kilnctl/c.c", "<kiln/client.h>"), [])
-        self.assertEqual(self.including("cli/kilnctl/d.c", '"common/json.h"'), [])
+        self.assertEqual(self.including("cli/kilnctl/d.c", '"common/base/json.h"'), [])
 
     def test_an_include_against_the_arrows_is_refused(self):
         found = self.including("engine/store/a.c", '"engine/service/service.h"')
         self.assertEqual(len(found), 1)
         self.assertIn("'engine/service/service.h'", found[0])
 
-    def test_the_command_line_may_not_include_the_engine(self):
+    def test_the_command_line_may_not_include_databases_or_messages(self):
         self.assertTrue(self.including("cli/kilnctl/a.c", '"engine/engine.h"'))
-        self.assertTrue(self.including("cli/kilnctl/a.c", '"common/frame.h"'))
+        self.assertTrue(self.including("cli/kilnctl/a.c", '"common/protocol/frame.h"'))
+        self.assertTrue(self.including("cli/kilnctl/a.c", '"engine/miopen/kern_db.h"'))
+        self.assertTrue(self.including("cli/kilnctl/a.c", '"engine/package/package.h"'))
 
     def test_the_compiler_process_may_not_include_the_store(self):
-        rel = "daemon/workers/kiln_compiler.c"
+        rel = "daemon/programs/kiln_compiler.c"
         self.assertEqual(self.including(rel, '"engine/compile/worker_wire.h"'), [])
         self.assertTrue(self.including(rel, '"engine/store/object.h"'))
 
@@ -74,13 +76,11 @@ class Layers(Tree):
 
 
 class StaleLayers(Tree):
-    def stale(self, table, exceptions=None):
+    def stale(self, table, exceptions_max=5):
         self.write("cli/a.c", '#include "common/used.h"\n')
         self.write("common/used.h", "")
         self.write("common/unused.h", "")
-        if exceptions is None:
-            exceptions = check_layers.count_exceptions(table)
-        return list(check_layers.stale(self.root, table, exceptions))
+        return list(check_layers.stale(self.root, table, exceptions_max))
 
     def test_needed_rows_of_the_layer_table_are_accepted(self):
         self.assertEqual(self.stale({"cli": {"common/used.h"}, "common": set()}), [])
@@ -93,11 +93,11 @@ class StaleLayers(Tree):
         self.assertEqual(self.stale({"cli": {"common/unused.h"}}),
                          ["layer table: no file of 'cli' includes 'common/unused.h'"])
 
-    def test_the_number_of_exceptions_is_exact(self):
+    def test_more_exceptions_than_allowed_are_reported(self):
         table = {"cli": {"common/used.h"}, "cli/a.c": set()}
         self.assertEqual(self.stale(table, 2), [])
-        self.assertEqual(len(self.stale(table, 1)), 1)
-        self.assertEqual(len(self.stale(table, 3)), 1)
+        self.assertEqual(self.stale(table, 1), [
+            "layer table: 2 single files and headers, but EXCEPTIONS_MAX is 1"])
 
     def test_a_header_counts_once_for_a_directory_and_its_subdirectories(self):
         table = {"cli": {"common/used.h"}, "cli/manual": {"common/used.h"},

@@ -6,7 +6,7 @@
  *
  * Threading  one thread uses a peer
  */
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 
 #include <stdbool.h>
 

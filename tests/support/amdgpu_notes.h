@@ -8,7 +8,7 @@
  * Ownership  names are borrowed from the object
  * Threading  pure functions
  */
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 struct amdgpu_kernel {
     struct bytes name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/daemon_process.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "tests/support/child.h"
 #include "tests/support/raw_client.h"
 

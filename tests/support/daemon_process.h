@@ -7,7 +7,7 @@
  * Ownership  daemon_process_stop (or _remove) ends all processes that it started, and signals only
  *            its own children
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 

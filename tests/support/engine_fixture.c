@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/engine_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages_state.h"
 

@@ -10,7 +10,7 @@
  *
  * failing_calls.c lists the functions; naming another one aborts the test.
  */
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdbool.h>
 

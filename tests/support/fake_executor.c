@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/fake_executor.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
-#include "engine/package/manifest.h"
+#include "engine/manifest/manifest.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

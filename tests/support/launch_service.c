@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/launch_service.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 

@@ -4,7 +4,7 @@
 /*
  * A client that sends exactly the bytes that a test chooses, by system calls.
  */
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 #include "tests/support/daemon_process.h"
 
 struct raw_frame {

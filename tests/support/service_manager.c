@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/service_manager.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/wait.h"
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test_data.h"
 
-#include "common/fs.h"
-#include "engine/miopen/bzip2.h"
+#include "common/base/fs.h"
+#include "engine/codec/bzip2.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

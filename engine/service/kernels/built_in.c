@@ -2,8 +2,8 @@
 #include "engine/service/kernels/built_in.h"
 
 #include "engine/data/engine_data.h"
+#include "engine/miopen/names/tuning_file_name.h"
 #include "engine/miopen/problem_key.h"
-#include "engine/miopen/tuning_file.h"
 #include "engine/service/packages/packages.h"
 
 #include <stdio.h>

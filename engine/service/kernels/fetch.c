@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/kernels/fetch.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/inflight_compile.h"
 #include "engine/service/kernels/inflight_deliver.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/kernels/inflight_compile.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/compile/code_object.h"
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"

@@ -10,7 +10,7 @@
  * Threading  kernel_lookup_hot: the engine's thread. kernel_lookup: a work queue; any number of
  *            threads may use the store and the packages
  */
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 #include "engine/package/package_set.h"
 #include "engine/service/kernels/name_key.h"
 #include "engine/store/hot_set.h"

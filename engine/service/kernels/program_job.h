@@ -9,7 +9,7 @@
  *            free it with program_job_done
  * Threading  plain values
  */
-#include "common/target.h"
+#include "common/target/target.h"
 #include "engine/compile/compile_job.h"
 #include "engine/compile/toolchain.h"
 #include "engine/package/kernel_name.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/kernels/store_tasks.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/compile/kernel_key.h"
 
 #include <stdio.h>

@@ -10,8 +10,8 @@
  * the state of the request that is being handled: |tries|, and |is_asked| of the probes. */
 #include "engine/service/kernels/toolchains.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/store_tasks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/metrics/accounting.h"
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
  * row replaces the one with the least compile time spent here.  A loop of hits cannot raise this
  * sum.  Usage without a row is counted under "others", so totals stay exact.
  */
-#include "common/hash_table.h"
+#include "common/base/hash_table.h"
 #include "engine/store/kernel_metrics.h"
 
 #include <sys/types.h>

@@ -2,7 +2,7 @@
 /* The request history: samples of the counters, and the compiles that took longest. */
 #include "engine/service/requests/admin.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/metrics/history.h"
 
 #include <string.h>

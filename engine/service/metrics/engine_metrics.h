@@ -12,9 +12,9 @@
  * A fetch that is found in memory spends about ten instructions here: the clock is read for only
  * one of HOT_TIMED_EVERY of them.
  */
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/messages.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/protocol/messages.h"
 #include "engine/compile/toolchain.h"
 #include "engine/service/metrics/accounting.h"
 #include "engine/service/metrics/histogram.h"
@@ -26,7 +26,7 @@
 
 enum { /* METRICS_CODES is one more than the highest code */
 #define KILN_CODE(name, number, retry, text) METRICS_CODE_##name = (number),
-#include "common/err_codes.def"
+#include "common/base/err_codes.def"
 #undef KILN_CODE
        METRICS_CODES
 };

@@ -10,7 +10,7 @@
  *
  * If memory runs out, the buffer stays failed.
  */
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 #include "engine/service/metrics/histogram.h"
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request kernel_import: MIOpen's per-user caches. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/packages/cache_rows.h"
 #include "engine/service/packages/uploads.h"
 

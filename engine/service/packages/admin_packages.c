@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests about packages: install, list, show, remove, coverage. */
-#include "common/hex.h"
+#include "common/base/hex.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
 #include "engine/topology/kfd.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/packages/build.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/packages/cache_rows.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/packages/packages_state.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/jobs/transfer_limits.h"
 #include "engine/topology/kfd.h"
 

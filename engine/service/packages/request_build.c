@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request package_build: the question, and what a build takes from its user's budget. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/service/packages/build.h"
 #include "engine/service/requests/admin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The request activity: running compiles, and the users who wait. It reads memory only, so that it
  * may be called every second. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/requests/admin.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request kernel_export: caches that an unmodified MIOpen starts warm with. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"

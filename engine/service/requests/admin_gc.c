@@ -2,7 +2,7 @@
 /* The requests gc and kernel_pin. */
 #include "engine/service/requests/admin.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #define KEYS_MAX 1000
 #define PIN_STEP_NS 20000000u

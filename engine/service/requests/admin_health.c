@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The request health: kilnd's own checks of its directories, its cache and its limits. kilnd sees
  * more than the caller: its unit's file systems, and its private directories. */
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_service.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests about stored kernels: kernel_list, kernel_show, kernel_remove, clear. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/requests/admin.h"
 
 #include <string.h>

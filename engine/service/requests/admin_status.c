@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests stats, status, config and events. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/requests/admin.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/cache_writer.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/miopen/kern_db.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/exported_files.h"
 
-#include "common/clock.h"
-#include "common/list.h"
-#include "common/units.h"
+#include "common/base/clock.h"
+#include "common/base/list.h"
+#include "common/base/units.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
 

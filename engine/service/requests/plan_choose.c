@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/plan_choose.h"
 
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests fetch, fetch_source and batch. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
 #include "engine/service/requests/results.h"

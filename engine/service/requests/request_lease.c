@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_lease and tuning_report. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_put.h"
 #include "engine/service/tuning/tuning_service.h"

@@ -5,7 +5,7 @@
  * The solver lists the programs to compile.  Each program is fetched like a source from a client,
  * so plans and fetches share the store, single flight and cached failures.
  */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/plan_choose.h"

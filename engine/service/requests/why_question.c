@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads the question of why_miss: a key, a problem (planned as a plan request would plan it), or
  * a kernel's name. */
-#include "common/driver_line.h"
+#include "common/miopen/driver_line.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/plan_choose.h"

@@ -4,7 +4,7 @@
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_view.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

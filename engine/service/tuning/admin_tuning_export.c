@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request tuning_export: MIOpen's files of what is recorded here. */
-#include "engine/miopen/miopen_files.h"
+#include "engine/miopen/names/miopen_files.h"
 #include "engine/service/tuning/tuning_query.h"
 
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include "engine/service/packages/uploads.h"
 #include "engine/service/tuning/tuning_query.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

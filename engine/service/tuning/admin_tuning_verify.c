@@ -2,7 +2,7 @@
 /* The request tuning_verify: what should be measured again, and what is damaged. */
 #include "engine/service/tuning/tuning_query.h"
 
-#include "common/array.h"
+#include "common/base/array.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_get and tuning_put. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/tuning/tuning_put.h"
 #include "engine/service/tuning/tuning_state.h"
 #include "engine/service/tuning/tuning_validation.h"

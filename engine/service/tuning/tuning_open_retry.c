@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_open_retry.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/tuning/tuning_state.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_progress.h"
 
-#include "common/list.h"
+#include "common/base/list.h"
 
 #include <assert.h>
 #include <pthread.h>

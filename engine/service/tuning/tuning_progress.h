@@ -12,7 +12,7 @@
  * Each list keeps its first PROGRESS_ITEMS_MAX items, up to PROGRESS_BYTES_MAX, and counts the
  * rest.  Lists have limits of their own, so hints never take the space of errors.
  */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "engine/tuning/tuning.h"
 
 #define PROGRESS_ITEMS_MAX 20000u

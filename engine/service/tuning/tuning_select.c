@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_select.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 static void add_key(struct tuning_selected *s, enum tuning_kind kind, struct bytes key)
 {

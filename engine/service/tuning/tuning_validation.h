@@ -6,8 +6,8 @@
  *
  * Threading  pure functions
  */
-#include "common/json.h"
-#include "common/messages.h"
+#include "common/base/json.h"
+#include "common/protocol/messages.h"
 #include "engine/miopen/problem_key.h"
 #include "engine/tuning/tuning.h"
 
@@ -27,7 +27,7 @@ KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
                                                        char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
 /* Checks a backend under which records of the device may be stored. For perf it must be empty.
- * For find, an empty one means the device's own (common/device_database_id.h). */
+ * For find, an empty one means the device's own (common/miopen/device_database_id.h). */
 KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
                                                    struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_view.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/miopen/tuning_reader.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
  *            index, on which the view has a reference.  Zeroed: not begun
  * Threading  one thread at a time: WORK_QUEUE_TUNING, or the engine's thread between two steps
  */
-#include "common/sorted_runs.h"
+#include "common/base/sorted_runs.h"
 #include "engine/service/tuning/tuning_progress.h"
 #include "engine/service/tuning/tuning_validation.h"
 

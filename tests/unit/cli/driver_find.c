@@ -2,7 +2,7 @@
 /* kiln-driver's part of find and tune: flags, variables, progress and output. */
 #include "cli/driver/find.h"
 #include "cli/driver/find_progress.h"
-#include "common/json.h"
+#include "common/base/json.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

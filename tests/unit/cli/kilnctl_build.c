@@ -2,9 +2,9 @@
 
 /* kilnctl pkg build, sign and keygen with a fake libkiln, but real keys and manifests. */
 #include "cli/kilnctl/nap.h"
-#include "common/problem.h"
+#include "common/protocol/problem.h"
 #include "engine/digest/sha256.h"
-#include "engine/package/manifest.h"
+#include "engine/manifest/manifest.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"

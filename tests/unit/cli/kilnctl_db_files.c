@@ -7,7 +7,7 @@
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
 
-#include "engine/miopen/miopen_files.h"
+#include "engine/miopen/names/miopen_files.h"
 
 struct fixture {
     struct command_run run;

@@ -438,7 +438,7 @@ TEST(kilnctl_doctor, failed_starts_are_sought_by_the_id_under_which_kilnd_logs_t
         const char *name, *id;
     } events[] = {
 #define LOG_EVENT(event, level, rate, id, ...) { #event, id },
-#include "common/log_events.def"
+#include "common/log/log_events.def"
 #undef LOG_EVENT
     };
     size_t found = 0;

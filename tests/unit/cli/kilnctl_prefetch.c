@@ -290,7 +290,7 @@ TEST(kilnctl_prefetch, prefetch_knows_which_archs_have_features_in_their_targets
 {
     static const char *const archs[] = {
 #define AMDGPU_MACHINE(arch, number) arch,
-#include "common/amdgpu_machines.def"
+#include "common/target/amdgpu_machines.def"
 #undef AMDGPU_MACHINE
     };
     static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* kilnctl and kiln-driver as processes, while no daemon runs. */
-#include "common/json.h"
+#include "common/base/json.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 

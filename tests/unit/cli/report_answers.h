@@ -5,7 +5,7 @@
  * Answers of kilnd for `kilnctl report`: four weeks of a busy node, with names that would break an
  * HTML page if they were not escaped; and a node without any requests.
  */
-#include "common/json.h"
+#include "common/base/json.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "cli/exit_status.h"
 #include "cli/fail.h"
 #include "cli/output.h"
-#include "common/json.h"
+#include "common/base/json.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

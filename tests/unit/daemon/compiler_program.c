@@ -2,10 +2,10 @@
 /* What kiln-compiler does before its first job: arguments, environment, user and sandbox. */
 #define main compiler_main
 int compiler_main(int argc, char **argv);
-#include "daemon/workers/kiln_compiler.c"
+#include "daemon/programs/kiln_compiler.c"
 #undef main
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 #include "tests/unit/daemon/program_run.h"

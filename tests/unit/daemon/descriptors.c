@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/descriptors.h"
 
-#include "common/log.h"
+#include "common/log/log.h"
 #include "tests/support/test.h"
 
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* System calls fail on kilnd's directories and files: errors are reported and nothing is left. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/directories.h"
 #include "daemon/workers/take_file.h"

@@ -4,7 +4,7 @@
  * A fake kiln-transfer: receives a job and does what its URL says.  First it makes a file in its
  * staging directory, so that tests can see the file removed.
  */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/transfer/transfer_wire.h"
 
 #include <fcntl.h>

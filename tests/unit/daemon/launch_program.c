@@ -2,7 +2,7 @@
 /* kiln-launch: what it starts, and which failures it reports. */
 #define main launch_main
 int launch_main(int argc, char **argv);
-#include "daemon/workers/kiln_launch.c"
+#include "daemon/programs/kiln_launch.c"
 #undef main
 
 #include "tests/support/failing_calls.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes that a unit starts: kiln-launch, its messages to kilnd, and kilnd's side. */
-#include "daemon/workers/launch.h"
+#include "daemon/programs/launch.h"
 #include "daemon/workers/worker_process.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/child.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"

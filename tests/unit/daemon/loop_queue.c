@@ -2,7 +2,7 @@
 /* Work on the loop's own thread, with a fake clock. */
 #include "daemon/loop/loop_queue.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "daemon/loop/watch.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/manager.h"
 
-#include "common/log.h"
+#include "common/log/log.h"
 #include "daemon/manager/notify.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"

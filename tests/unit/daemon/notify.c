@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/manager/notify.h"
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/fs.h"
+#include "common/log/log.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/wait.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "daemon/built_in/one_compiler.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Parts of kilnd without memory, threads or descriptors: each refuses or continues as documented.
  */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "daemon/config/engine_settings.h"
 #include "daemon/host.h"
 #include "daemon/loop/signals.h"

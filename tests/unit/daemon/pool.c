@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/pool_fixture.h"
 
-#include "common/cleanup.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/log/log.h"
 #include "daemon/server/descriptors.h"
 #include "tests/support/child.h"
 #include "tests/support/launch_service.h"

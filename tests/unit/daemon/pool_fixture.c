@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/pool_fixture.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Which jobs a worker may run after which, warm-ups, and what the pool reports about sandboxes. */
 #include "tests/unit/daemon/pool_fixture.h"
 
-#include "common/log.h"
+#include "common/log/log.h"
 
 #include <errno.h>
 #include <stdarg.h>

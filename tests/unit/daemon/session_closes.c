@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Descriptors whose close hangs, as on a filesystem whose server is gone. Only the user who sent
  * them is affected. */
-#include "common/cleanup.h"
-#include "common/clock.h"
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
 
 #include <fcntl.h>

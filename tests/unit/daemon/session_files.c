@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests with descriptors. However the stream is split, the handler gets exactly the descriptors
  * that its frame announced, and the server closes all others. */
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "tests/support/child.h"
 #include "tests/unit/daemon/session_fixture.h"
 

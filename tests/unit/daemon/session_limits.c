@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "tests/unit/daemon/session_fixture.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A session that has many requests handles them in turns.  Each request takes 0.4 ms here. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
 
 #include <string.h>

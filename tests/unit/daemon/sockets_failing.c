@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* System calls fail on kilnd's sockets: errors are reported, and no file or descriptor is left. */
-#include "common/fs.h"
+#include "common/base/fs.h"
+#include "daemon/programs/launch.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/peer.h"
-#include "daemon/workers/launch.h"
 #include "tests/support/child.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/loop/timer.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "daemon/loop/uv_handle.h"
 #include "daemon/loop/watch.h"
 #include "tests/support/test.h"

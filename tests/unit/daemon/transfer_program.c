@@ -2,7 +2,7 @@
 /* What kiln-transfer does around its one transfer: arguments, environment and reports. */
 #define main transfer_main
 int transfer_main(int argc, char **argv);
-#include "daemon/workers/kiln_transfer.c"
+#include "daemon/programs/kiln_transfer.c"
 #undef main
 
 #include "tests/support/failing_calls.h"

@@ -3,8 +3,8 @@
 
 #include "engine/jobs/transfer_limits.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
 
 #include <dirent.h>
 #include <fcntl.h>

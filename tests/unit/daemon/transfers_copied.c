@@ -3,8 +3,8 @@
  * copy can be stopped, and the removal can fail. */
 #include "tests/unit/daemon/transfers_fixture.h"
 
-#include "common/fs.h"
-#include "common/log.h"
+#include "common/base/fs.h"
+#include "common/log/log.h"
 
 #include <errno.h>
 #include <linux/fs.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/transfers_fixture.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
 
 #include <dirent.h>
 #include <fcntl.h>

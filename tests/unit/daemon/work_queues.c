@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/executor_uv.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker_user.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Administration with files and progress.  Every test checks that no descriptor is left open. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"

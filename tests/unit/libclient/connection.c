@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The shared connection: hello, time-outs, reconnecting, damaged answers, fork, threads. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"

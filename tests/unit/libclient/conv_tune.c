@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tune, with a fake daemon and a fake device. */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/conv_fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/libclient/fake_daemon.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 

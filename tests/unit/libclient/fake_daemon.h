@@ -7,7 +7,7 @@
  * Ownership  fake_daemon_start / fake_daemon_stop, which also removes its directory
  * Threading  handlers run on the daemon's thread; fields are set before start
  */
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 
 #include <kiln/kiln.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /* Fake answers with tuning records. */
-#include "common/tuning_text.h"
+#include "common/miopen/tuning_text.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
 /* A valid 2-D problem; |n| distinguishes it from others. */

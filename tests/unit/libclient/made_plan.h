@@ -7,8 +7,8 @@
  * Ownership  the caller owns the results: kiln_plan_unref, free
  * Threading  any thread
  */
-#include "common/messages.h"
-#include "common/tensor_map.h"
+#include "common/protocol/messages.h"
+#include "common/protocol/tensor_map.h"
 
 #include <kiln/plan.h>
 

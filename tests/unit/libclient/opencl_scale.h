@@ -8,7 +8,7 @@
  * Ownership  the caller frees the data of opencl_scale_build
  * Threading  call it before any thread starts
  */
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 /* Creates a directory for PoCL's files, which opencl_scale_done removes. */
 void opencl_scale_init(void);

@@ -4,7 +4,7 @@
  * setuid copy of this program that belongs to another user.  Each test also runs the copy without
  * the setuid bit, where the same variables have an effect.
  */
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "libclient/conv/journal.h"
 #include "libclient/include/kiln/client.h"
 #include "libclient/include/kiln/device.h"

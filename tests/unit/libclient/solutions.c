@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests of find and tune: solvers, and perf configs to try. */
 #include "libclient/plans/solutions.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The socket transport on a socket pair: framing, back pressure, descriptors. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "libclient/connection/transport_socket.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/compile/compiler_process.h"
-#include "common/clock.h"
-#include "common/fs.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/compile/worker_wire.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"

@@ -5,7 +5,7 @@
  */
 #include "engine/compile/confine.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/change_user.h"
 #include "tests/support/child.h"

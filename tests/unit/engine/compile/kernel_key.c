@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/kernel_key.h"
-#include "common/messages.h"
-#include "common/opencl_target.h"
+#include "common/protocol/messages.h"
+#include "common/target/opencl_target.h"
 #include "engine/digest/sha256.h"
 #include "tests/support/test.h"
 

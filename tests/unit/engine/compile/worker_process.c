@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The real kiln-compiler with every installed toolchain; missing ones are skipped. */
-#include "common/fs.h"
-#include "common/messages.h"
+#include "common/base/fs.h"
+#include "common/protocol/messages.h"
 #include "engine/compile/code_object.h"
 #include "engine/digest/sha256.h"
 #include "tests/support/test.h"

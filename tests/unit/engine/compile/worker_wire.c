@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/worker_wire.h"
-#include "common/fs.h"
-#include "common/limits.h"
+#include "common/base/fs.h"
+#include "common/protocol/limits.h"
 #include "engine/compile/worker_log.h"
 #include "engine/compile/worker_packet.h"
 #include "tests/support/test.h"

@@ -2,9 +2,9 @@
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 
-#include "common/bytes.h"
-#include "common/cleanup.h"
-#include "common/fs.h"
+#include "common/base/bytes.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "engine/db/log_salvage.h"
 #include "engine/db/snapshot.h"
 

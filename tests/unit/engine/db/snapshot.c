@@ -2,7 +2,7 @@
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/db/snapshot.h"
 
 #include <fcntl.h>

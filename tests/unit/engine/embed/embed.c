@@ -2,9 +2,9 @@
 /* Tests the transport of a program that has the engine linked in. */
 #include "tests/support/test.h"
 
-#include "common/clock.h"
-#include "common/fs.h"
-#include "common/messages.h"
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/protocol/messages.h"
 #include "engine/data/engine_data.h"
 #include "engine/embed/embed.h"
 #include "tests/support/child.h"

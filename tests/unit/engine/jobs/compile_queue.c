@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/compile_queue.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/jobs/compile_yield.h"
 #include "tests/support/fake_executor.h"
 #include "tests/support/test.h"

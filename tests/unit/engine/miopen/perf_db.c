@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/miopen/tuning_reader.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/problem_key.h"
 
-#include "common/random.h"
+#include "common/base/random.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Every key of MIOpen's own files, read into a problem and written again.  The few that name no
  * problem of kiln's are counted by reason.
  */
-#include "common/driver_line.h"
+#include "common/miopen/driver_line.h"
 #include "engine/db/query.h"
 #include "engine/miopen/problem_key.h"
 #include "tests/support/test.h"

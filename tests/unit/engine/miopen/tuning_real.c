@@ -2,8 +2,8 @@
 #include "tests/support/test.h"
 #include "tests/support/test_data.h"
 
-#include "common/fs.h"
-#include "engine/miopen/bzip2.h"
+#include "common/base/fs.h"
+#include "engine/codec/bzip2.h"
 #include "engine/miopen/tuning_file.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "package_fixture.h"
 
-#include "common/messages.h"
+#include "common/protocol/messages.h"
 #include "engine/digest/sha256.h"
 #include "engine/package/package_format.h"
 

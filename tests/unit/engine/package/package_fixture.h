@@ -4,7 +4,7 @@
 /* A package set with directories of its own, and packages of synthetic code objects. */
 #include "tests/support/test.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/package/package_set.h"
 #include "engine/package/package_writer.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "package_fixture.h"
 
-#include "common/json.h"
+#include "common/base/json.h"
 #include "engine/digest/sha256.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * process. */
 #include "engine/sandbox/verify.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/mounts.h"
 #include "tests/support/child.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What waits is charged to its user before it is accepted, and work on the loop runs in slices. The
  * clock is fake: each reading of it takes time. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
 #include "tests/support/stepped_clock.h"

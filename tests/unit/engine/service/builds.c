@@ -2,7 +2,7 @@
 /* Packages built from problems: their content, failures, and builds that end early. */
 #include "tests/unit/engine/service/users_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/service/internal.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* An engine without a directory, whose packages are built into the program. */
 #include "tests/unit/engine/service/kernel_files.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/tuning/tuning_index.h"
 

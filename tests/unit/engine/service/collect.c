@@ -2,7 +2,7 @@
 /* The requests gc, pin and clear. */
 #include "tests/unit/engine/service/users_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/store/kernel_name.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Reports of GPUs that no package fits, and the request that shows how packages fit GPUs. */
 #include "tests/unit/engine/service/users_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <stdio.h>
 #include <string.h>

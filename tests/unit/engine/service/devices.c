@@ -2,7 +2,7 @@
 /* The request devices: GPUs as sysfs describes them. */
 #include "tests/unit/engine/service/users_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <stdio.h>
 #include <string.h>

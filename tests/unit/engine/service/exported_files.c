@@ -2,7 +2,7 @@
 /* Exported files count for users who have them open, and leave free disk space. */
 #include "tests/support/test.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/service/requests/exported_files.h"
 
 #include <fcntl.h>

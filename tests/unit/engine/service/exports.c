@@ -2,7 +2,7 @@
 /* The request kernel_export: imported kernels become files of MIOpen's caches again. */
 #include "tests/unit/engine/service/users_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
 #include "engine/service/requests/exported_files.h"

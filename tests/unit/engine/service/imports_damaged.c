@@ -2,7 +2,7 @@
 /* Imports of damaged caches: salvaged rows and reported losses. */
 #include "tests/unit/engine/service/import_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Packages: install, list, show, verify, remove. */
-#include "engine/package/manifest.h"
+#include "engine/manifest/manifest.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/service/kernel_files.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
 

@@ -3,8 +3,8 @@
 #include "engine/service/packages/packages.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
-#include "common/fs.h"
-#include "engine/package/manifest.h"
+#include "common/base/fs.h"
+#include "engine/manifest/manifest.h"
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages_state.h"
 #include "engine/store/kernel_name.h"

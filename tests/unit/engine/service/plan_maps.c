@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans with tensor maps, for clients that encode them and for those that do not. */
-#include "common/tensor_map.h"
+#include "common/protocol/tensor_map.h"
 #include "engine/solver/candidates.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 

@@ -223,7 +223,7 @@ TEST_F(users, every_request_of_the_table_answers_an_empty_body)
     static const unsigned types[] = {
 #define KILN_REQUEST(name, number, role, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
-#include "common/messages.def"
+#include "common/protocol/messages.def"
 #undef KILN_REQUEST
 #undef KILN_REPLY
     };

@@ -2,7 +2,7 @@
 /* Progress reports fit into frames of the protocol. */
 #include "tests/support/test.h"
 
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/service/tuning/tuning_progress.h"
 
 #include <string.h>

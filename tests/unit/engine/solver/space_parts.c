@@ -3,8 +3,8 @@
  * Spaces of several parts: no valid point is missing.  Also the first points of a search on Hopper,
  * where the value of the axis "wgmma" restricts the other axes.
  */
-#include "common/driver_line.h"
-#include "common/fs.h"
+#include "common/base/fs.h"
+#include "common/miopen/driver_line.h"
 #include "engine/solver/candidates.h"
 #include "tests/support/test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 
-#include "common/fs.h"
-#include "common/limits.h"
+#include "common/base/fs.h"
+#include "common/protocol/limits.h"
 
 #include <stdio.h>
 #include <string.h>

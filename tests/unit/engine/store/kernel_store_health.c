@@ -3,7 +3,7 @@
 #include "store_fixture.h"
 #include "tests/support/child.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "store_fixture.h"
 #include "tests/support/child.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 
 #include <dirent.h>

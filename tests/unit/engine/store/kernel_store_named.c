@@ -2,7 +2,7 @@
 /* Kernels with MIOpen's names, and the kernels nearest to a missing one. */
 #include "store_fixture.h"
 
-#include "common/limits.h"
+#include "common/protocol/limits.h"
 #include "engine/digest/sha256.h"
 
 #include <stdio.h>

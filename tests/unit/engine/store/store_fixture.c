@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 
-#include "common/random.h"
+#include "common/base/random.h"
 
 #include <dirent.h>
 #include <errno.h>

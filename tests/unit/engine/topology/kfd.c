@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 #include "tests/support/test_data.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/topology/kfd.h"
 
 #include <errno.h>

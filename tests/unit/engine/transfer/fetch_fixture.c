@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/transfer/fetch_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/transfer/package_fixture.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
+#include "engine/manifest/manifest.h"
 #include "engine/miopen/kern_db.h"
-#include "engine/package/manifest.h"
 
 #include <bzlib.h>
 #include <dirent.h>

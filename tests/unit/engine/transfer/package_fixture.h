@@ -4,7 +4,7 @@
 /*
  * Directories for a transfer, packages to be transferred, and keys that sign them.
  */
-#include "common/digest.h"
+#include "common/base/digest.h"
 #include "engine/transfer/transfer.h"
 #include "tests/support/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/snapshot.h"
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "engine/miopen/kern_db.h"
 #include "tests/unit/engine/transfer/package_fixture.h"
 

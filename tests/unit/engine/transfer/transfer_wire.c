@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/transfer_wire.h"
 
-#include "common/cleanup.h"
-#include "common/fs.h"
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * copy; measurements stay in memory. */
 #include "facade_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 
 #include <stdio.h>

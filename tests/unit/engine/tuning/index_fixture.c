@@ -3,7 +3,7 @@
 
 #include "index_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Random damage.  Every recovered record equals a stored one, and lost ones are counted. */
 #include "tuning_db_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

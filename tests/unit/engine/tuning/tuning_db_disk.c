@@ -2,7 +2,7 @@
 /* Failing disks, refused directories, and maintenance of the file: backup, vacuum, check. */
 #include "tuning_db_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/wait.h"
 
 #include <errno.h>

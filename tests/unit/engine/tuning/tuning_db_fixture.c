@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tuning_db_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
  * and exports equal the imported files. */
 #include "facade_fixture.h"
 
-#include "common/fs.h"
-#include "engine/miopen/bzip2.h"
+#include "common/base/fs.h"
+#include "engine/codec/bzip2.h"
 #include "engine/miopen/problem_key.h"
 #include "tests/support/test_data.h"
 

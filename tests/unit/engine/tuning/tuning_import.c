@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "facade_fixture.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 #include "tests/support/tuning_work.h"
 
 #include <fcntl.h>

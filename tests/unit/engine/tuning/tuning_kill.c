@@ -10,7 +10,7 @@
  */
 #include "facade_fixture.h"
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/child.h"
 #include "tests/support/tuning_work.h"
 

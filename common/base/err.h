@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Errors: a code for programs, a message for people.
+ *
+ * A call that can fail returns enum kiln_code.  Its last parameter is a caller-owned struct
+ * kiln_err, never NULL, that receives the message.  Nothing here allocates, so errors can be
+ * reported when memory is exhausted.  A kiln_err may be copied by value into a request, across a
+ * thread, or onto the wire.
+ *
+ * Expected answers (KILN_NOT_FOUND from a look-up) have a code and no message.
+ *
+ * Threading  plain values, no shared state
+ */
+#include <stdarg.h>
+#include <stdbool.h>
+
+#define KILN_MUST_CHECK __attribute__((warn_unused_result))
+#define KILN_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+enum kiln_code {
+#define KILN_CODE(name, number, retry, text) KILN_##name = (number),
+#include "common/base/err_codes.def"
+#undef KILN_CODE
+};
+
+struct kiln_err {
+    enum kiln_code code;
+    char text[512]; /* always terminated; outermost context first */
+};
+
+#define KILN_ERR_INIT ((struct kiln_err){ .code = KILN_OK })
+
+/* The same as KILN_ERR_INIT, but does not clear the whole text; for code that every request
+ * runs. */
+static inline void kiln_err_init(struct kiln_err *err)
+{
+    err->code = KILN_OK;
+    err->text[0] = '\0';
+}
+
+/* Records the failure and returns |code|, so that failing is one statement. */
+enum kiln_code kiln_fail(struct kiln_err *err, enum kiln_code code, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
+
+/* As kiln_fail, with the text of |errnum| appended and the code derived from it. */
+enum kiln_code kiln_fail_errno(struct kiln_err *err, int errnum, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
+
+/* Puts "what we were doing: " in front of an error on its way up. */
+enum kiln_code kiln_while(struct kiln_err *err, const char *fmt, ...) KILN_PRINTF(2, 3);
+
+const char *kiln_code_name(enum kiln_code code); /* "NOT_FOUND"; "?" when unknown */
+const char *kiln_code_text(enum kiln_code code); /* "no such entry" */
+bool kiln_code_is_retryable(enum kiln_code code);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * JSON values; the only user of cJSON.  A separate library (kiln_json), which libkiln does not
+ * link.
+ *
+ * Role       bodies of administration requests, configuration files
+ * Ownership  json_parse, json_object and json_array return owned trees (json_destroy); adding a
+ *            value to a parent transfers ownership; getters borrow from the tree
+ * Threading  one thread per tree
+ *
+ * Building reports no errors.  A tree that lost a value because memory ran out is incomplete:
+ * json_print rejects the tree, so that nobody sees a part of it.
+ */
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+
+struct json;
+
+/* The message names |origin| and the offset where parsing stopped.  Depth is bounded. */
+KILN_MUST_CHECK enum kiln_code json_parse(struct bytes text, const char *origin,
+                                          struct json **ret_json, struct kiln_err *err);
+void json_destroy(struct json *json);
+KILN_DEFINE_AUTO(json)
+/* Returns an owned heap text, indented or on one line. NULL: memory ran out, now or when |json| was
+ * built; |json| may be NULL. */
+char *json_print(const struct json *json, bool indent);
+
+/* Building. A NULL object, array, value or text means that memory ran out before: the tree that
+ * should contain it becomes incomplete. */
+struct json *json_object(void);
+struct json *json_array(void);
+struct json *json_text(const char *text);
+struct json *json_number(double value);
+struct json *json_bool(bool value);
+void json_set(struct json *object, const char *name,
+              struct json *value); /* takes ownership of |value|: do not use it afterwards */
+/* Adds an empty array. Returns it, borrowed, to be filled; NULL if out of memory. */
+struct json *json_set_array(struct json *object, const char *name);
+void json_set_text(struct json *object, const char *name, const char *text);
+/* Sets |text| up to its first NUL. */
+void json_set_bytes(struct json *object, const char *name, struct bytes text);
+void json_set_u64(struct json *object, const char *name, uint64_t value); /* exact to 2^53 */
+void json_replace_u64(struct json *object, const char *name,
+                      uint64_t value); /* adds it if absent */
+void json_set_number(struct json *object, const char *name, double value);
+void json_set_bool(struct json *object, const char *name, bool value);
+void json_append(struct json *array, struct json *value); /* takes ownership of |value| */
+
+/* Reading: results are borrowed; an absent member or a wrong type gives the default. */
+bool json_is_object(const struct json *json);
+bool json_is_array(const struct json *json);
+bool json_is_text(const struct json *json);
+bool json_is_number(const struct json *json);
+bool json_is_bool(const struct json *json);
+const struct json *json_get(const struct json *object, const char *name); /* NULL if absent */
+const char *json_get_text(const struct json *object, const char *name, const char *otherwise);
+uint64_t json_get_u64(const struct json *object, const char *name, uint64_t otherwise);
+double json_get_number(const struct json *object, const char *name, double otherwise);
+bool json_get_bool(const struct json *object, const char *name, bool otherwise);
+const char *json_as_text(const struct json *json, const char *otherwise);
+double json_as_number(const struct json *json, double otherwise);
+bool json_as_bool(const struct json *json, bool otherwise);
+
+/* Members of an object or items of an array, in order: for (j = json_first(o); j; j =
+ * json_next(j)).  json_name is NULL for an array's item. */
+const struct json *json_first(const struct json *json);
+const struct json *json_next(const struct json *json);
+const char *json_name(const struct json *json);
+size_t json_count(const struct json *json);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Atomic files: after a crash a file is either complete on the disk or absent.
+ *
+ * Role       for keys and package records: a file is written under another name, synced and moved
+ *            into place; then the directory is synced
+ * Threading  one thread at a time for each name
+ */
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+
+#include <sys/types.h>
+
+struct whole_file {
+    const char *directory, *name;
+    struct bytes content;
+    mode_t mode;  /* exact, regardless of the umask */
+    bool replace; /* false: KILN_BUSY if the name exists */
+};
+
+KILN_MUST_CHECK enum kiln_code whole_file_write(const struct whole_file *file,
+                                                struct kiln_err *err);
+/* Syncs |directory|, so that renames survive a power loss. */
+KILN_MUST_CHECK enum kiln_code whole_file_sync_directory(const char *directory,
+                                                         struct kiln_err *err);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Log lines of kilnd (libkiln never logs).
+ *
+ * Role       writes one record per event of common/log/log_events.def: a line of text or a JSON
+ *            object on standard error, or journald's native fields.  Engine code does not log
+ *            above debug; the daemon logs each failure once, where it decides what to do about it.
+ *            Events that clients can cause are rate-limited, each kind separately
+ * Format     docs/operations/logs.md
+ * Threading  any thread; a record is one system call
+ */
+#include "common/base/digest.h"
+#include "common/base/err.h"
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+/* AUTO: journald's fields if standard error is a stream of the journal, else text. */
+enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNAL };
+
+enum log_event {
+#define LOG_EVENT(name, level, limit, id, subject, advice) LOG_EVENT_##name,
+#include "common/log/log_events.def"
+#undef LOG_EVENT
+    LOG_EVENTS
+};
+
+/* The fields of a record besides its message; all borrowed, NULL or 0 if they do not apply. */
+struct log_fields {
+    const char *event; /* overrides the event's name, for an event that is not in the table */
+    const struct digest *key;
+    const uint32_t *uid;
+    const char *target;
+    uint64_t duration_us;
+};
+
+void log_set_level(enum log_level most);
+/* The format is text before the first call.  On failure (JOURNAL without a journald), the old
+ * format stays.  AUTO falls back to text if journald cannot be reached, and logs that. */
+KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
+
+/* From now on every record goes only to |sink|, on the thread that logs it. For programs that may
+ * not write to standard error, because the engine is linked into them. */
+void log_set_sink(void (*sink)(enum log_level level, const char *message));
+
+/* |fields| may be NULL. */
+void log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
+/* A line without an event, for debugging. */
+void log_debug(const char *fmt, ...) KILN_PRINTF(1, 2);
+/* The event with that name; LOG_EVENT_notice if the table has none. */
+enum log_event log_event_named(const char *name);
+/* Call this periodically: for each kind of line that may be written again, logs how many lines were
+ * withheld. */
+void log_report_withheld(void);

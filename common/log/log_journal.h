@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * journald's native protocol: one datagram per record, or a sealed memfd for a large record.
+ *
+ * Ownership  the caller owns the descriptor
+ * Threading  any thread
+ */
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
+
+/* Opens a socket for journal_send.  KILN_UNAVAILABLE, or the code of the system's error, if nothing
+ * listens at |path|. */
+KILN_MUST_CHECK enum kiln_code journal_open(const char *path, int *ret_fd, struct kiln_err *err);
+/* False if journald did not accept the record.  Never blocks on a stalled journald. */
+bool journal_send(int fd, struct bytes record);
+/* Whether |variable| (JOURNAL_STREAM, "device:inode"; may be NULL) refers to |fd|. */
+bool journal_is_stream(const char *variable, int fd);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Messages: structs and codecs generated from common/protocol/messages.def.
+ *
+ * For each binary message and record NAME there is
+ *     struct message_NAME                 its fields; BYTES fields borrow
+ *     void message_NAME_write(struct buffer *, const struct message_NAME *)
+ *     struct message_NAME message_NAME_read(struct reader *)
+ * A failed read (a short body, or bytes left over at its end) sets reader.failed;
+ * message_body_check() turns that into an error.
+ *
+ * Threading  plain values
+ */
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
+#include "common/protocol/frame.h"
+#include "common/protocol/problem.h"
+
+enum message_type {
+#define KILN_REQUEST(name, number, role, body, purpose) MESSAGE_##name = (number),
+#define KILN_REPLY(name, number, body, purpose) MESSAGE_##name = (number),
+#include "common/protocol/messages.def"
+#undef KILN_REQUEST
+#undef KILN_REPLY
+};
+
+/* 4 is reserved for a store on another host. */
+enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_COMPILED = 5 };
+const char *tier_name(enum tier tier); /* "hot", "disk", ... */
+
+enum role { ROLE_USE, ROLE_PUBLISH, ROLE_ADMIN };
+
+enum priority { PRIORITY_INTERACTIVE, PRIORITY_PREFETCH };
+
+/* The value that an argument of a planned kernel gets at launch. */
+enum argument_kind {
+    ARGUMENT_X,          /* device pointer of x, plus value bytes */
+    ARGUMENT_W,          /* likewise, of w */
+    ARGUMENT_Y,          /* likewise, of y */
+    ARGUMENT_WORKSPACE,  /* likewise, of the workspace */
+    ARGUMENT_U32,        /* the low 32 bits of value */
+    ARGUMENT_U64,        /* value */
+    ARGUMENT_F32,        /* the low 32 bits of value, as a float */
+    ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; stored after the arguments */
+};
+
+#define SOLUTION_FAVOURED 1u  /* likely to be the fastest, if nothing was measured */
+#define SOLUTION_ESTIMATED 2u /* its |valid| is extrapolated from a sample */
+
+/* What determined a plan's solver and perf config. */
+enum plan_source {
+    PLAN_SOURCE_FORCED, /* the client specified both */
+    PLAN_SOURCE_PERF,   /* the client or the heuristic chose the solver, a perf record its config */
+    PLAN_SOURCE_FIND,   /* the fastest of a find record, with its perf record's config, if any */
+    PLAN_SOURCE_HEURISTIC, /* no record applied */
+};
+
+#define NO_DESCRIPTOR 0xffffu
+#define FETCH_NO_OBJECT 1u /* compile and store the object, but do not send it */
+#define FETCH_NO_CACHE 2u  /* compile it: use nothing stored, and store nothing */
+#define PLAN_HEURISTIC 4u  /* for plan: ignore all records */
+
+#define TUNING_NEAREST 1u      /* for tuning_get: without a record, return a neighbour's */
+#define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */
+#define TUNING_STALE 1u        /* in an answer: measured with another driver or toolchain */
+#define TUNING_NEAR 2u         /* the record of a problem with another batch or spatial size */
+#define TUNING_TOKEN_SIZE 16u  /* bytes; recognises a tuning_put that is sent twice */
+#define LEASE_SHARE 1u         /* for tuning_lease: take a share of a search that has begun */
+#define LEASE_WAIT 2u          /* if nothing can be granted now, answer later */
+
+enum lease_result {
+    LEASE_RESULT_GRANTED, /* measure the share, then report */
+    LEASE_RESULT_TAKEN,   /* others tune it; no share is left: use what is recorded */
+    LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any ran */
+};
+
+/* Capabilities, exchanged in hello.  Either side may rely on a bit once both have set it. */
+#define CAPABILITY_INLINE 1u      /* small objects may come inside the frame */
+#define CAPABILITY_TENSOR_MAPS 2u /* set by a client that can encode the tensor maps of a plan */
+#define CAPABILITIES_HERE (CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS)
+
+/* The C types for the table's field types. */
+#define MESSAGE_C_U8 uint8_t
+#define MESSAGE_C_U16 uint16_t
+#define MESSAGE_C_U32 uint32_t
+#define MESSAGE_C_U64 uint64_t
+#define MESSAGE_C_DIGEST struct digest
+#define MESSAGE_C_PROBLEM struct problem
+#define MESSAGE_C_BYTES struct bytes
+
+#define MESSAGE_FIELD(TYPE, field) MESSAGE_C_##TYPE field;
+#define MESSAGE_DECLARE(name)                                                      \
+    struct message_##name {                                                        \
+        KILN_FIELDS_##name(MESSAGE_FIELD)                                          \
+    };                                                                             \
+    void message_##name##_write(struct buffer *b, const struct message_##name *m); \
+    struct message_##name message_##name##_read(struct reader *r);
+
+#define MESSAGE_DECLARE_BINARY(name) MESSAGE_DECLARE(name)
+#define MESSAGE_DECLARE_JSON(name)
+#define MESSAGE_DECLARE_JSON_FILES(name)
+#define KILN_REQUEST(name, number, role, body, purpose) MESSAGE_DECLARE_##body(name)
+#define KILN_REPLY(name, number, body, purpose) MESSAGE_DECLARE_##body(name)
+#include "common/protocol/messages.def"
+KILN_RECORDS(MESSAGE_DECLARE)
+#undef KILN_REQUEST
+#undef KILN_REPLY
+
+/* The message's name ("fetch"), or "?" for an unknown number. */
+const char *message_name(unsigned type);
+
+/* Call this after message_X_read() of a whole body.  KILN_INVALID with the message's name if the
+ * body was shorter or longer than its fields. */
+KILN_MUST_CHECK enum kiln_code message_body_check(const struct reader *r, unsigned type,
+                                                  struct kiln_err *err);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Tensor maps: how the copy hardware of a GPU (NVIDIA's TMA) reads a tensor.
+ *
+ * Role       The daemon plans a map without an address; libkiln encodes it for the addresses of a
+ *            launch. Both check maps with the same rules, which are CUDA's and kiln's
+ * Ownership  plain values
+ * Threading  pure functions
+ */
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+
+#define TENSOR_MAP_DIMS_MAX 5u
+#define TENSOR_MAP_SPATIAL_MAX 3u
+/* Bytes on the wire: four u8, rank, offset; dims, stride, step and box of each dimension; corners
+ * of each spatial dimension; channels, pixels. */
+#define TENSOR_MAP_WIRE_SIZE \
+    (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
+
+/* A type: fp32 elements that copies to shared memory round to TF32. */
+#define TENSOR_MAP_TF32 4u
+
+enum tensor_map_mode {
+    TENSOR_MAP_TILED,  /* a box of each dimension */
+    TENSOR_MAP_IM2COL, /* channels of a row of pixels, one image after another */
+};
+
+enum tensor_map_swizzle { /* how 16-byte chunks of a row are exchanged in shared memory */
+                          TENSOR_MAP_SWIZZLE_NONE,
+                          TENSOR_MAP_SWIZZLE_32,
+                          TENSOR_MAP_SWIZZLE_64,
+                          TENSOR_MAP_SWIZZLE_128, /* bytes of a row */
+};
+
+/* Dimensions are numbered from the innermost: an image has c, w, h, n. */
+struct tensor_map {
+    uint8_t operand; /* enum argument_kind: ARGUMENT_X to ARGUMENT_WORKSPACE */
+    uint8_t type;    /* enum data_type, or TENSOR_MAP_TF32; 2 or 4 bytes per element */
+    uint8_t mode;    /* enum tensor_map_mode */
+    uint8_t swizzle; /* enum tensor_map_swizzle */
+    uint32_t rank;
+    uint64_t offset; /* in bytes, from the operand's beginning */
+    uint32_t dims[TENSOR_MAP_DIMS_MAX];
+    uint64_t strides[TENSOR_MAP_DIMS_MAX]; /* in bytes; [0] is the element's size */
+    uint32_t steps[TENSOR_MAP_DIMS_MAX];   /* distance between copied elements, in elements */
+    uint32_t box[TENSOR_MAP_DIMS_MAX];     /* tiled: elements per copy */
+    /* im2col: corners of the pixel box, w first, relative to those of the image; channels and
+     * pixels per copy */
+    int32_t lower[TENSOR_MAP_SPATIAL_MAX], upper[TENSOR_MAP_SPATIAL_MAX];
+    uint32_t channels, pixels;
+};
+
+/* Unused array members, and members that the mode does not use, are zero. */
+void tensor_map_write(struct buffer *b, const struct tensor_map *map);
+/* Accepts any bits: check the result. */
+struct tensor_map tensor_map_read(struct reader *r);
+/* KILN_INVALID names the value that the copy hardware, or kiln, does not support. */
+KILN_MUST_CHECK enum kiln_code tensor_map_check(const struct tensor_map *map, struct kiln_err *err);
+/* For a checked map: the number of bytes, from the operand's beginning, that copies may read;
+ * UINT64_MAX on overflow. */
+uint64_t tensor_map_reach(const struct tensor_map *map);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Transports: send requests and receive replies.
+ *
+ * Role       Moves whole frames and their descriptors between a client and an engine, without
+ *            looking into them.  libclient/connection/transport_socket.c connects to kilnd,
+ *            engine/embed/embed.c calls the engine in the same program, and tests supply their own
+ * Ownership  transport_destroy() ends the connection; each call documents who owns a frame
+ * Threading  Any number of threads may send.  One thread at a time may receive, while others send.
+ *            Any thread may call stop
+ */
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+#include "common/protocol/frame.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRANSPORT_NO_DEADLINE UINT64_MAX
+
+struct transport;
+
+struct transport_frame { /* as received: its contents are not trusted */
+    struct frame_header header;
+    struct bytes body; /* borrowed from the transport until the next receive */
+    int *descriptors;  /* the array is borrowed likewise, but the holder of the frame owns the
+                          descriptors in it: write -1 to take one; transport_frame_done() closes the
+                          others */
+    size_t descriptor_count;
+};
+
+struct transport_ops {
+    const char *name;
+    /* Sends one whole frame (header and body) and never waits.  What the other side cannot accept
+     * yet is copied, and sent later by receive.  KILN_UNAVAILABLE if the other side is gone. */
+    enum kiln_code (*send)(struct transport *transport, struct bytes frame, struct kiln_err *err);
+    /* The same with descriptors, borrowed for the call; only allowed while is_sending is false.
+     * KILN_BUSY if the other side cannot accept any of it now.  NULL if the transport cannot send
+     * descriptors. */
+    enum kiln_code (*send_files)(struct transport *transport, struct bytes frame, const int *files,
+                                 size_t file_count, struct kiln_err *err);
+    /* True while an earlier frame is only partly sent.  Callers then hold back further frames, so
+     * that at most one is ever copied. */
+    bool (*is_sending)(struct transport *transport);
+    /* Receives the next frame.
+     *   KILN_BUSY         no frame, but all pending output has been sent
+     *   KILN_TIMED_OUT    no message until |deadline_ns| (clock_monotonic_ns): call again
+     *   KILN_UNAVAILABLE  the other side is gone
+     *   KILN_FULL         this process cannot accept the descriptors that came
+     *   KILN_NO_MEMORY    out of memory
+     *   KILN_CORRUPT      not a frame, or its descriptors differ from its header
+     * After the last four, the transport can only be destroyed. */
+    enum kiln_code (*receive)(struct transport *transport, uint64_t deadline_ns,
+                              struct transport_frame *ret_frame, struct kiln_err *err);
+    /* Makes a receive in progress, and all later ones, return KILN_UNAVAILABLE. */
+    void (*stop)(struct transport *transport);
+    void (*destroy)(struct transport *transport);
+};
+
+struct transport { /* first member of every implementation */
+    const struct transport_ops *ops;
+};
+
+static inline void transport_destroy(struct transport *transport)
+{
+    if (transport)
+        transport->ops->destroy(transport);
+}
+KILN_DEFINE_AUTO(transport)
+
+/* Closes the descriptors that were not taken. */
+static inline void transport_frame_done(struct transport_frame *frame)
+{
+    for (size_t i = 0; i < frame->descriptor_count; i++)
+        if (frame->descriptors[i] >= 0)
+            close(frame->descriptors[i]);
+    frame->descriptor_count = 0;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kiln-launch: starts one process for kilnd, in a unit of the service manager, or several compilers
+ * for a program with the engine inside (libkiln.a).  They must not be children of that program.
+ *
+ *     kiln-launch PROGRAM
+ *     descriptor 3 is a connection to kilnd (a socket unit with Accept=yes), as LISTEN_FDS says
+ *
+ *     kiln-launch --keep
+ *     descriptor 3 is a connection to that program, which sends programs to start, each with a
+ *     connection of its own (daemon/built_in/one_compiler.c)
+ *
+ *   main            waits for the request to start a program (daemon/programs/launch.h)
+ *   become_program  in the child: sets descriptor 3 and the directory, executes the program
+ *   keep_process    reports the start to kilnd; kills the process when kilnd asks for it or ends;
+ *                   reports how the process ended
+ *   serve_requests  --keep: forks a child that does all of this for each program, until the engine
+ *                   ends
+ *
+ * So kilnd needs no right to become another user, and no network for processes that fetch.  When
+ * this program ends, the service manager ends everything that the process left running.  With
+ * --keep, this program does so itself.
+ *
+ * A job forks: the other end of the connection may be open in processes that outlive it.  So this
+ * program watches the job's own process as well.
+ */
+#include "common/base/cleanup.h"
+#include "common/base/units.h"
+#include "daemon/programs/launch.h"
+#include "daemon/programs/watched.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define GIVEN_FD 3
+#define EXIT_USAGE 2
+#define EXIT_SURROUNDINGS 4
+#define EXIT_NO_PROGRAM 127
+
+/* LeakSanitizer would have to read this process's memory, which nobody may. */
+#if defined(__SANITIZE_ADDRESS__)
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return 1; }
+#endif
+
+static int usage(FILE *to, int status)
+{
+    fprintf(to, "usage: kiln-launch PROGRAM, or kiln-launch --keep\n"
+                "Starts PROGRAM for kilnd.  The service manager starts kiln-launch with a "
+                "connection from\nkilnd as descriptor 3.  With --keep, the engine in a job's "
+                "process starts it.\n");
+    return status;
+}
+
+static bool is_given_connection(void)
+{
+    uint64_t pid = 0, count = 0;
+    return units_parse_number(getenv("LISTEN_PID"), INT_MAX, &pid) && pid == (uint64_t)getpid() &&
+           units_parse_number(getenv("LISTEN_FDS"), 1, &count) && count == 1;
+}
+
+static bool make_blocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
+/* Moves it away from descriptor 3, which the program's socket gets. */
+static int take_connection(void)
+{
+    int control = fcntl(GIVEN_FD, F_DUPFD_CLOEXEC, GIVEN_FD + 1);
+    if (control < 0)
+        return -1;
+    close(GIVEN_FD);
+    return make_blocking(control) ? control : -1;
+}
+
+static bool redirect_descriptor(int fd, int to)
+{
+    return fd == to ? fcntl(fd, F_SETFD, 0) == 0 : dup2(fd, to) == to;
+}
+
+/* Does not return. */
+static void become_program(const char *program, pid_t parent, const struct launch_received *request)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_SURROUNDINGS);
+    setsid();
+    if (nothing < 0 || (request->directory >= 0 && fchdir(request->directory) != 0) ||
+        !redirect_descriptor(nothing, STDIN_FILENO) ||
+        !redirect_descriptor(nothing, STDOUT_FILENO) ||
+        !redirect_descriptor(request->fd_3, GIVEN_FD)) {
+        fprintf(stderr, "kiln-launch: cannot set up '%s': %s\n", program, strerror(errno));
+        _exit(EXIT_SURROUNDINGS);
+    }
+    execv(program, request->arguments);
+    fprintf(stderr, "kiln-launch: cannot run '%s': %s\n", program, strerror(errno));
+    _exit(EXIT_NO_PROGRAM);
+}
+
+/* Kills its process group, and the process itself if it does not lead a group yet. */
+static void end_group(pid_t pid)
+{
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL);
+}
+
+static void report_end(int control, pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    const struct launch_report report = { .kind = LAUNCH_ENDED,
+                                          .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                                          .signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0 };
+    launch_send_report(control, &report);
+}
+
+/* As poll(2): waits until one of |polled| has an event, or until the next check of |process| or
+ * |other|. */
+static int wait_for_news(struct pollfd polled[3], const struct watched *process,
+                         const struct watched *other)
+{
+    int ms = watched_pause_ms(process);
+    if (ms < 0 && other)
+        ms = watched_pause_ms(other);
+    return poll(polled, 3, ms);
+}
+
+/* kilnd sends nothing more, so any event is the end of the connection. |other| is the process at
+ * its other end, or NULL. */
+static void keep_process(int control, const struct watched *process, const struct watched *other)
+{
+    const struct launch_report started = { .kind = LAUNCH_STARTED,
+                                           .pid = (uint32_t)process->pid,
+                                           .uid = (uint32_t)getuid() };
+    struct pollfd polled[] = { { .fd = process->fd, .events = POLLIN },
+                               { .fd = control, .events = POLLIN | POLLRDHUP },
+                               { .fd = other ? other->fd : -1, .events = POLLIN } };
+    launch_send_report(control, &started);
+    for (;;) {
+        int count = wait_for_news(polled, process, other);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 || watched_has_ended(process, polled[0].revents))
+            break;
+        if (polled[1].revents || (other && watched_has_ended(other, polled[2].revents))) {
+            polled[1].fd = polled[2].fd = -1;
+            other = NULL;
+            end_group(process->pid);
+        }
+    }
+    end_group(process->pid); /* it is not reaped yet, so its pid is not reused */
+    report_end(control, process->pid);
+}
+
+/* With --keep, no service manager does this.  This process is a subreaper: it gets every orphan,
+ * whatever its session, so that none goes to the job. */
+static void end_rest(void)
+{
+    int pid;
+    do {
+        FILE *children = fopen("/proc/thread-self/children", "re");
+        while (children && fscanf(children, "%d", &pid) == 1)
+            kill(pid, SIGKILL);
+        if (children)
+            fclose(children);
+    } while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+}
+
+static int watch_and_keep(int control, pid_t pid, bool is_kept)
+{
+    struct watched process = { .fd = -1 }, other = { .fd = -1 };
+    if (!watched_begin(&process, pid) || (is_kept && !watched_begin_peer(&other, control))) {
+        fprintf(stderr, "kiln-launch: cannot watch the process that started it: %s\n",
+                strerror(errno));
+        watched_end(&process);
+        end_group(pid);
+        report_end(control, pid);
+        return EXIT_SURROUNDINGS;
+    }
+    keep_process(control, &process, is_kept ? &other : NULL);
+    watched_end(&process);
+    watched_end(&other);
+    if (is_kept)
+        end_rest();
+    return EXIT_SUCCESS;
+}
+
+static int start_program(int control, const char *program, bool is_kept,
+                         struct launch_received *request)
+{
+    pid_t own = getpid(), pid = fork();
+    if (pid < 0) {
+        fprintf(stderr, "kiln-launch: cannot start '%s': %s\n", program, strerror(errno));
+        return EXIT_SURROUNDINGS;
+    }
+    if (pid == 0)
+        become_program(program, own, request);
+    fd_auto(&request->fd_3);
+    fd_auto(&request->directory);
+    return watch_and_keep(control, pid, is_kept);
+}
+
+/* Handles one message from |control|. */
+static int launch_program(int control, const char *program, bool is_kept)
+{
+    static struct launch_received request;
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = launch_receive_request(control, &request, &err);
+    if (rc == KILN_NOT_FOUND)
+        return EXIT_SUCCESS;
+    if (rc) {
+        fprintf(stderr, "kiln-launch: %s\n", err.text);
+        return EXIT_SURROUNDINGS;
+    }
+    return start_program(control, program, is_kept, &request);
+}
+
+/* ---- --keep: for an engine in a job ---- */
+
+/* In a child: uses the standard error that came with the request. */
+static int launch_kept(const struct launch_received *given)
+{
+    signal(SIGCHLD, SIG_DFL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (!redirect_descriptor(given->directory, STDERR_FILENO) || !make_blocking(given->fd_3)) {
+        fprintf(stderr, "kiln-launch: cannot accept a connection: %s\n", strerror(errno));
+        return EXIT_SURROUNDINGS;
+    }
+    return launch_program(given->fd_3, given->arguments[0], /* is_kept= */ true);
+}
+
+/* False once the other end is closed. */
+static bool wait_for_more(int control, const struct watched *other)
+{
+    struct pollfd polled[] = { { .fd = control, .events = POLLIN },
+                               { .fd = other->fd, .events = POLLIN } };
+    for (;;) {
+        int count = poll(polled, 2, watched_pause_ms(other));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 || watched_has_ended(other, polled[1].revents))
+            return false;
+        if (polled[0].revents)
+            return true;
+    }
+}
+
+static bool take_one(int control, struct launch_received *ret_given)
+{
+    struct kiln_err ignored = KILN_ERR_INIT; /* nobody would read the message */
+    return launch_receive_request(control, ret_given, &ignored) == KILN_OK &&
+           ret_given->directory >= 0 && ret_given->arguments[0][0] == '/';
+}
+
+/* Each child ends with its own connection, so none is left when this returns.  If a child cannot be
+ * started, its connection is closed. */
+static int serve_requests(int control)
+{
+    static struct launch_received given;
+    struct watched other;
+    if (!watched_begin_peer(&other, control))
+        return EXIT_SURROUNDINGS;
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the children */
+    while (wait_for_more(control, &other) && take_one(control, &given)) {
+        if (fork() == 0) {
+            close(control);
+            watched_end(&other);
+            return launch_kept(&given);
+        }
+        fd_auto(&given.fd_3);
+        fd_auto(&given.directory);
+    }
+    watched_end(&other);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR) {
+    }
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return usage(stdout, EXIT_SUCCESS);
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return printf("kiln-launch %s\n", KILN_VERSION) > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    bool is_supervisor = argc == 2 && strcmp(argv[1], "--keep") == 0;
+    if (argc != 2 || (!is_supervisor && argv[1][0] != '/'))
+        return usage(stderr, EXIT_USAGE);
+    if (!is_supervisor && !is_given_connection()) {
+        fprintf(stderr,
+                "kiln-launch: descriptor 3 is not a connection (LISTEN_FDS): only the service "
+                "manager starts this program\n");
+        return EXIT_USAGE;
+    }
+    prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot read its memory */
+    KILN_AUTO(fd) int control = take_connection();
+    if (control < 0) {
+        fprintf(stderr, "kiln-launch: cannot accept the connection: %s\n", strerror(errno));
+        return EXIT_SURROUNDINGS;
+    }
+    return is_supervisor ? serve_requests(control)
+                         : launch_program(control, argv[1], /* is_kept= */ false);
+}

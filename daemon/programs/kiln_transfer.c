@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kiln-transfer: a process that gets one package, checks it, and ends.
+ *
+ *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
+ *     kiln-transfer --snapshot PATH   the same; started by kilnctl, with its user's rights
+ *
+ *   main            reads the arguments, then does one thing
+ *   serve_job       receives the job, confines itself, runs engine/transfer/transfer.c, sends the
+ *                   result
+ *   send_snapshot   opens a database that may be in use, and sends its descriptor
+ *   on_terminate    removes all files when SIGTERM comes
+ */
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "engine/transfer/confine.h"
+#include "engine/transfer/reach.h"
+#include "engine/transfer/transfer.h"
+#include "engine/transfer/transfer_wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define SOCKET_FD 3
+#define EXIT_USAGE 2
+#define EXIT_SURROUNDINGS 4
+/* Descriptors for libcurl's connections, SQLite and the staged files. */
+#define FILES_MAX 128
+/* Limit of the user's processes and threads: libcurl resolves names in threads.  Not for root. */
+#define PROCESSES_MAX 4096
+/* One object of the largest allowed size, packed and unpacked, and the libraries' memory. */
+#define MEMORY_MAX (2ull << 30)
+/* Processor time of a transfer, in seconds. Unpacking a package of the largest allowed size takes
+ * some 400. */
+#define CPU_MAX_S 1200u
+/* The same for a user's file: its content may be made to be slow, and nothing in it is checked. */
+#define CPU_MAX_USER_S 300u
+/* Like a compiler's: kilnd, which many users wait for, goes first. */
+#define NICENESS 10
+#define PROGRESS_EVERY_NS 200000000u
+
+/* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which is
+ * closed here.  The unit tests of engine/transfer check for leaks instead. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIMIT_MEMORY 0
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return 1; }
+#else
+#define LIMIT_MEMORY 1
+#endif
+
+/* ---- cleaning up after a sudden end ---- */
+
+static struct {
+    char directory[512];           /* "": there is nothing to remove */
+    struct transfer_result result; /* its file name is in the result */
+} workplace;
+
+/* Makes only calls that are safe in a signal handler. */
+static void on_terminate(int signal)
+{
+    if (workplace.directory[0] && chdir(workplace.directory) == 0) {
+        unlink(TRANSFER_FETCHED);
+        unlink(TRANSFER_MANIFEST);
+        unlink(SNAPSHOT_COPY);
+        unlink(SNAPSHOT_COPY "-journal");
+        if (workplace.result.name[0])
+            unlink(workplace.result.name);
+        rmdir(workplace.directory); /* a confined process may not: then kilnd removes it */
+    }
+    _exit(128 + signal);
+}
+
+static bool take_place(const char *directory)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+    if (strlen(directory) >= sizeof(workplace.directory))
+        return false;
+    strcpy(workplace.directory, directory);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], on_terminate);
+    return true;
+}
+
+/* ---- one job ---- */
+
+struct reporter {
+    char stage[16];
+    unsigned attempt;
+    uint64_t reported_ns;
+};
+
+static void report_progress(void *context, const struct transfer_progress *progress)
+{
+    struct reporter *r = context;
+    uint64_t now = clock_monotonic_ns();
+    bool news = strcmp(progress->stage, r->stage) != 0 || progress->attempt != r->attempt;
+    if (!news && now - r->reported_ns < PROGRESS_EVERY_NS)
+        return;
+    r->reported_ns = now;
+    r->attempt = progress->attempt;
+    snprintf(r->stage, sizeof(r->stage), "%s", progress->stage);
+    transfer_send_progress(SOCKET_FD, progress);
+}
+
+static bool set_limit(int resource, uint64_t most)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) != 0)
+        return false;
+    if (most < now.rlim_max)
+        now.rlim_max = most;
+    now.rlim_cur = now.rlim_max;
+    return setrlimit(resource, &now) == 0;
+}
+
+static bool set_limits(const struct transfer_job *job)
+{
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit is an error that can be reported */
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
+    return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
+           set_limit(RLIMIT_CPU, job->salvage ? CPU_MAX_USER_S : CPU_MAX_S) &&
+           set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&
+           (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
+}
+
+/* Started by kiln-launch: kilnd, at the other end, is not the parent.  The unit ends with
+ * kiln-launch. */
+static bool is_launched;
+
+/* The kernel signals a parent's end only if the child asked for the signal before. */
+static void die_with_parent(int number)
+{
+    struct ucred peer = { 0 };
+    socklen_t size = sizeof(peer);
+    prctl(PR_SET_PDEATHSIG, number);
+    if (!is_launched && getsockopt(SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+        peer.pid > 0 && peer.pid != getppid())
+        raise(number);
+}
+
+/* |ret_notice| does not change if every layer is in place. */
+static enum kiln_code prepare_process(struct received_job *received,
+                                      const struct transfer_user *user, struct kiln_err *ret_notice,
+                                      struct kiln_err *err)
+{
+    struct transfer_job *job = &received->job;
+    umask(0022);
+    if (!take_place(job->staging))
+        return kiln_fail(err, KILN_INVALID, "the directory '%s' is too long", job->staging);
+    if (!set_limits(job))
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = transfer_reach(received, user, err);
+    if (rc)
+        return rc;
+    if (user)
+        strcpy(workplace.directory, "."); /* that user may not enter the parent directories */
+    rc = transfer_confine(job, user, &why);
+    die_with_parent(SIGTERM); /* after the change of user, which clears it */
+    if (rc == KILN_UNSUPPORTED)
+        kiln_fail(ret_notice, rc,
+                  "transfers, which run as user %u, are less confined than they should be: %.300s",
+                  (unsigned)getuid(), why.text);
+    else if (rc)
+        *err = why;
+    return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
+}
+
+static int serve_job(const struct transfer_user *user)
+{
+    struct received_job received;
+    struct kiln_err err = KILN_ERR_INIT, notice = KILN_ERR_INIT;
+    die_with_parent(SIGKILL);
+    if (transfer_receive_job(SOCKET_FD, &received, &err)) {
+        fprintf(stderr, "kiln-transfer: %s\n", err.text);
+        return EXIT_SURROUNDINGS;
+    }
+    struct reporter reporter = { 0 };
+    const struct transfer_sink sink = { .progress = report_progress, .context = &reporter };
+    if (prepare_process(&received, user, &notice, &workplace.result.err) == KILN_OK)
+        transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.result);
+    int status = workplace.result.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
+    if (!status)
+        workplace.directory[0] = '\0'; /* from here on kilnd owns the file */
+    transfer_send_result(SOCKET_FD, &workplace.result, notice.text);
+    _exit(status); /* kilnd has the result; closing a file could wait for ever */
+}
+
+/* ---- a snapshot ---- */
+
+static enum kiln_code make_directory(char directory[512], struct kiln_err *err)
+{
+    const char *base = getenv("TMPDIR");
+    int size = snprintf(directory, 512, "%s/kiln-snapshot-XXXXXX", base && *base ? base : "/tmp");
+    if (size < 0 || size >= 512 || !mkdtemp(directory))
+        return kiln_fail(err, KILN_IO,
+                         "cannot make a temporary directory in '%s': set TMPDIR to "
+                         "another place",
+                         base && *base ? base : "/tmp");
+    return KILN_OK;
+}
+
+static int send_snapshot(const char *path)
+{
+    char directory[512];
+    struct snapshot taken;
+    struct kiln_err err = KILN_ERR_INIT;
+    die_with_parent(SIGTERM);
+    enum kiln_code rc = make_directory(directory, &err);
+    if (!rc) {
+        take_place(directory);
+        rc = snapshot_take(path, directory, &taken, &err);
+        fs_remove_tree(AT_FDCWD, directory);
+    }
+    transfer_send_snapshot(SOCKET_FD, rc ? NULL : &taken, &err);
+    if (!rc)
+        close(taken.fd);
+    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int usage(FILE *to, int status)
+{
+    fprintf(to, "usage: kiln-transfer [--user UID:GID | --launched | --snapshot PATH]\n"
+                "Fetches files for kilnd and kilnctl, which start it with a socket as descriptor "
+                "3.\n"
+                "  --user UID:GID   change to that user and group after opening files\n"
+                "  --launched       a systemd unit started it, in kilnd's staging directory\n"
+                "  --snapshot PATH  open one kernel database, merge its write-ahead log, and send\n"
+                "                   the descriptor\n"
+                "  --version        print the version\n");
+    return status;
+}
+
+static bool has_socket(void)
+{
+    struct stat seen;
+    return fstat(SOCKET_FD, &seen) == 0 && S_ISSOCK(seen.st_mode) &&
+           fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+static bool read_user(const char *text, struct transfer_user *ret_user)
+{
+    return sscanf(text, "%u:%u", &ret_user->uid, &ret_user->gid) == 2;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {
+        { "snapshot", required_argument, NULL, 's' }, { "user", required_argument, NULL, 'u' },
+        { "launched", no_argument, NULL, 'l' },       { "version", no_argument, NULL, 'V' },
+        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
+    };
+    const char *path = NULL;
+    struct transfer_user user;
+    bool other = false;
+    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
+        switch (c) {
+        case 's': path = optarg; break;
+        case 'l': is_launched = true; break;
+        case 'u':
+            if (!read_user(optarg, &user))
+                return usage(stderr, EXIT_USAGE);
+            other = true;
+            break;
+        case 'h': return usage(stdout, 0);
+        case 'V': return printf("kiln-transfer %s\n", KILN_VERSION) > 0 ? 0 : 1;
+        default: return usage(stderr, EXIT_USAGE);
+        }
+    }
+    if (optind != argc)
+        return usage(stderr, EXIT_USAGE);
+    if (!has_socket()) {
+        fprintf(stderr, "kiln-transfer: descriptor 3 is not a socket: only kilnd and kilnctl can "
+                        "start this program\n");
+        return EXIT_USAGE;
+    }
+    closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
+    signal(SIGPIPE, SIG_IGN); /* servers close connections */
+    return path ? send_snapshot(path) : serve_job(other ? &user : NULL);
+}

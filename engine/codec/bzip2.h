@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * bzip2 as MIOpen uses it. Only this module includes libbz2.
+ *
+ * Ownership  the caller owns readers and packers; a reader borrows its stream
+ * Threading  any thread; there is no shared state
+ */
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/err.h"
+
+/* Unpacks one stream piece by piece. */
+struct bzip2_reader;
+/* |stored| is borrowed until the reader is destroyed. */
+KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
+                                                 struct bzip2_reader **ret_reader,
+                                                 struct kiln_err *err);
+/* Unpacks at most 64 KiB of the stream into |into|. |ret_got| may be less than |size|, even 0,
+ * before the end. KILN_CORRUPT: the stream is damaged or ends too early, or other bytes follow
+ * it. */
+KILN_MUST_CHECK enum kiln_code bzip2_read(struct bzip2_reader *reader, void *into, size_t size,
+                                          size_t *ret_got, struct kiln_err *err);
+/* Whether the whole stream was read. */
+bool bzip2_reader_is_over(const struct bzip2_reader *reader);
+void bzip2_reader_destroy(struct bzip2_reader *reader);
+KILN_DEFINE_AUTO(bzip2_reader)
+
+/* Packs content piece by piece with block size 9 and work factor 30, as MIOpen does. The pieces'
+ * sizes do not change the result. */
+struct bzip2_packer;
+/* |size|: bytes of the whole content. */
+KILN_MUST_CHECK enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
+                                                 struct kiln_err *err);
+/* Packs the next piece. libbz2 packs 900 KB at a time, which takes up to a second for maliciously
+ * chosen content; shorter pieces do not change that. */
+KILN_MUST_CHECK enum kiln_code bzip2_packer_put(struct bzip2_packer *packer, struct bytes piece,
+                                                struct kiln_err *err);
+/* Call it once, after the last piece. |ret_stored| belongs to the packer. |ret_fits| false: the
+ * result would be longer than the content; MIOpen stores such content uncompressed. */
+KILN_MUST_CHECK enum kiln_code bzip2_packer_finish(struct bzip2_packer *packer,
+                                                   struct bytes *ret_stored, bool *ret_fits,
+                                                   struct kiln_err *err);
+void bzip2_packer_destroy(struct bzip2_packer *packer);
+KILN_DEFINE_AUTO(bzip2_packer)
+
+struct bzip2_progress {
+    void (*report)(void *context, uint64_t read); /* |read|: compressed bytes so far */
+    void *context;
+};
+/* Unpacks |from_fd| from its current offset to its end into |to_fd|. The file may consist of
+ * several streams, as bzip2(1) allows. KILN_FULL: the output exceeds |limit| bytes. KILN_CORRUPT:
+ * not a bzip2 file, a truncated one, or one with other bytes after its last stream. |progress| may
+ * be NULL. */
+KILN_MUST_CHECK enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
+                                                 const struct bzip2_progress *progress,
+                                                 struct kiln_err *err);
+
+/* Whether the file begins like a bzip2 file, whatever its name is. */
+bool bzip2_is_packed(int fd);
+/* Size and SHA-256 of the content of the bzip2 file |fd|. */
+KILN_MUST_CHECK enum kiln_code bzip2_digest_file(int fd, struct digest *ret_sha256,
+                                                 uint64_t *ret_size, struct kiln_err *err);

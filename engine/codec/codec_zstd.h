@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The stored form of an object's bytes. An object is compressed with zstd when that makes it
+ * smaller, with the dictionary of its GPU family when that makes it smaller still. Otherwise it is
+ * stored raw.
+ *
+ * Role       the only user of libzstd; a codec reuses its contexts between calls
+ * Ownership  owns the contexts and the memory that holds results
+ * Threading  one thread at a time for each codec
+ * On disk    enum codec_id is written into kernels.db and packages: append, never renumber. A
+ *            replaced dictionary keeps its number, because stored objects still need it.
+ *
+ * All codecs of one build with one libzstd compress the same bytes to the same result.
+ */
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+
+enum codec_id {
+    CODEC_RAW = 0,
+    CODEC_ZSTD = 1,
+    CODEC_ZSTD_AMDGPU = 2, /* engine/codec/dictionaries/2-amdgpu.zdict */
+    CODEC_ZSTD_NVIDIA = 3, /* engine/codec/dictionaries/3-nvidia.zdict */
+};
+
+struct codec;
+
+KILN_MUST_CHECK enum kiln_code codec_create(struct codec **ret_codec, struct kiln_err *err);
+void codec_destroy(struct codec *codec);
+KILN_DEFINE_AUTO(codec)
+
+/* False for a stored form that only a newer kiln, or a flipped bit, can have written. */
+bool codec_knows(uint64_t id);
+/* |ret_stored| is borrowed: it belongs to the codec until the next call, or it is |raw| itself. */
+KILN_MUST_CHECK enum kiln_code codec_pack(struct codec *codec, struct bytes raw,
+                                          struct bytes *ret_stored, enum codec_id *ret_id,
+                                          struct kiln_err *err);
+
+struct packed_object { /* an object in its stored form, as read from disk; not yet checked */
+    uint64_t codec;    /* enum codec_id, or a number that only a newer kiln knows */
+    uint64_t raw_size; /* bytes of the object when unpacked */
+    struct bytes stored;
+};
+/* KILN_CORRUPT unless |packed| is complete and unpacks to exactly |raw_size| bytes. KILN_NOT_FOUND
+ * if codec_knows is false for its codec: a miss for this build, not damage. |ret_raw| is borrowed
+ * as above. */
+KILN_MUST_CHECK enum kiln_code codec_unpack(struct codec *codec, const struct packed_object *packed,
+                                            struct bytes *ret_raw, struct kiln_err *err);

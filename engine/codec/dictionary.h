@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * zstd dictionaries: the content that code objects of one GPU family have in common.
+ *
+ * Role       holds the dictionaries of this build, numbered from 0, and chooses one for an object
+ * Ownership  static data, embedded from engine/codec/dictionaries/
+ * Threading  pure functions
+ */
+#include "common/base/bytes.h"
+#include "engine/codec/codec_zstd.h"
+
+#define DICTIONARY_COUNT 2u
+
+struct bytes dictionary_content(size_t number);
+/* The codec id recorded with objects that were compressed with this dictionary. */
+enum codec_id dictionary_codec(size_t number);
+
+/* DICTIONARY_COUNT when |raw| is not an ELF file for a GPU. */
+size_t dictionary_for(struct bytes raw);
+/* DICTIONARY_COUNT when no dictionary of this build has that codec. */
+size_t dictionary_of(uint64_t codec);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Signed manifests: the sizes and hashes of genuine files, vouched for by a key
+ * (docs/formats/manifest.md).
+ *
+ *   PACKAGE.manifest  {"manifest": "<JSON text>", "key_id": "<16 hex>", "signature": "<128 hex>"}
+ *                     the signature covers exactly the bytes of the member "manifest", whose
+ *                     JSON is {"format": "kiln-manifest-1", "version", "time", "files": [...]},
+ *                     each of those {"name", "size", "sha256"}, and of a packed file also
+ *                     "unpacked_size" and "unpacked_sha256"
+ *   NAME.pub          {"format": "kiln-public-key-1", "name", "key_id", "key": "<64 hex>"}
+ *   NAME.key          {"format": "kiln-secret-key-1", "name", "key_id", "secret": "<64 hex>"};
+ *                     mode 0600
+ *
+ * The key id is the first 8 bytes of the SHA-256 of the public key.
+ * Threading  pure functions, except for the files they read
+ */
+#include "common/base/digest.h"
+#include "common/base/err.h"
+
+#define MANIFEST_MAX (256u << 10) /* bytes of a manifest file */
+#define KEY_NAME_MAX 64           /* with the terminating NUL: letters, digits and . _ - */
+
+struct manifest_edition { /* which of two packages of one name is newer */
+    uint64_t version;     /* the signer's own number; 0: none */
+    uint64_t time;        /* of signing, seconds since the epoch; 0: not stated */
+};
+/* Compares versions, then times. Negative: |a| is older. */
+int manifest_edition_compare(const struct manifest_edition *a, const struct manifest_edition *b);
+
+struct manifest_file { /* what a trusted manifest states about one file */
+    uint64_t size;
+    struct digest sha256;
+    bool has_unpacked; /* it also states the content of the packed file */
+    struct digest unpacked_sha256;
+    struct manifest_edition edition;
+    char signer[KEY_NAME_MAX]; /* name of the trusted key */
+};
+
+struct manifest_trust {
+    const char *directory; /* contains *.pub */
+    const char *shown;     /* the path for messages, if |directory| is a copy; NULL: |directory| */
+};
+
+/* Checks the signature against the trusted keys and finds |file_name|. KILN_DENIED: not signed
+ * by a trusted key, or a wrong signature; KILN_CORRUPT: not a manifest; KILN_NOT_FOUND: no entry
+ * for the file. Each message says what to do. */
+KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest,
+                                              const struct manifest_trust *trust,
+                                              const char *file_name, struct manifest_file *ret_file,
+                                              struct kiln_err *err);
+struct manifest_entry {
+    const char *name; /* a file name, no path */
+    uint64_t size;
+    struct digest sha256;
+    bool is_packed; /* then the next two describe its content */
+    uint64_t unpacked_size;
+    struct digest unpacked_sha256;
+};
+struct manifest_content {
+    const struct manifest_entry *entries; /* borrowed */
+    size_t count;
+    struct manifest_edition edition;
+};
+/* Appends a complete manifest, signed with the key in |secret_key_file|, which other users must
+ * not be able to read. */
+KILN_MUST_CHECK enum kiln_code manifest_sign(const char *secret_key_file,
+                                             const struct manifest_content *content,
+                                             struct buffer *ret_manifest, struct kiln_err *err);
+/* Writes NAME.key and NAME.pub into |directory|. KILN_BUSY: one of them exists. */
+KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *directory, const char *name,
+                                               struct kiln_err *err);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The names of tuning files, which state what is in them.
+ *
+ * Threading  pure functions
+ */
+#include "common/miopen/tuning_text.h"
+#include "engine/miopen/names/database_id.h"
+
+enum tuning_format { TUNING_TEXT, TUNING_SQLITE };
+
+/* What a file's name states. MIOpen finds its files by name alone;
+ * engine/miopen/names/miopen_files.h has the names. Each may be followed by .bz2. kiln's own names
+ * are for devices that MIOpen does not support: sm_90_132.CUDA.fdb.txt,
+ * opencl_1a2b3c4d.OpenCL.fdb.txt, sm_90_132_1.1.0.udb */
+struct tuning_file_name {
+    enum tuning_kind kind;
+    enum tuning_format format;
+    char database_id[DATABASE_ID_MAX];
+    char backend[16]; /* as records have it: "HIP", "HIP.fusion"; of a PerfDb "" or "batchnorm" */
+    char version[40]; /* of user files: "2_17_0_a82233c22", "1.1.0"; else "" */
+    bool is_user;
+};
+/* KILN_INVALID: the form, the backend or the device is unknown, or the device does not use the
+ * backend; the message says which. */
+KILN_MUST_CHECK enum kiln_code tuning_file_name_parse(const char *name,
+                                                      struct tuning_file_name *ret_name,
+                                                      struct kiln_err *err);
+/* Whether MIOpen would look for such a file: its device is one of AMD's. */
+bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
+/* Writes the name that MIOpen of |name|'s version uses for such a file; without a version, the
+ * newest MIOpen. */
+void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);
