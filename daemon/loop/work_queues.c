@@ -29,6 +29,7 @@ struct slot { /* one thread and its current tasks */
     struct list tasks;         /* borrowed: a single task, or several brief ones in their order */
     struct list finished;      /* the same tasks, for the loop's thread, once they are done */
     struct list_link link;     /* in the list of free slots, or of done ones */
+    uint64_t given_ns;         /* when the loop's thread handed it |tasks| */
     _Atomic uint64_t began_ns; /* when its current task began; 0: it has none */
 };
 
@@ -97,10 +98,20 @@ static void count_one_less(struct work_queues *work_queues)
         uv_unref((uv_handle_t *)&work_queues->wake);
 }
 
-static void charge_users(struct queue *q, struct list *finished)
+/* Tasks also pay for the time that their thread was idle because the loop was busy.  A busy loop
+ * lets others' tasks start so rarely that they pay little for their work.  So without this, a user
+ * who owes 20 ms of work would wait far longer than 20 ms, although the threads are often idle. */
+static void charge_users(struct queue *q, const struct slot *slot, struct list *finished)
 {
+    uint64_t held_ns = clock_monotonic_ns() - slot->given_ns, worked_ns = 0;
+    unsigned count = 0;
+    LIST_EACH (finished, struct task, item.link, task) {
+        worked_ns += task->worked_ns;
+        count++;
+    }
+    uint64_t idle_ns = held_ns > worked_ns ? (held_ns - worked_ns) / count : 0;
     LIST_EACH (finished, struct task, item.link, task)
-        fair_queue_settle(&q->waiting, task->uid, task->worked_ns);
+        fair_queue_settle(&q->waiting, task->uid, task->worked_ns + idle_ns);
 }
 
 /* Refills the slot before the done callbacks, so that its thread is busy while they run.  A done
@@ -111,7 +122,7 @@ static void finish_slot(struct slot *slot)
     struct queue *q = &work_queues->queues[slot->work_queue];
     struct list finished = LIST_INIT(finished);
     list_append_all(&finished, &slot->finished);
-    charge_users(q, &finished);
+    charge_users(q, slot, &finished);
     list_prepend(&q->free, &slot->link);
     start_waiting(work_queues, slot->work_queue);
     for (struct task *task; (task = LIST_POP(&finished, struct task, item.link));) {
@@ -156,6 +167,7 @@ static void start_waiting(struct work_queues *work_queues, enum work_queue work_
     struct queue *q = &work_queues->queues[work_queue];
     while (q->waiting.count > 0 && !list_is_empty(&q->free)) {
         struct slot *slot = LIST_POP(&q->free, struct slot, link);
+        slot->given_ns = clock_monotonic_ns();
         pthread_mutex_lock(&work_queues->mutex);
         take_tasks(q, &slot->tasks);
         pthread_cond_signal(&slot->given);

@@ -6,8 +6,8 @@
  *
  * Role       WORK_QUEUE_READ runs up to |readers| tasks at once.  WORK_QUEUE_WRITE and
  *            WORK_QUEUE_TUNING each run one task at a time.  Each is fair between users, by the
- *            time that their tasks take.  When many brief tasks wait, a thread runs several of them
- *            in a row
+ *            time for which their tasks hold a thread.  When many brief tasks wait, a thread runs
+ *            several of them in a row
  * Ownership  tasks are borrowed until their done callback returns
  * Threading  called on the loop's thread; done runs there, exactly once, never within the call
  */

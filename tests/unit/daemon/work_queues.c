@@ -228,6 +228,32 @@ TEST_F(work_queues, users_are_charged_for_the_time_of_their_tasks_not_for_their_
     assert_int_equal(tasks[2].started, TASKS - 1);
 }
 
+#define BUSY_NS (LONG_NS / 4) /* of the loop, after each task of the late user */
+
+static void note_done_slowly(struct task *task)
+{
+    now_ns += task->uid == LATE_UID ? BUSY_NS : 0;
+    note_done(task);
+}
+
+/* The early user owes the time of a long task.  The late user's tasks take no time, but the loop is
+ * busy after each, and the thread idle. */
+TEST_F(work_queues, users_are_charged_for_the_time_that_a_busy_loop_leaves_a_thread_idle)
+{
+    struct counted tasks[TASKS];
+    expect_together(1);
+    for (unsigned i = 0; i < TASKS; i++)
+        run_task(f, WORK_QUEUE_WRITE, &tasks[i],
+                 (struct task){ .work = i == 0 ? work_long : work_alone,
+                                .done = note_done_slowly,
+                                .uid = i < 2 ? EARLY_UID : LATE_UID });
+
+    finish_tasks(f, TASKS);
+
+    assert_int_equal(tasks[0].started, 0);
+    assert_in_range(tasks[1].started, 2, 2 + LONG_NS / BUSY_NS);
+}
+
 TEST_F(work_queues, brief_tasks_that_share_a_thread_are_taken_in_fair_order)
 {
     struct counted tasks[TASKS];
