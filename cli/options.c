@@ -64,45 +64,58 @@ static const char *find_attached_value(const char *word)
     return equals ? equals + 1 : NULL;
 }
 
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* The rows are those of the dynamic programme for the edit distance: rows[i][j] is the distance
+ * between the first i characters of |a| and the first j of |b|.  Only three of them are kept. */
 size_t options_distance(const char *a, const char *b)
 {
     enum { MAX = 24 };
-    size_t size = strlen(b);
-    size_t row[MAX + 1];
-    if (size > MAX)
+    size_t size = strlen(b), length = strcspn(a, "=");
+    size_t rows[3][MAX + 1];
+    if (size > MAX || length > 2 * MAX)
         return MAX;
     for (size_t j = 0; j <= size; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] && a[i] != '='; i++) {
-        size_t diagonal = row[0]++;
-        for (size_t j = 0; j < size; j++) {
-            size_t change = diagonal + (a[i] != b[j]);
-            diagonal = row[j + 1];
-            size_t shift = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
-            row[j + 1] = change < shift ? change : shift;
+        rows[0][j] = j;
+    for (size_t i = 1; i <= length; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *above = rows[(i - 1) % 3], *before = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= size; j++) {
+            size_t change = above[j - 1] + (a[i - 1] != b[j - 1]);
+            row[j] = smaller(change, smaller(row[j - 1], above[j]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = smaller(row[j], before[j - 2] + 1);
         }
     }
-    return row[size];
+    return rows[length % 3][size];
+}
+
+void suggestion_add(struct suggestion *s, const char *name, size_t edits)
+{
+    if (edits > s->edits)
+        return;
+    if (edits < s->edits)
+        s->names[0] = '\0';
+    s->edits = edits;
+    size_t used = strlen(s->names);
+    snprintf(s->names + used, sizeof(s->names) - used, "%s%s", used ? " or " : "", name);
 }
 
 static int fail_unknown(const struct option_parser *parser, const char *word,
                         struct kiln_error *err)
 {
-    const char *nearest = NULL;
-    size_t best = 3; /* more than two edits away is another word */
+    struct suggestion near = { .edits = 2 };
+    char name[64];
     for (size_t t = 0; word[1] == '-' && t < parser->table_count; t++) {
         for (size_t i = 0; i < parser->tables[t].count; i++) {
-            const char *name = parser->tables[t].options[i].name;
-            size_t edits = options_distance(word + 2, name);
-            if (edits < best) {
-                best = edits;
-                nearest = name;
-            }
+            snprintf(name, sizeof(name), "--%s", parser->tables[t].options[i].name);
+            suggestion_add(&near, name, options_distance(word + 2, name + 2));
         }
     }
-    if (nearest)
-        return cli_fail(err, KILN_E_INVALID, "unknown option '%s'; did you mean --%s?", word,
-                        nearest);
+    if (near.names[0])
+        return cli_fail(err, KILN_E_INVALID, "unknown option '%s'; did you mean %s?", word,
+                        near.names);
     return cli_fail(err, KILN_E_INVALID, "unknown option '%s'", word);
 }
 

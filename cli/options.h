@@ -62,8 +62,15 @@ struct option_parser {
 };
 
 /* The edit distance between |a| (up to a '=') and |b|, for "did you mean".  Counts characters to
- * change, remove or insert.  Returns 24 when |b| has more than 24 characters. */
+ * change, remove or insert, and neighbours to exchange.  Returns 24 when |b| has more than 24
+ * characters, or |a| more than 48. */
 size_t options_distance(const char *a, const char *b);
+
+struct suggestion {  /* the names that are nearest to a mistyped one */
+    size_t edits;    /* of the nearest; set it first to the most that suggest a name */
+    char names[160]; /* "'status' or 'stats'"; empty if there are none */
+};
+void suggestion_add(struct suggestion *s, const char *name, size_t edits);
 
 /* Parses the options and fills |words| with the other arguments.  KILN_E_INVALID names the option
  * at fault and, if one is similar, the option probably meant.  The caller releases |words| and the

@@ -63,30 +63,30 @@ static int fail_group(const char *group, struct kiln_error *err)
                     names);
 }
 
-/* The command that was probably meant; NULL if none is similar. */
-static const char *nearest_command(const char *typed)
+/* The commands that were probably meant. */
+static void suggest_commands(const char *typed, struct suggestion *ret_near)
 {
-    const char *nearest = NULL;
-    size_t least = EDITS_MAX + 1;
+    *ret_near = (struct suggestion){ .edits = EDITS_MAX };
+    char name[NAME_LENGTH_MAX + 4];
     for (size_t i = 0; command_at(i); i++) {
-        size_t far = options_distance(typed, command_at(i)->name);
-        if (far < least && far < strlen(typed)) {
-            least = far;
-            nearest = command_at(i)->name;
-        }
+        size_t edits = options_distance(typed, command_at(i)->name);
+        snprintf(name, sizeof(name), "'%s'", command_at(i)->name);
+        if (edits < strlen(typed))
+            suggestion_add(ret_near, name, edits);
     }
-    return nearest;
 }
 
 static int fail_unknown(const char *first, const char *second, struct kiln_error *err)
 {
     char typed[2 * NAME_LENGTH_MAX + 2];
+    struct suggestion near;
     snprintf(typed, sizeof(typed), "%.64s%s%.64s", first, second ? " " : "", second ? second : "");
-    const char *near = nearest_command(typed);
-    if (!near)
-        near = nearest_command(first);
+    suggest_commands(typed, &near);
+    if (!near.names[0])
+        suggest_commands(first, &near);
     return cli_fail(err, KILN_E_INVALID, "'%s' is not a command%s%s%s; 'kilnctl --help' lists them",
-                    typed, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+                    typed, near.names[0] ? ": did you mean " : "", near.names,
+                    near.names[0] ? "?" : "");
 }
 
 static int fail_no_command(const struct call *call, struct kiln_error *err)

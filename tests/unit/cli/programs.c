@@ -273,6 +273,8 @@ TEST_F(programs, an_invalid_command_line_has_status_2)
     assert_null(strstr(f->complained, "did you mean"));
     assert_int_equal(KILNCTL(f, "statsu"), 2);
     assert_says(f->complained, "'stats'");
+    assert_int_equal(KILNCTL(f, "stauts"), 2);
+    assert_says(f->complained, "did you mean 'status' or 'stats'?");
     assert_int_equal(KILNCTL(f, "pkg", "instal", "x"), 2);
     assert_says(f->complained, "'pkg install'");
     assert_int_equal(KILNCTL(f, "stats", "--jsno"), 2);
