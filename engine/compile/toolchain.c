@@ -313,8 +313,8 @@ static void append_text(char *text, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
-/* Writes "hiprtc: ...; clang: ...": why each toolchain of the family cannot build for |target|, or
- * was not found. */
+/* Writes "hiprtc can; clang: ...; ": which toolchains of the family can build for |target|, and why
+ * the others cannot, or were not found. */
 static void explain_absence(const struct toolchain_table *table, const struct target *target,
                             char *text, size_t size)
 {
@@ -325,6 +325,10 @@ static void explain_absence(const struct toolchain_table *table, const struct ta
         const struct toolchain *tc = toolchain_table_find(table, bytes_of_text(order[i].name));
         if (tc && tc->only_target[0])
             append_text(text, size, "%s builds only for %s; ", tc->name, tc->only_target);
+        else if (tc && toolchain_probe_state(table, tc, target) == PROBE_WORKS)
+            append_text(text, size, "%s can; ", tc->name);
+        else if (tc && toolchain_probe_state(table, tc, target) == PROBE_UNKNOWN)
+            append_text(text, size, "%s was not tried; ", tc->name);
         else if (tc)
             append_text(text, size, "%s: %s; ", tc->name,
                         toolchain_probe_detail(table, tc, target));
@@ -358,6 +362,18 @@ static enum kiln_code nothing_can(const struct toolchain_table *table, const str
                      target->text, why, families[target->family].installs);
 }
 
+static enum kiln_code forced_cannot(const struct toolchain_table *table,
+                                    const struct toolchain *forced, const struct target *target,
+                                    struct kiln_err *err)
+{
+    char why[330] = "";
+    explain_absence(table, target, why, sizeof(why));
+    return kiln_fail(err, KILN_UNSUPPORTED,
+                     "toolchain '%s' cannot compile for %s: %sname no toolchain, and kilnd chooses "
+                     "one",
+                     forced->name, target->text, why);
+}
+
 static enum kiln_code choose_forced(const struct toolchain_table *table,
                                     const struct target *target, struct bytes forced,
                                     const struct toolchain **ret_toolchain, struct kiln_err *err)
@@ -374,8 +390,11 @@ static enum kiln_code choose_forced(const struct toolchain_table *table,
     if (tc->family != target->family)
         return kiln_fail(err, KILN_UNSUPPORTED, "toolchain '%s' builds for %s targets, not for %s",
                          tc->name, families[tc->family].name, target->text);
+    enum probe_state state = toolchain_probe_state(table, tc, target);
+    if (state == PROBE_FAILS)
+        return forced_cannot(table, tc, target, err);
     *ret_toolchain = tc;
-    return toolchain_probe_state(table, tc, target) == PROBE_UNKNOWN ? KILN_BUSY : KILN_OK;
+    return state == PROBE_UNKNOWN ? KILN_BUSY : KILN_OK;
 }
 
 enum kiln_code toolchain_choose(const struct toolchain_table *table, const struct target *target,

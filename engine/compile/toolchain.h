@@ -75,8 +75,7 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
  *   KILN_UNAVAILABLE  none is known to, and no process was free to probe one: call again later
  *   KILN_UNSUPPORTED  none can; the message lists the toolchains and why each cannot
  *
- * If |forced| is not empty, only that one is considered.  Then KILN_OK is returned even if its
- * probe failed, because the caller wants to see the error.  An unknown name is KILN_NOT_FOUND; the
+ * If |forced| is not empty, only that one is considered.  An unknown name is KILN_NOT_FOUND; the
  * message lists the installed ones.
  */
 KILN_MUST_CHECK enum kiln_code toolchain_choose(const struct toolchain_table *table,

@@ -190,11 +190,26 @@ TEST_F(table, absent_toolchains_are_named_with_their_reason)
     assert_says(f->err.text, "KILN_CUDA_PATH");
 }
 
-TEST_F(table, a_forced_toolchain_is_tried_whatever_its_probe_said)
+TEST_F(table, a_forced_toolchain_that_cannot_build_is_refused_with_target_and_toolchains)
 {
     const char *name;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
     learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
+    assert_int_equal(choose(f, "gfx942", "hiprtc", &name), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "'hiprtc' cannot compile for gfx942");
+    assert_says(f->err.text, "hiprtc: crashed");
+    assert_says(f->err.text, "clang was not");
+
+    learn(f, "clang", "gfx942", PROBE_WORKS, NULL);
+    assert_int_equal(choose(f, "gfx942", "hiprtc", &name), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "clang can");
+}
+
+TEST_F(table, a_forced_toolchain_is_tried_if_no_process_was_free_to_probe_it)
+{
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    learn(f, "hiprtc", "gfx942", PROBE_NOT_NOW, "no process");
     must(choose(f, "gfx942", "hiprtc", &name), f->err);
     assert_string_equal(name, "hiprtc");
 }

@@ -167,18 +167,16 @@ TEST_F(undescribed, probe_results_survive_a_restart)
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-TEST_F(undescribed, a_forced_toolchain_is_tried_even_if_its_probe_failed)
+TEST_F(undescribed, a_forced_toolchain_whose_probe_failed_is_refused_with_the_targets_name)
 {
     describe_two(f);
     fetch_amd(f, 1, "hiprtc");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
-    assert_false(next_job(f)->target_works);
-    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(reply_result(&f->ann, 0).code, KILN_COMPILE_FAILED);
+    assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_result(&f->ann, 0).text);
+    assert_says(text, "for gfx942");
     fetch_amd(f, 2, "gcc");
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_NOT_FOUND);
 }
@@ -209,12 +207,9 @@ TEST_F(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
     describe_two(f);
     plan_for(f, 1, "gfx90a1b2c3", "hiprtc");
-    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
-    assert_false(next_job(f)->target_works);
-    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     fake_executor_run_tasks(&f->engine.executor);
 
     plan_for(f, 2, "gfx90a", "hiprtc");
