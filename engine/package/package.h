@@ -32,6 +32,10 @@ enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 bool package_format_of(const char *file_name, enum package_format *ret_format);
 const char *package_format_name(enum package_format format); /* "kdb", "kiln" */
 
+/* KILN_INVALID if no package can have that file name. |ret_id| (may be NULL): its device. */
+KILN_MUST_CHECK enum kiln_code package_name_check(const char *file_name, struct database_id *ret_id,
+                                                  struct kiln_err *err);
+
 /* Whether a file that was signed as |signed_name| may be installed as |name|: both must state
  * the same database id and format. KILN_DENIED otherwise, because the signature covers the
  * choice of device. */

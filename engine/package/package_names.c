@@ -37,6 +37,18 @@ const char *package_format_name(enum package_format format)
     return format == PACKAGE_KDB ? package_kdb_ops.name : package_kiln_ops.name;
 }
 
+enum kiln_code package_name_check(const char *file_name, struct database_id *ret_id,
+                                  struct kiln_err *err)
+{
+    struct database_id id;
+    if (!package_ops_of(file_name))
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.200s' is not a package: the name of a package ends in .kdb, .ukdb or "
+                         ".kpkg (with .bz2 if it is compressed), such as gfx90a68.kdb",
+                         file_name);
+    return database_id_of_file(file_name, ret_id ? ret_id : &id, err);
+}
+
 enum kiln_code package_names_agree(const char *signed_name, const char *name, struct kiln_err *err)
 {
     struct database_id signed_id = { 0 }, id = { 0 };

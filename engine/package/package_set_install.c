@@ -77,16 +77,13 @@ static enum kiln_code check_upload(const struct package_upload *upload,
 
 static enum kiln_code check_name(const struct package_upload *upload, struct kiln_err *err)
 {
-    enum package_format format;
-    struct database_id id;
     const char *name = upload->name;
-    if (strchr(name, '/') || name[0] == '.' || strlen(name) >= PACKAGE_NAME_MAX ||
-        !package_format_of(name, &format))
+    if (strchr(name, '/') || name[0] == '.' || strlen(name) >= PACKAGE_NAME_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "'%.200s' is not a valid package name; valid are, for example, "
                          "gfx90a68.kdb, gfx90a68.ukdb and gfx90a68.kpkg",
                          name);
-    return database_id_of_file(name, &id, err);
+    return package_name_check(name, /* ret_id= */ NULL, err);
 }
 
 /* ---- hash and signature ---- */

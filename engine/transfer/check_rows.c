@@ -4,6 +4,8 @@
 #include "engine/miopen/kern_db.h"
 #include "engine/package/package.h"
 
+#include <string.h>
+
 /* ---- packages: every row must be intact ---- */
 
 static bool on_checked(void *context, uint64_t done, uint64_t rows)
@@ -15,6 +17,9 @@ static bool on_checked(void *context, uint64_t done, uint64_t rows)
 enum kiln_code check_package_rows(const char *path, const struct transfer_sink *sink,
                                   uint64_t *ret_rows, struct kiln_err *err)
 {
+    /* Messages name the file as the user did, without the staging directory. */
+    if (strncmp(path, "./", 2) == 0)
+        path += 2;
     const struct package_options options = { .path = path, .readers = 1 };
     struct package_report report;
     KILN_AUTO(package) struct package *package = NULL;

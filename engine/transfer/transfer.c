@@ -67,13 +67,13 @@ static void unpacked_name(const char *name, char ret_name[NAME_SIZE])
 static enum kiln_code choose_name(struct transfer *t)
 {
     const char *name = t->job->name ? t->job->name : t->url.name;
-    struct database_id id;
     if (!transfer_is_file_name(name))
         return kiln_fail(t->err, KILN_INVALID,
                          "the URL does not end in a file name: give the package a name like "
                          "'gfx90a68.kdb'");
     unpacked_name(name, t->result->name);
-    return t->job->salvage ? KILN_OK : database_id_of_file(t->result->name, &id, t->err);
+    return t->job->salvage ? KILN_OK
+                           : package_name_check(t->result->name, /* ret_id= */ NULL, t->err);
 }
 
 /* The name states the device, so a signature is valid only for the signed name. */

@@ -104,6 +104,15 @@ TEST_F(transfer, invalid_package_names_are_refused)
     }
 }
 
+TEST_F(transfer, a_file_that_is_not_named_like_a_package_is_called_no_package)
+{
+    package_write(&f->p, "foo.txt", ROWS, OBJECT_SIZE);
+    from_descriptor(f, "foo.txt");
+    expect_refused(f, KILN_INVALID, "'foo.txt' is not a package: the name of a package ends in");
+    f->job.name = "gfx90a68.txt.bz2";
+    expect_refused(f, KILN_INVALID, "'gfx90a68.txt' is not a package");
+}
+
 TEST_F(transfer, a_url_without_a_file_name_is_refused)
 {
     f->job.url = "http://127.0.0.1:1/";
