@@ -17,6 +17,30 @@ static void add_row(struct table *table, const struct json *package)
     table_cell(table, "%s", json_get_text(package, "path", "-"));
 }
 
+/* Explains signatures that kilnd does not believe, or only shows. */
+static void print_signatures(const struct json *packages)
+{
+    for (const struct json *j = json_first(packages); j; j = json_next(j)) {
+        char line[1536];
+        const char *refused = json_get_text(j, "signature_refused", "");
+        const char *name = json_get_text(j, "name", "?"), *path = json_get_text(j, "path", "?");
+        bool only_shown = *json_get_text(j, "signer", "") && !json_get_u64(j, "installed", 0) &&
+                          !json_get_bool(j, "signature_counts", true);
+        if (*refused)
+            snprintf(line, sizeof(line), "the manifest of '%.255s' is not believed: %.600s", name,
+                     refused);
+        else if (only_shown)
+            snprintf(line, sizeof(line),
+                     "the signature of '%.255s' is correct, but counts only after 'kilnctl pkg "
+                     "install %.512s'",
+                     name, path);
+        if (!*refused && !only_shown)
+            continue;
+        output_clean(line, false);
+        output_lines(stdout, "note: ", line);
+    }
+}
+
 /* Explains why files in the package directories are not used. */
 static void print_refused(const struct json *refused)
 {
@@ -52,6 +76,7 @@ static int print_list(const struct json *reply, struct kiln_error *err)
         puts(some_refused ? "none of the packages found is used"
                           : "no packages are installed: 'kilnctl pkg install' installs one, "
                             "'kilnctl pkg coverage' shows which ones this host's GPUs would use");
+    print_signatures(packages);
     if (some_refused)
         putchar('\n');
     print_refused(refused);

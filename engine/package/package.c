@@ -2,6 +2,7 @@
 #include "engine/package/package.h"
 
 #include "engine/db/pool.h"
+#include "engine/digest/sha256.h"
 #include "engine/package/damaged_rows.h"
 #include "engine/package/package_file.h"
 #include "engine/package/package_format.h"
@@ -22,6 +23,8 @@ struct package {
     pthread_mutex_t mutex;      /* guards the rest */
     bool counted;
     uint64_t rows;
+    bool is_hashed;
+    struct digest sha256;        /* of the file; set by |is_hashed| */
     struct damaged_rows damaged; /* also rows that package_shun excluded */
     bool has_damage;             /* a lookup found a damaged row */
 };
@@ -293,6 +296,45 @@ enum kiln_code package_rows(struct package *package, uint64_t *ret_rows, struct 
     package->rows = rows;
     pthread_mutex_unlock(&package->mutex);
     *ret_rows = rows;
+    return KILN_OK;
+}
+
+/* ---- the whole file ---- */
+
+bool package_is_trusted(const struct package *package) { return package->trusted; }
+
+static enum kiln_code hash_file(const struct package *package, struct digest *ret_sha256,
+                                struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = open(package->info.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", package->info.path);
+    enum kiln_code rc = sha256_of_file(fd, ret_sha256, /* ret_size= */ NULL, err);
+    struct file_identity now;
+    if (!rc && (!file_identity_at(AT_FDCWD, package->info.path, &now) ||
+                !file_identity_equal(&now, &package->identity)))
+        rc = kiln_fail(err, KILN_BUSY, "'%s' changed while kiln read it: try again",
+                       package->info.path);
+    return rc;
+}
+
+enum kiln_code package_sha256(struct package *package, struct digest *ret_sha256,
+                              struct kiln_err *err)
+{
+    pthread_mutex_lock(&package->mutex);
+    bool is_hashed = package->is_hashed;
+    struct digest sha256 = package->sha256;
+    pthread_mutex_unlock(&package->mutex);
+    enum kiln_code rc = is_hashed       ? KILN_OK
+                        : package->item ? kiln_fail(err, KILN_UNSUPPORTED, "it is built in")
+                                        : hash_file(package, &sha256, err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&package->mutex);
+    package->is_hashed = true;
+    package->sha256 = sha256;
+    pthread_mutex_unlock(&package->mutex);
+    *ret_sha256 = sha256;
     return KILN_OK;
 }
 

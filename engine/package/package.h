@@ -108,6 +108,12 @@ void package_shun(struct package *package, const struct kern_name *name);
  * shunned does not count. */
 bool package_has_damaged_rows(struct package *package);
 
+/* Of the whole file. The first call reads it; a file that was replaced is KILN_BUSY. */
+KILN_MUST_CHECK enum kiln_code package_sha256(struct package *package, struct digest *ret_sha256,
+                                              struct kiln_err *err);
+/* Whether its signature counts: it answers requests by key. */
+bool package_is_trusted(const struct package *package);
+
 struct package_row { /* borrowed for the call; fields that the format lacks are empty or 0 */
     uint64_t id;
     struct bytes name, args;

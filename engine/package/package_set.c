@@ -212,7 +212,9 @@ void package_set_destroy(struct package_set *set)
 /* ---- lists ---- */
 
 void package_set_list(struct package_set *set,
-                      void (*each)(void *context, const struct package_info *info), void *context)
+                      void (*each)(void *context, const struct package_info *info,
+                                   const struct package_signature *signature),
+                      void *context)
 {
     struct view *view = view_take(set);
     for (size_t i = 0; i < view->count; i++) {
@@ -221,7 +223,9 @@ void package_set_list(struct package_set *set,
         struct kiln_err why = KILN_ERR_INIT;
         if (package_rows(package, &info.rows, &why))
             info.rows = 0; /* damaged: lookups report it, and pkg verify shows details */
-        each(context, &info);
+        struct package_signature signature;
+        package_set_signature(set, package, &signature);
+        each(context, &info, &signature);
     }
     view_return(set, view);
 }

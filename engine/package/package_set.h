@@ -97,9 +97,24 @@ bool package_set_covers(struct package_set *set, struct bytes database_id);
 bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
                                      char ret_name[PACKAGE_NAME_MAX]);
 
-/* In search order. Counts rows where necessary, so do not call it on the daemon's loop. */
+struct package_signature {
+    char signer[KEY_NAME_MAX]; /* name of the key; "" when unsigned */
+    struct manifest_edition edition;
+    bool counts;       /* look-ups by key believe it. Never for a package that kiln did not install:
+                          its file may change after the check */
+    char refused[256]; /* why the manifest next to the file is not believed; "" otherwise */
+};
+/* Who signed the package. If kiln did not install it, checks the manifest next to the file, if
+ * there is one; the first time, it reads the whole file. So do not call it on the daemon's loop. */
+void package_set_signature(const struct package_set *set, struct package *package,
+                           struct package_signature *ret_signature);
+
+/* In search order. Counts rows and checks signatures where necessary, so do not call it on the
+ * daemon's loop. */
 void package_set_list(struct package_set *set,
-                      void (*each)(void *context, const struct package_info *info), void *context);
+                      void (*each)(void *context, const struct package_info *info,
+                                   const struct package_signature *signature),
+                      void *context);
 /* Lists unused files that are named like packages, in no order. |why| is a message with the
  * reason and what to do. |each| must not call the set. */
 void package_set_list_refused(struct package_set *set,

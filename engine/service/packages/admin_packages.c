@@ -13,6 +13,16 @@
 
 static const struct admin_member name_members[] = { { "name", MEMBER_TEXT }, { 0 } };
 
+static void set_signer(struct json *j, const char *signer, const struct manifest_edition *edition)
+{
+    json_set_text(j, "signer", signer);
+    if (edition->version)
+        json_set_u64(j, "version", edition->version);
+    if (edition->time)
+        json_set_u64(j, "signed", edition->time);
+}
+
+/* Without its signer. */
 static struct json *info_to_json(const struct package_info *info)
 {
     char text[DIGEST_HEX_SIZE];
@@ -27,13 +37,18 @@ static struct json *info_to_json(const struct package_info *info)
     json_set_u64(j, "size", info->size);
     digest_to_hex(&info->sha256, text);
     json_set_text(j, "sha256", digest_equal(&info->sha256, &none) ? "" : text);
-    json_set_text(j, "signer", info->signer);
-    if (info->edition.version)
-        json_set_u64(j, "version", info->edition.version);
-    if (info->edition.time)
-        json_set_u64(j, "signed", info->edition.time);
     json_set_u64(j, "installed", info->installed);
     return j;
+}
+
+/* The signer's name alone does not say whether kilnd believes its signature. */
+static void set_signature(struct json *j, const struct package_signature *s)
+{
+    set_signer(j, s->signer, &s->edition);
+    if (s->signer[0])
+        json_set_bool(j, "signature_counts", s->counts);
+    if (s->refused[0])
+        json_set_text(j, "signature_refused", s->refused);
 }
 
 /* ---- install ---- */
@@ -148,6 +163,7 @@ static enum kiln_code take_package(struct upload *u, bool *ret_more, struct kiln
     forget_damage(u->base.engine, info.name);
     json_destroy(u->base.answer);
     u->base.answer = info_to_json(&info);
+    set_signer(u->base.answer, info.signer, &info.edition);
     if (checked->only_packed_signed)
         json_set_bool(u->base.answer, "only_packed_signed", true);
     return KILN_OK;
@@ -183,9 +199,12 @@ enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
 
 /* ---- list ---- */
 
-static void list_one(void *context, const struct package_info *info)
+static void list_one(void *context, const struct package_info *info,
+                     const struct package_signature *signature)
 {
-    json_append(context, info_to_json(info));
+    struct json *j = info_to_json(info);
+    set_signature(j, signature);
+    json_append(context, j);
 }
 
 static void list_refused(void *context, const char *directory, const char *name, const char *why)
@@ -275,8 +294,11 @@ static enum kiln_code show_package(void *context, struct package *package, struc
     enum kiln_code rc = package_rows(package, &info.rows, err);
     if (rc)
         return rc;
+    struct package_signature signature;
+    package_set_signature(a->base.engine->packages, package, &signature);
     json_destroy(a->base.answer);
     a->base.answer = info_to_json(&info);
+    set_signature(a->base.answer, &signature);
     uint64_t count = json_get_u64(a->base.question, "count", ROWS_PAGE);
     if (count > ROWS_PAGE)
         count = ROWS_PAGE;
@@ -327,6 +349,7 @@ static enum kiln_code work_remove(struct admin *a)
     forget_damage(a->base.engine, info.name);
     json_destroy(a->base.answer);
     a->base.answer = info_to_json(&info);
+    set_signer(a->base.answer, info.signer, &info.edition);
     return KILN_OK;
 }
 

@@ -338,6 +338,21 @@ TEST_F(kilnctl_packages, packages_are_listed_with_their_devices)
     assert_says(f->run.printed, "ops");
 }
 
+TEST_F(kilnctl_packages, signatures_that_do_not_count_are_explained)
+{
+    fake.answers[0].reply =
+        "{\"packages\":[{\"name\":\"a.kdb\",\"path\":\"/p/a.kdb\",\"signer\":\"ops\","
+        "\"signature_counts\":false,\"installed\":0},"
+        "{\"name\":\"b.kdb\",\"signer\":\"\",\"signature_refused\":\"no trusted key\"},"
+        "{\"name\":\"c.kdb\",\"signer\":\"ops\",\"signature_counts\":true}]}";
+    assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
+    assert_says(f->run.printed, "signature of 'a.kdb'");
+    assert_says(f->run.printed, "'kilnctl pkg install /p/a.kdb'");
+    assert_says(f->run.printed, "manifest of 'b.kdb'");
+    assert_says(f->run.printed, "no trusted key");
+    assert_null(strstr(f->run.printed, "'c.kdb'"));
+}
+
 #define REFUSED                                                                                 \
     "\"refused\":[{\"name\":\"gfx906_60.kdb.bz2\",\"directory\":\"/opt/db\",\"why\":\"packed: " \
     "\\u001b[2Jinstall it\"}]}"

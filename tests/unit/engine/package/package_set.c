@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "package_fixture.h"
 
+#include "engine/digest/sha256.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -484,13 +486,16 @@ TEST_F(package, a_package_directory_that_cannot_be_made_is_reported)
 struct listing {
     unsigned count;
     struct package_info last;
+    struct package_signature signature; /* of the last one */
 };
 
-static void note(void *context, const struct package_info *info)
+static void note(void *context, const struct package_info *info,
+                 const struct package_signature *signature)
 {
     struct listing *listing = context;
     listing->count++;
     listing->last = *info;
+    listing->signature = *signature;
 }
 
 TEST_F(package, packages_are_listed_with_their_rows)
@@ -507,6 +512,60 @@ TEST_F(package, packages_are_listed_with_their_rows)
     assert_int_equal(listing.last.rows, 7);
     assert_string_equal(listing.last.path, path_in(f->other, "gfx906_60.kdb"));
     assert_int_equal(listing.last.installed, 0);
+}
+
+/* The signature of the only package. */
+static struct package_signature signature_now(struct fixture *f)
+{
+    struct listing listing = { 0 };
+    package_set_list(f->set, note, &listing);
+    assert_int_equal(listing.count, 1);
+    return listing.signature;
+}
+
+static void put_manifest(struct fixture *f, const char *name, const char *signer)
+{
+    BUFFER_AUTO struct buffer content = read_file(path_in(f->other, name));
+    const struct package_upload upload = { .path = path_in(f->other, name),
+                                           .sha256 = sha256_of(buffer_view(&content)) };
+    BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, name, signer);
+    char path[300];
+    snprintf(path, sizeof(path), "%s/%s.manifest", f->other, name);
+    write_file(path, buffer_view(&manifest));
+}
+
+TEST_F(package, the_signer_of_a_package_of_a_distribution_is_shown_but_not_believed)
+{
+    put_package(f, f->other, "gfx90a68.kpkg", 0, 5);
+    rescan(f);
+    assert_string_equal(signature_now(f).signer, "");
+    assert_string_equal(signature_now(f).refused, "");
+    put_manifest(f, "gfx90a68.kpkg", "alice");
+
+    struct package_signature signature = signature_now(f);
+
+    assert_string_equal(signature.signer, "alice");
+    assert_false(signature.counts);
+    assert_string_equal(signature.refused, "");
+    assert_false(has_key(f, 3));
+    assert_true(has(f, "gfx90a68", 3));
+}
+
+TEST_F(package, a_manifest_of_a_distribution_that_is_not_believed_is_explained)
+{
+    put_package(f, f->other, "gfx90a68.kpkg", 0, 5);
+    put_manifest(f, "gfx90a68.kpkg", "alice");
+    rescan(f);
+    assert_int_equal(rename(path_in(f->keys, "alice.pub"), path_in(f->directory, "alice.pub")), 0);
+    assert_string_equal(signature_now(f).signer, "");
+    assert_says(signature_now(f).refused, "key");
+
+    assert_int_equal(rename(path_in(f->directory, "alice.pub"), path_in(f->keys, "alice.pub")), 0);
+    assert_string_equal(signature_now(f).signer, "alice");
+    put_package(f, f->other, "gfx90a68.kpkg", 0, 6);
+    rescan(f);
+    assert_string_equal(signature_now(f).signer, "");
+    assert_says(signature_now(f).refused, "manifest");
 }
 
 static enum kiln_code count_rows(void *context, struct package *package, struct kiln_err *err)

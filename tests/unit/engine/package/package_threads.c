@@ -42,8 +42,10 @@ static void look_up_kernel(struct looker *l, unsigned number)
     l->wrong += found.damaged[0] != '\0';
 }
 
-static void count(void *context, const struct package_info *info)
+static void count(void *context, const struct package_info *info,
+                  const struct package_signature *signature)
 {
+    (void)signature;
     struct looker *l = context;
     l->wrong += info->rows != KERNELS;
 }
