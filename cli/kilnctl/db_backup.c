@@ -24,17 +24,43 @@ static int check_free(const struct backup_options *o, const char *path, struct k
                     "'%s' exists already: name another file, or give --force to replace it", path);
 }
 
+/* The imported system databases, which the copy does not contain; NULL if kilnd does not say. */
+static const struct json *ask_left_out(const struct invocation *invocation, struct json **ret_stats)
+{
+    struct kiln_error unknown = { .code = KILN_E_OK }; /* the copy is complete without it */
+    if (admin_ask(invocation, "tuning_stats", admin_no_arguments, ret_stats, &unknown))
+        return NULL;
+    return json_get(*ret_stats, "system");
+}
+
+static void say_left_out(const struct json *systems)
+{
+    for (const struct json *j = json_first(systems); j; j = json_next(j))
+        db_say("not in the copy: the %.8s database of %.64s, imported from '%.600s'",
+               json_get_text(j, "kind", "?"), json_get_text(j, "database_id", "?"),
+               json_get_text(j, "source", "?"));
+    if (json_count(systems) > 0)
+        db_say("'kilnctl db import' imports these files again");
+    db_say("not in the copy: kernels, packages and settings");
+}
+
 static int report_copy(const struct invocation *invocation, const char *path, uint64_t bytes,
                        struct kiln_error *err)
 {
     char size[UNITS_TEXT_MAX];
+    KILN_AUTO(json) struct json *stats = NULL;
+    const struct json *systems = ask_left_out(invocation, &stats);
     if (!invocation->common->json) {
         db_say("%.900s: %s", path, units_size(bytes, size));
+        say_left_out(systems);
         return KILN_E_OK;
     }
     KILN_AUTO(json) struct json *json = json_object();
     json_set_text(json, "file", path);
     json_set_u64(json, "bytes", bytes);
+    struct json *left_out = json_set_array(json, "left_out");
+    for (const struct json *j = json_first(systems); j; j = json_next(j))
+        json_append(left_out, json_text(json_get_text(j, "source", "")));
     return output_json(json, err);
 }
 
@@ -68,8 +94,9 @@ const struct command command_db_backup = {
     .help =
         "Writes a complete, synced copy of all records of the users and the host to FILE, or\n"
         "nothing.  To restore it, stop kilnd, remove tuning.db-wal and tuning.db-shm from its\n"
-        "state directory, and replace tuning.db there with FILE.  Imported system databases are\n"
-        "not included: import them again.  For administrators.",
+        "state directory, and replace tuning.db there with FILE.  FILE does not contain imported\n"
+        "system databases: the command lists their sources, and 'db import' imports them again.\n"
+        "Nor does it contain kernels, packages or settings.  For administrators.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

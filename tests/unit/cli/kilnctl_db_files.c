@@ -478,6 +478,7 @@ TEST_F(kilnctl_db_files, an_argument_that_is_neither_tier_nor_file_is_not_found)
 TEST_F(kilnctl_db_files, a_backup_writes_the_file_that_kilnd_sent)
 {
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
+    fake.answers[1].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
     assert_string_equal(scratch_read(&f->directory, "out", f->text, 256), "sqlite");
     assert_says(f->run.printed, "/out: 6");
@@ -486,15 +487,36 @@ TEST_F(kilnctl_db_files, a_backup_writes_the_file_that_kilnd_sent)
     assert_int_equal(seen.st_mode & 0777, 0600); /* it contains the private records of all users */
 }
 
+#define ONE_SYSTEM                                                  \
+    "{\"system\":[{\"database_id\":\"gfx90a68\",\"kind\":\"find\"," \
+    "\"source\":\"/db/gfx90a68.HIP.fdb.txt\"}]}"
+
+TEST_F(kilnctl_db_files, a_backup_says_what_it_leaves_out)
+{
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
+    fake.answers[1].reply = ONE_SYSTEM;
+    assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
+    assert_string_equal(fake.requests[1], "tuning_stats -");
+    assert_says(f->run.printed, "find database of gfx90a68");
+    assert_says(f->run.printed, "'/db/gfx90a68.HIP.fdb.txt'");
+    assert_says(f->run.printed, "'kilnctl db import'");
+    assert_says(f->run.printed, "packages");
+
+    fake.asked = 0;
+    assert_int_equal(RUN(&f->run, "db", "backup", f->out, "--force", "--json"), KILN_E_OK);
+    assert_says(f->run.printed, "\"left_out\":[\"/db/gfx90a68.HIP.fdb.txt\"]");
+}
+
 TEST_F(kilnctl_db_files, a_backup_does_not_replace_a_file_and_sends_no_request)
 {
     assert_int_equal(RUN(&f->run, "db", "backup", f->find), KILN_E_IO);
     assert_int_equal(fake.asked, 0);
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
+    fake.answers[1].reply = "{\"system\":[]}";
     assert_int_equal(RUN(&f->run, "db", "backup", f->find, "--force", "--json"), KILN_E_OK);
     assert_string_equal(scratch_read(&f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256),
                         "sqlite");
-    assert_says(f->run.printed, "\"bytes\":6}");
+    assert_says(f->run.printed, "\"bytes\":6,\"left_out\":[]}");
 }
 
 TEST_F(kilnctl_db_files, a_backup_answer_without_a_file_fails)
