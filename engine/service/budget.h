@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * What waiting requests hold: every deferred request, every look-up in flight, every item of a
- * batch that waits, with the sources and texts that they copy.  Hot kernels wait for nothing.
+ * The memory that waiting requests hold: deferred requests, look-ups in flight and waiting items of
+ * batches, with the sources and texts that they copy.  A request for a hot kernel is answered at
+ * once, so it is not charged.
  *
- * Role       admits work: it is charged to its user before it is accepted.  One user has a limit.
- *            A user may also hold at most half of what others leave of the total.  So users who
+ * Role       charges work to its user before kiln accepts it.  Each user has a fixed limit.  A user
+ *            may also hold at most half of the bytes that the other users leave free.  So users who
  *            hold much leave something to those who come later
  * Ownership  whoever frees the bytes also returns the charge (budget_return)
  * Threading  the engine's thread

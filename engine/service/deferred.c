@@ -111,7 +111,8 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* Charges the user for a step's time beyond the unit that every step pays. */
+/* Charges the user for the step's time. The unit that every step costs was charged when the step
+ * left the queue. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;
@@ -123,7 +124,7 @@ static void leave_work_queue(struct deferred *d)
     start_next(queue);
 }
 
-/* True: the step was still waiting on its work queue, and never runs. */
+/* Returns true if the step was still waiting on its work queue. It then never runs. */
 static bool withdraw_step(struct deferred *d)
 {
     if (!d->is_running || !d->step->work ||
@@ -291,7 +292,7 @@ void deferred_answer(struct deferred *d)
     struct caller *caller = d->caller;
     deferred_leave(d);
     if (d->rc && !d->err.code)
-        d->err.code = d->rc; /* an answer without a message */
+        d->err.code = d->rc; /* the request failed without a message */
     if (caller && d->rc)
         service_refuse(d->engine, caller, d->request_id, &d->err, NULL);
     else if (caller && d->kind->reply)

@@ -4,9 +4,9 @@
 /*
  * Requests that are answered later.
  *
- * Role       one life cycle for all of them: the caller that waits, the limit for each user, the
+ * Role       gives all of them one life cycle: the caller that waits, the limit for each user, the
  *            place in a fair queue, the steps on a work queue, and the answer.  There is one way to
- *            cancel and one to destroy
+ *            cancel a request and one to destroy it
  * Ownership  struct deferred is the first member of a request, and the request is one heap block,
  *            charged to its user's budget.
  *            The block belongs to its handler until deferred_wait.  From then on it frees itself:
@@ -38,12 +38,13 @@ struct deferred;
 
 struct deferred_kind {
     size_t size; /* size of the whole request, which deferred_create allocates */
-    /* Sends the answer of a request whose rc is KILN_OK; the caller no longer waits then. NULL:
-     * d->answer is sent as JSON. */
+    /* Sends the answer of a request whose rc is KILN_OK. When it is called, the request no longer
+     * counts as waiting. NULL: d->answer is sent as JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
-    /* The caller left or cancelled: stops work that is under way elsewhere. True: the request may
-     * be destroyed as soon as none of its steps runs; a step that still waits is dropped, and
-     * |stop| is called again. False: the request ends by itself. NULL: like true. */
+    /* Called when the caller has left or cancelled: stops work that is under way elsewhere. Returns
+     * true if the request may be destroyed as soon as none of its steps runs. A step that still
+     * waits is then dropped, and |stop| is called again. Returns false if the request ends by
+     * itself. NULL counts as true. */
     bool (*stop)(struct deferred *d);
     /* Frees what the request owns in addition to question, answer and its own block. May be
      * NULL. */
@@ -59,19 +60,21 @@ struct deferred_step {
     /* Called on the work queue. NULL: only |done| is called, at the end of this loop iteration. */
     void (*work)(struct deferred *d);
     /* Called on the engine's thread after |work|, before another step of the same request queue
-     * begins. True: |work| runs once more. May be NULL. */
+     * begins. Returns true to run |work| once more. May be NULL. */
     bool (*again)(struct deferred *d);
-    /* Called on the engine's thread, also if the caller has left: d->caller is NULL then. It runs
-     * another step, waits for something else, or calls deferred_end. NULL: deferred_end. */
+    /* Called on the engine's thread, also if the caller has left: d->caller is NULL then. The
+     * function runs another step, waits for something else, or calls deferred_end. NULL:
+     * deferred_end is called. */
     void (*done)(struct deferred *d);
 };
 
-/* Requests of one sort, from deferred_join until they are destroyed. A request counts until it ends
- * even if its caller left, so leaving and asking again does not evade the limits. */
+/* Requests of one kind that share limits, from deferred_join until they are destroyed. A request
+ * counts until it ends, even if its caller has left. So a client cannot evade the limits by leaving
+ * and asking again. */
 struct request_group {
     struct list members;     /* of struct deferred, in order of arrival */
     const char *noun;        /* plural, for messages: "imports" */
-    unsigned max;            /* 0: no limit; likewise in the next three */
+    unsigned max;            /* 0 means no limit, also in the three limits below */
     unsigned max_uid;        /* for one user who is not an administrator */
     unsigned max_uid_admin;  /* for one administrator */
     unsigned kept_for_admin; /* part of |max| that only administrators may use */
@@ -91,21 +94,21 @@ struct deferred {
     uint64_t request_id;
     uint16_t type, code;   /* type of the request; code with which it ends, for the metrics */
     struct list_link link; /* in the caller's list of unanswered requests */
-    uid_t uid;             /* the user and role of the request, which outlive the caller */
+    uid_t uid;             /* copies of the caller's user and role, because the caller may leave */
     enum role role;
     bool is_admin;
     uint64_t charged; /* bytes of the user's budget, returned when the request is freed */
-    bool is_running;  /* a step is on its work queue, or waits for the end of the loop iteration */
-    bool is_over;     /* it was destroyed while a step ran: the block is freed after the step */
+    bool is_running;  /* a step is on its work queue, or runs at the end of the loop iteration */
+    bool is_over;     /* destroyed while a step ran: the block is freed after that step */
     const struct deferred_step *step; /* the step that runs or waits */
     struct task task;
     uint64_t worked_ns;          /* time of this step on its work queue so far */
-    void *part;                  /* the part of the request that its steps work on; borrowed */
+    void *part;                  /* borrowed: the part of the request that its steps work on */
     struct request_queue *queue; /* the queue in which the step waits or runs; NULL: none */
     struct fair_item slot;
     struct request_group *group; /* NULL: none */
     struct list_link member;     /* in the group's list */
-    struct json *question;       /* owned, like the next; NULL: none */
+    struct json *question;       /* owned, as is |answer|; NULL: none */
     struct json *answer;
     enum kiln_code rc;
     struct kiln_err err;
@@ -115,12 +118,13 @@ struct deferred {
 
 /* ---- beginning ---- */
 
-/* Allocates a request, zeroed except for its struct deferred, and charges it to its user. NULL and
- * err: out of memory, or KILN_BUSY: the user's waiting requests hold too much of it. */
+/* Allocates a request, zeroed except for its struct deferred, and charges it to its user. Returns
+ * NULL and fills err if memory has run out (KILN_NO_MEMORY), or if the user's waiting requests hold
+ * too much memory already (KILN_BUSY). */
 void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
                       uint64_t request_id, struct kiln_err *err);
-/* Charges what the request needs in addition, until it is refunded or the request is freed.
- * KILN_BUSY beyond the budget. */
+/* Charges |bytes| more to the request's user, until they are refunded or the request is freed.
+ * KILN_BUSY beyond the user's budget. */
 KILN_MUST_CHECK enum kiln_code deferred_charge(struct deferred *d, uint64_t bytes,
                                                struct kiln_err *err);
 void deferred_refund(struct deferred *d, uint64_t bytes);
@@ -135,7 +139,7 @@ KILN_MUST_CHECK enum kiln_code deferred_join(struct deferred *d, struct request_
 
 /* ---- steps ---- */
 
-/* Runs |step| at once. No other step may be under way. */
+/* Runs |step| without waiting in a request queue. No other step of the request may be under way. */
 void deferred_run(struct deferred *d, const struct deferred_step *step);
 /* Runs |step| when |queue| serves this request. KILN_BUSY when too many requests wait. */
 KILN_MUST_CHECK enum kiln_code deferred_enqueue(struct deferred *d, struct request_queue *queue,
@@ -144,7 +148,8 @@ KILN_MUST_CHECK enum kiln_code deferred_enqueue(struct deferred *d, struct reque
 static inline bool deferred_is_waiting(const struct deferred *d) { return d->slot.user != NULL; }
 
 void request_queue_init(struct request_queue *queue, const struct fair_queue_options *options);
-/* Removes the next waiting request and returns it; NULL: none waits. For the end of a queue. */
+/* Removes the next waiting request and returns it, or NULL if none waits. Used to empty a queue
+ * that is about to end. */
 struct deferred *request_queue_pop(struct request_queue *queue);
 /* No request may wait or run. Accepts a zeroed queue that was never initialized. */
 void request_queue_done(struct request_queue *queue);
@@ -153,7 +158,7 @@ void request_queue_done(struct request_queue *queue);
 
 /* Sends the answer that rc, err and answer describe, unless the caller left. */
 void deferred_answer(struct deferred *d);
-/* The same, then destroys the request. */
+/* Answers like deferred_answer, then destroys the request. */
 void deferred_end(struct deferred *d);
 /* Refuses the request with |why| and cancels what is under way. */
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);

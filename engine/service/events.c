@@ -11,7 +11,7 @@ bool service_has_listeners(const struct engine *e) { return !list_is_empty(&e->s
  * others. */
 struct audience {
     uid_t uid;
-    bool knows; /* false: the others */
+    bool knows; /* false: selects the others */
 };
 
 static bool is_of(const struct audience *audience, const struct caller *c)
@@ -25,7 +25,7 @@ static void send_event(struct engine *e, const struct json *event, const struct 
 {
     KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
-        return; /* out of memory: events are not promised */
+        return; /* out of memory: kiln does not guarantee that an event is sent */
     LIST_EACH (&e->subscribers, struct caller, subscribed, c) {
         if (audience && !is_of(audience, c))
             continue;
@@ -59,7 +59,7 @@ static void report_to_host(struct engine *e, const struct engine_report *report)
         e->host->report(e->host, report);
 }
 
-/* Whether the compiler died or was ended, unlike one that rejected the source. */
+/* Whether the compiler crashed or exceeded a limit. False if it only rejected the source. */
 static bool ended_badly(enum compile_end end)
 {
     return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||

@@ -31,9 +31,9 @@ struct stats {
 
 struct engine {
     struct executor *executor; /* borrowed */
-    uid_t own_uid;             /* kilnd's: work for no user is queued as this user's */
+    uid_t own_uid;             /* kilnd's own user, as whom kilnd's own work is queued */
     struct engine_host *host;  /* borrowed; may be NULL */
-    struct built_in *built_in; /* owned: the data built into the program */
+    struct built_in *built_in; /* owned: checks and describes the data built into the program */
     struct kernel_store *store;
     struct hot_set *hot;
     struct package_set *packages;
@@ -47,10 +47,10 @@ struct engine {
     uint64_t instance;
     char notice[512]; /* what opening the store reported; "" if nothing */
 
-    unsigned callers;            /* joined */
+    unsigned callers;            /* callers that joined (service_join) */
     struct list subscribers;     /* of struct caller, that get events; borrowed */
     struct inflights *inflights; /* owned: in-flight requests for kernels */
-    unsigned tasks_out;          /* handed to a work queue and not done */
+    unsigned tasks_out;          /* tasks that were handed to a work queue and are not done */
     struct requests *requests;   /* owned: deferred requests and their limits */
 
     struct toolchain_probes *probes; /* owned */
@@ -72,14 +72,15 @@ struct engine {
 /* tasks.c: runs |task| for |uid| on a work queue and counts it. The task's done callback must first
  * call engine_task_ended. For kilnd's own upkeep, |uid| is e->own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
-/* True: the task was still waiting; neither of its callbacks is called. */
+/* Returns true if the task was still waiting; then neither of its callbacks is called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
 /* Like engine_run, but calls only done, at the end of this loop iteration. */
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
 
 /* tasks.c: an object was added, removed or replaced. Empties the hot set, which does not record
- * where an object came from, and forgets failed compiles: a package may hold such a kernel now. */
+ * where an object came from, and forgets failed compiles, because a package may now have a kernel
+ * that failed to compile. */
 void engine_forget_answers(struct engine *e);
 /* tasks.c: only objects private to |uid| were removed or replaced. Failed compiles stay remembered,
  * because they answer other users, too. */
@@ -93,7 +94,7 @@ void service_resume(struct engine *e, struct caller *caller, const struct frame_
 /* Answers with the body that was written to |e->body|, or with an error if memory was short. */
 void service_reply_body(struct engine *e, struct caller *caller, uint16_t type,
                         uint64_t request_id);
-/* Answers that memory was short for the answer. */
+/* Answers with an error: there was not enough memory to build the answer. */
 void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t request_id);
 /* Answers with an error frame.  |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -114,12 +115,12 @@ struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct source *source, const struct compile_result *result);
 void event_text(struct engine *e, const char *name, const char *text);
-/* The same for trouble that an operator should know about: the host also writes it to its log. */
+/* Like event_text, for trouble that an operator should know about: kilnd also logs it. */
 void event_report(struct engine *e, const char *name, const char *text);
-/* The same, about one kernel. */
+/* Like event_report, for trouble with one kernel. */
 void event_report_key(struct engine *e, const char *name, const struct digest *key,
                       const char *text);
-/* Like event_report, if nothing is wrong. */
+/* Like event_report, for news that is no trouble. */
 void event_note(struct engine *e, const char *name, const char *text);
 /* Reports a notice of the store. */
 void event_store(struct engine *e, enum kernel_notice kind, const char *text);

@@ -17,7 +17,8 @@ static bool is_answered_at_once(unsigned type)
            type == MESSAGE_events;
 }
 
-/* Requests that change per-user data. */
+/* Requests that change data that belongs to a user. They need a uid that stands for one user
+ * only. */
 static bool needs_own_uid(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
@@ -53,7 +54,7 @@ void service_leave(struct engine *e, struct caller *caller)
     while (!list_is_empty(&caller->unanswered)) {
         struct deferred *d = LIST_FIRST(&caller->unanswered, struct deferred, link);
         d->code = KILN_CANCELLED;
-        deferred_cancel(d); /* takes itself off the list */
+        deferred_cancel(d); /* removes the request from the list */
     }
     list_remove(&caller->subscribed);
     e->callers--;
@@ -76,7 +77,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
     struct reply reply = {
         .type = MESSAGE_error,
         .request_id = request_id,
-        .body = buffer_view(&e->body), /* out of memory: a short body, which the client refuses */
+        .body = buffer_view(&e->body), /* short if memory ran out: the client refuses it */
     };
     caller->ops->reply(caller, &reply);
 }
@@ -98,7 +99,7 @@ void service_reply_body(struct engine *e, struct caller *caller, uint16_t type, 
         caller->ops->reply(caller, &reply);
 }
 
-/* The command that sends the request, by which users know it. */
+/* The command that sends the request, because users know the command and not the request. */
 static const char *command_of(unsigned type)
 {
     static const char *const commands[] = {
@@ -259,7 +260,7 @@ enum kiln_code handle_ping(struct engine *e, struct caller *caller,
                          m.payload.size, PING_MAX);
     (void)e;
     struct reply reply = {
-        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* as in ping */
+        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* the ping's */
     };
     caller->ops->reply(caller, &reply);
     return KILN_OK;

@@ -21,8 +21,8 @@
 struct engine;
 struct caller;
 
-/* The bytes of |object|, to be sent in front of byte |at| of the body. They are not copied before
- * they are sent. */
+/* The bytes of |object|, to be sent before byte |at| of the body. They are sent without being
+ * copied to the body. */
 struct segment {
     size_t at;
     struct object *object;
@@ -57,7 +57,7 @@ struct request {
 };
 
 struct caller_ops {
-    /* Must not call service_leave(): after a failed send, the transport leaves later. */
+    /* Must not call service_leave(). If sending fails, the transport calls that later. */
     void (*reply)(struct caller *caller, const struct reply *reply);
 };
 
@@ -68,11 +68,11 @@ struct caller {
     gid_t gid;
     pid_t pid;
     enum role role;
-    /* |uid| may stand for any number of users (the overflow uid). They share its limits, and the
-     * engine keeps nothing for this uid that other users should not see or change. */
+    /* True if |uid| may stand for several users (the overflow uid). These users share one user's
+     * limits. The engine keeps nothing for this uid that one of them may not show to the others. */
     bool is_anonymous;
-    /* Descriptors that came with the current request. The transport owns them, except those that a
-     * handler takes by writing -1. */
+    /* Descriptors that came with the current request. The transport owns them. A handler takes one
+     * by replacing it by -1. */
     int files[LIMIT_REQUEST_FILES];
     unsigned file_count;
     /* The fields below belong to the engine: zero them before service_join. */
@@ -86,7 +86,7 @@ struct caller {
 };
 
 void service_join(struct engine *engine, struct caller *caller);
-/* Cancels the caller's unanswered requests; queued work that no other caller needs is dropped. */
+/* Cancels the caller's unanswered requests. Drops queued work that no other caller needs. */
 void service_leave(struct engine *engine, struct caller *caller);
 
 /* Handles one request. A request that is refused gets an error reply and returns KILN_OK. The only

@@ -81,7 +81,7 @@ static struct bytes id_of(const struct engine_item *item)
     return bytes_of(item->name, strcspn(item->name, "."));
 }
 
-/* The kinds of undamaged items for that id, from index |from| on. */
+/* The kinds of undamaged items for the devices |id|. Looks only at items from index |from| on. */
 static unsigned kinds_of(const struct engine_data *data, size_t from, struct bytes id)
 {
     unsigned kinds = 0;
@@ -157,7 +157,7 @@ struct absence {
     char key[PROBLEM_KEY_MAX];
 };
 
-/* If a compile was needed, the error is the reason why it could not run. */
+/* Writes the message if a plan needs a compile that cannot run. */
 static void say_no_compile(const struct absence *a, unsigned kinds, struct kiln_err *err)
 {
     const char *id = a->plan->database_id;

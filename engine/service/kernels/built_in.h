@@ -25,14 +25,15 @@ bool built_in_exists(const struct engine *e);
  * the request in the message. */
 KILN_MUST_CHECK enum kiln_code built_in_check_request(const struct engine *e, unsigned type,
                                                       const char *command, struct kiln_err *err);
-struct unmet_plan { /* the options of a plan request; borrowed */
+struct unmet_plan { /* a plan request that cannot be answered; members are borrowed */
     const struct problem *problem;
     const struct target *target;
     const char *database_id;
     bool has_named_solver; /* the request names a solver */
 };
-/* |err| says why no plan can be made, with KILN_NOT_FOUND or the code for a missing compiler. If
- * data is built in, the message is replaced: it then names problem, device and what to do. */
+/* |err| says why no plan can be made. Its code is KILN_NOT_FOUND or that of a missing compiler. If
+ * data is built in, this function replaces the message by one that names the problem, the device
+ * and what to do. */
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
 /* Reports damage that was found when the engine was opened. */
 void built_in_report(struct engine *e);

@@ -49,8 +49,8 @@ static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options
     return rc;
 }
 
-/* Joins an in-flight request for this kernel. During its look-up on a work queue only the source
- * may be added, because the look-up does not read it. */
+/* Joins an in-flight request for this kernel. While the in-flight request is being looked up on a
+ * work queue, only a source may be added to it, because the look-up does not read the source. */
 static enum kiln_code join_inflight(struct inflight *f, const struct fetch_options *options,
                                     struct fetch_ticket *ticket, struct kiln_err *err)
 {
@@ -121,7 +121,7 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
     metrics_hot_ends(&e->metrics, ticket->began_ns);
     inflight_count_hit(e, ret_result, ticket);
     if (options->shared_key)
-        recency_touch(e, options->shared_key); /* the hot object may be stored under this key */
+        recency_touch(e, options->shared_key); /* the store may have it under this key */
     return true;
 }
 

@@ -5,9 +5,9 @@
  * The fetch of one kernel: hot set, store, packages, compilers; with single flight over all of
  * them.
  *
- * Role       looks a key up once and compiles it once, however many callers request it
- * Ownership  a ticket belongs to its caller and must stay valid until ready was called or
- *            fetch_cancel
+ * Role       looks a kernel up once and compiles it once, however many callers request it
+ * Ownership  a ticket belongs to its caller, and must stay valid until |ready| or fetch_cancel was
+ *            called
  * Threading  the engine's thread
  *
  *   LOOKING --found--> (delivered)
@@ -17,7 +17,7 @@
 #include "engine/service/kernels/name_key.h"
 
 struct fetch_result {
-    struct kiln_err err; /* KILN_OK, and the rest is filled; else why the fetch failed */
+    struct kiln_err err; /* says why the fetch failed; with KILN_OK, the rest is filled */
     enum tier tier;
     struct digest key;
     struct object *object;   /* borrowed for the call; NULL on failure */
@@ -28,8 +28,7 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
-    uint64_t batch; /* number of the batch; a kernel that a batch names twice is counted once; 0: no
-                       batch */
+    uint64_t batch; /* number of the batch, or 0. Counts a kernel that a batch names twice as one */
     /* Never called from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight; /* borrowed while waiting */
@@ -40,18 +39,18 @@ struct fetch_ticket {
 /* What to fetch. All of it is borrowed for the call; a fetch that must wait copies what it
  * needs. */
 struct fetch_options {
-    struct digest key; /* used without a job; with one it is computed */
+    struct digest key; /* used only without |job|; otherwise the key is computed from |job| */
     const struct compile_job
         *job; /* NULL: there is no source to compile. Options are canonical, headers checked */
-    const struct toolchain *tc;      /* with a job */
+    const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
     const struct digest *shared_key; /* with a name: key of the kernel in the caches imported for
                                         all users; NULL: none */
     bool no_cache;                   /* with a job: use nothing that is stored, and store nothing */
 };
 
-/* True: *ret_result holds the answer. False: ready will be called. The result's object is borrowed
- * until the next call into the engine. */
+/* Returns true if *ret_result holds the answer; its object is borrowed until the next call into the
+ * engine. Returns false if the ticket's |ready| will be called. */
 bool fetch_begin(struct engine *e, const struct fetch_options *options, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
 /* fetch_begin in two steps, for a ticket that is allocated only if it must wait. fetch_at_hand
@@ -62,8 +61,9 @@ bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_result *ret_result);
 bool fetch_start(struct engine *e, const struct fetch_options *options, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
-/* In place of fetch_start: counts a fetch that fails with |err|. */
+/* Call it instead of fetch_start if the fetch already failed with |err|: it counts the failure. */
 void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
                   const struct kiln_err *err);
-/* Drops the ticket. Work that no other ticket waits for is dropped too, if it has not begun. */
+/* Drops the ticket. If no other ticket waits for the same work and the work has not begun, it is
+ * dropped too. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

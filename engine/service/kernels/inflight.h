@@ -5,7 +5,7 @@
  * In-flight requests: one look-up and, if needed, one compile of a kernel, with all callers that
  * wait for it.  Internal to fetch.h.
  *
- * Role       the state that the steps in fetch.h's diagram share, and the table that finds an
+ * Role       holds the state that all steps of fetch.h's diagram use, and the table that finds an
  *            in-flight request by what it fetches
  * Ownership  an in-flight request owns its copies; its tickets belong to the callers.  It is
  *            charged to the user who asked first
@@ -15,28 +15,28 @@
 #include "engine/service/kernels/fetch.h"
 #include "engine/service/kernels/kernel_lookup.h"
 
-enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
+enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting or being compiled */
 
 struct inflight {
     struct compile_order order; /* first member: the compile queue returns it */
-    struct task task;           /* look-up, then sealing */
+    struct task task;           /* of the look-up, and later of sealing the object */
     struct hash_link by_place;  /* in the table, if it was entered */
     struct engine *engine;
-    struct digest place; /* key in the table: a fetch with the same place joins */
+    struct digest place; /* its key in the table; a fetch with the same place joins it */
     struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
     struct source *source;       /* owned; NULL: there is no source to compile */
     struct name_key *name_key;   /* owned; NULL: no name */
-    uint64_t generation;         /* of the hot set, when the look-up began */
+    uint64_t generation;         /* hot_set_generation() when the look-up began */
     struct list tickets;         /* of struct fetch_ticket, the newest first; borrowed */
     uid_t uid;                   /* the user who asked first */
-    struct kernel_lookup lookup; /* its |object| belongs to the member below */
+    struct kernel_lookup lookup; /* what it finds is moved to |object| below */
     /* Filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;
     enum kiln_code found;
-    struct fetch_result *result;  /* owned: for the tickets that do not have it yet; NULL: none */
+    struct fetch_result *result;  /* owned: for tickets that still wait for it; NULL: none */
     struct lookup_report *report; /* owned; NULL: the look-up met nothing to report */
 };
 
@@ -63,7 +63,7 @@ struct inflight *inflight_of_task(struct task *t);
  * join identical requests. A kernel that must be compiled is still compiled once
  * (inflight_compile_or_join). */
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options);
-/* NULL: there is none. */
+/* Returns NULL if there is none. */
 struct inflight *inflight_find(struct engine *e, const struct digest *place);
 /* |place| must be free. */
 void inflight_enter_table(struct inflight *f, const struct digest *place);

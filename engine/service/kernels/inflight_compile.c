@@ -35,8 +35,8 @@ static void seal_work(struct task *task)
         f->found = check_object(f->object, &f->source->job, &result->err);
 }
 
-/* The compiler rejected the source, so it rejects it for everybody. Any other end may be due to the
- * user's own job: a crash, or a limit that it exceeded. */
+/* True if the compiler rejected the source: it then rejects the source for everybody. Any other
+ * failure, such as a crash or an exceeded limit, may be due to how this user's compile ran. */
 static bool fails_for_all(const struct inflight *f)
 {
     enum compile_end end = f->order.task.result.end;
@@ -48,7 +48,7 @@ static void remember_failure(struct inflight *f, const struct kiln_err *why)
     bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
                    why->code == KILN_CORRUPT; /* other codes describe this host's current state */
     bool is_outdated = f->generation != hot_set_generation(f->engine->hot);
-    if (!lasting || f->no_cache || is_outdated) /* a package may hold the kernel by now */
+    if (!lasting || f->no_cache || is_outdated) /* a package may have the kernel by now */
         return;
     const struct failure_report report = { .key = &f->asked,
                                            .uid = f->uid,
@@ -104,7 +104,7 @@ static void compile_done(struct compile_order *order)
     if (result->end == COMPILE_UNAVAILABLE || result->end == COMPILE_OUTDATED) {
         inflight_deliver_failure(
             f, &result->err,
-            result->log); /* the compiler is to blame, not the kernel: not remembered */
+            result->log); /* the compiler's failure, not the kernel's: it is not remembered */
         return;
     }
     f->engine->stats.compiles++;
@@ -136,8 +136,8 @@ enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err)
     return compile_queue_submit(f->engine->queue, &f->order, err);
 }
 
-/* Lets |ticket| wait for a compile that another user's request began. If the compile is queued, it
- * moves to the queue of the ticket's user if it is served sooner there. */
+/* Lets |ticket| wait for a compile that another user's request began. If the compile is still
+ * queued, it moves to the ticket's user if it is served sooner there. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
 {
     struct engine *e = f->engine;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The compile of an in-flight request: queued, shared, sealed and delivered. The kernel is then
- * stored, or the failure remembered.
+ * Compiles the kernel of an in-flight request: queues the compile, shares it with later requests,
+ * seals the object and delivers it. The kernel is then stored, or its failure is remembered.
  *
  * Threading  the engine's thread
  */
@@ -14,6 +14,6 @@ KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_e
 /* Compiles each kernel once, by key or by name: joins the in-flight request that compiles it
  * already, or submits |f|. |f| may have been freed when this returns. */
 void inflight_compile_or_join(struct inflight *f);
-/* Lets |ticket| wait for |f|. If |f| is queued for a compiler, it moves to the queue of the
- * ticket's user if fewer orders wait there before it. */
+/* Lets |ticket| wait for |f|. If |f| still waits for a compiler, it moves to the ticket's user if
+ * fewer orders wait before it there. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

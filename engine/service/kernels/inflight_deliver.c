@@ -84,8 +84,8 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
     return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
 }
 
-/* Objects from the store have their origin already. Without memory, the hits are counted under
- * "others". */
+/* Sets the origin of an object from a package or a compiler; an object from the store has its
+ * origin already. If memory runs out, the object's hits are counted under "others". */
 void inflight_label_object(struct inflight *f)
 {
     struct object *object = f->object;
@@ -109,7 +109,8 @@ void inflight_label_object(struct inflight *f)
 
 /* ---- delivering ---- */
 
-/* Tickets that get the result in one loop iteration: each takes about half a microsecond. */
+/* At most this many tickets get the result in one loop iteration. Each takes about half a
+ * microsecond. */
 #define DELIVERED_AT_ONCE 2048
 
 /* Gives the result to some tickets. */
@@ -139,7 +140,8 @@ static void deliver_more(struct task *task)
         engine_later(f->engine, f->uid, &f->task);
 }
 
-/* The objects and texts of the result belong to the in-flight request. False: out of memory. */
+/* Leaves the remaining tickets to later loop iterations. The result's object and texts belong to
+ * the in-flight request, so they stay valid. False: out of memory. */
 static bool deliver_later(struct inflight *f, const struct fetch_result *result)
 {
     f->result = malloc(sizeof(*f->result));

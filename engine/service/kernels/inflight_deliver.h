@@ -10,11 +10,10 @@
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* Delivers the object that was looked up or compiled, under the requested key; the object becomes
- * hot. */
+/* Delivers the object that was found or compiled. It becomes hot under the requested key. */
 void inflight_deliver_object(struct inflight *f, enum tier tier);
-/* Delivers an object of a package. The package's row does not state the object's source, so it
- * answers only requests by the same name. */
+/* Delivers an object of a package. The row of the package does not state the object's source, so
+ * the object answers only requests by the same name. */
 void inflight_deliver_packaged(struct inflight *f);
 /* |log| may be NULL. */
 void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, const char *log);
@@ -26,8 +25,8 @@ void inflight_label_object(struct inflight *f);
 /* Adds a result to the counters and marks the kernel as used. */
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);
-/* Counts the saved compile time of a hit, once for each batch however often the batch names the
- * kernel. Tickets of one batch that get the same object must come one after the other. A prefetch
+/* Counts the compile time that a hit saves. A kernel that one batch names several times is counted
+ * once. Tickets of one batch that get the same object must come one after the other. A prefetch
  * that hits saves no user's time. */
 static inline void inflight_account_hit(struct engine *e, struct object *object,
                                         enum lookup_end end, const struct fetch_ticket *ticket)
@@ -44,7 +43,7 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
     e->metrics.saved_us += worth_us;
     accounting_hit(e->metrics.accounting, ticket->uid, object->accounting_kind, worth_us);
 }
-/* The same as inflight_count_result for a hot kernel whose look-up time was already recorded. */
+/* Like inflight_count_result, for a hot kernel whose look-up time was already recorded. */
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {

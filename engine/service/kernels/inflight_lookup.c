@@ -5,7 +5,7 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* Without memory nothing is reported now: the next look-up meets the same damage. */
+/* If memory runs out, nothing is reported now. The next look-up finds the same damage again. */
 static void keep_report(struct inflight *f, const struct lookup_report *report)
 {
     free(f->report);
@@ -42,7 +42,7 @@ static void report_lookup(struct inflight *f)
     if (r && r->by_name.damaged[0])
         quarantine_package(e, &r->by_name, &f->name_key->name);
     if (r && r->trouble.code)
-        event_report(e, "store_error", r->trouble.text); /* the client sees a miss */
+        event_report(e, "store_error", r->trouble.text); /* for the client it is only a miss */
 }
 
 /* True if the object's owner has joined a look-up that another user started by key. */

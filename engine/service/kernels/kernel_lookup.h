@@ -24,16 +24,17 @@ struct hot_lookup {
     uid_t uid;
 };
 
-/* False for an object that another user imported privately, even if |uid| knows its key. */
+/* Whether |uid| may get the object. False if another user imported it privately, even if |uid|
+ * knows its key. */
 static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 {
     return !object || !object->is_private || object->owner == (uint32_t)uid;
 }
 
 /* Returns the hot object that answers the look-up, or NULL. |find| is hot_set_find, or hot_set_peek
- * if nobody uses the kernel. *ret_key becomes the key under which the object is hot. It is the key
- * of the look-up, or the one that stands for a package's object with this name and target
- * (name_key.h). Inline because every fetch runs it. */
+ * if the look-up must not count as a use of the kernel. *ret_key becomes the key under which the
+ * object is hot. That is the key of the look-up, or kernel_name_packaged(), under which a package's
+ * object with this name and target is hot. Inline because every fetch runs it. */
 typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
 static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
                                                const struct hot_lookup *l, struct digest *ret_key)
@@ -49,7 +50,8 @@ static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_find
     return object && kernel_is_visible(object, l->uid) ? object : NULL;
 }
 
-/* Damage and trouble that a look-up met. The struct is large, and most look-ups need none. */
+/* The damage and errors that a look-up met. The struct is allocated separately because it is large
+ * and most look-ups meet nothing. */
 struct lookup_report {
     struct package_found by_key, by_name; /* the packages' results */
     struct kiln_err trouble;              /* code KILN_OK if there was none */
@@ -58,7 +60,7 @@ struct lookup_report {
 struct kernel_lookup {
     struct kernel_store *store;   /* borrowed */
     struct package_set *packages; /* borrowed */
-    uid_t uid;                    /* the user whose names are searched */
+    uid_t uid;                    /* the user whose imported names are searched */
     struct kernel_reader
         reader;          /* the reader on whose behalf the store is searched: usually |uid| */
     struct digest asked; /* the kernel's key */
@@ -66,7 +68,7 @@ struct kernel_lookup {
     bool
         has_shared_key; /* with a name: the kernel has a key in the caches imported for all users */
     struct digest shared_key; /* after the look-up: the key of the version that was tried last */
-    /* Filled. */
+    /* The results: */
     enum kiln_code found;
     enum tier tier;
     struct object *object; /* owned reference */

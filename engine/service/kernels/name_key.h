@@ -14,16 +14,16 @@
 struct kernel_name {
     struct bytes database_id, name, args;
     struct bytes
-        target; /* canonical: the target that the object must have been built for; empty: any */
+        target; /* the object must have been built for it (canonical text); empty: for any */
 };
 
-/* The key in the hot set of a package's object for that name and target. It is not the key of a
- * source, because a package's row states none. */
+/* The key under which the hot set has a package's object for that name and target. It is not
+ * computed from a source, because the row of a package states no source. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
-/* Checks the parts of a name that a client sent. |database_id| may have a version of MIOpen, which
- * separates imports; packages have no versions, so the result has none. |ret_name| borrows from the
- * inputs. */
+/* Checks the parts of a name that a client sent. |database_id| may contain a version of MIOpen,
+ * which tells imported caches apart. Packages have no versions, so the result has none. |ret_name|
+ * borrows from the inputs. */
 KILN_MUST_CHECK enum kiln_code kernel_name_take(struct bytes database_id, struct bytes name,
                                                 struct bytes args, struct kernel_name *ret_name,
                                                 struct kiln_err *err);

@@ -25,7 +25,7 @@ KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *p
                                                 const struct target *target,
                                                 const struct toolchain *tc,
                                                 struct program_job *ret_job, struct kiln_err *err);
-/* Accepts a zeroed one. */
+/* Accepts a zeroed struct. */
 void program_job_done(struct program_job *p);
 #define PROGRAM_JOB_AUTO __attribute__((cleanup(program_job_done)))
 

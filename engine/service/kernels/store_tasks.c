@@ -11,7 +11,7 @@
 #define TOUCHES_MAX 4096 /* kernels whose use is remembered between two writes of recency */
 
 struct store_upkeep {
-    struct digest touched[TOUCHES_MAX]; /* used since the last write of recency, by slot */
+    struct digest touched[TOUCHES_MAX]; /* by slot: kernels used since the last write */
     bool is_touched[TOUCHES_MAX];
     unsigned touched_count;
     uint64_t touched_at_ns;
@@ -159,7 +159,7 @@ void quarantine_later(struct engine *e, const struct digest *key)
 /* ---- recency ---- */
 
 /* Each key has one slot, so a kernel that is used a thousand times is written once. If two kernels
- * share a slot, one loses its mark, which only affects recency. */
+ * have the same slot, the mark of the first is lost. It then only counts as less recently used. */
 void recency_touch(struct engine *e, const struct digest *key)
 {
     struct store_upkeep *u = e->upkeep;
@@ -217,7 +217,7 @@ void recency_write(struct engine *e, bool force)
 
 struct packaged_task {
     struct store_write base;    /* first member */
-    struct package_found found; /* damaged, damage, damaged_row */
+    struct package_found found; /* only |damaged|, |damage| and |damaged_row| are used */
 };
 
 static enum kiln_code quarantine_row(struct store_write *w, struct kiln_err *err)
@@ -233,7 +233,7 @@ static void keep_for_inspection(struct engine *e, const struct package_found *fo
 {
     struct packaged_task *p = calloc(1, sizeof(*p));
     if (!p)
-        return; /* the operator has the report already */
+        return; /* the damage was already reported to the operator */
     p->base.write = quarantine_row;
     p->found = *found;
     store_write_run(e, e->own_uid, &p->base);

@@ -21,10 +21,10 @@ struct store_write { /* one write that no request waits for; embed it as the fir
     enum kiln_code rc;
     struct kiln_err err;
 };
-/* |write|, from malloc, needs only its two functions. Reports a failure. */
+/* |write| is allocated with malloc; the caller sets only its two functions. Reports a failure. */
 void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
-struct store_upkeep; /* the use marks, and the tasks that are running */
+struct store_upkeep; /* which kernels were used, and which background tasks run */
 
 KILN_MUST_CHECK enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep,
                                                    struct kiln_err *err);
@@ -34,8 +34,8 @@ void store_upkeep_destroy(struct store_upkeep *upkeep);
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
-/* Quarantines a row of a package: the package is not changed; the damage is recorded in the store.
- * |name|: the requested name, or NULL. If |found| does not name the damaged row, the package is not
+/* Records in the store that a row of a package is damaged; the package is not changed. |name|: the
+ * requested name, or NULL. If |found| does not say which row is damaged, the package is not
  * searched for |name| again. */
 void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Determines which toolchain builds for a target by asking a compiler process. A request whose
- * toolchain is not known yet waits for the probes that it asked for. It is copied, and its handler
- * runs again once the last of them has ended. Requests share probes, as they share compiles.
+/* Determines which toolchain builds for a target by asking a compiler process. A probe is a compile
+ * of a one-line kernel. A request whose toolchain is not known yet waits for the probes that it
+ * asked for. The request is copied, and its handler runs again when the last of them has ended.
+ * Several requests can wait for one probe, as they can for one compile.
  *
- * The handler runs again, instead of a callback that goes on, because the request must begin with
- * its question again in any case. The answer of a probe can make another probe necessary, the table
- * or the packages can have changed meanwhile, and a fetch, a batch and a plan borrow from the body.
- * Six callbacks would each repeat what their handler does without a wait. The price of this form is
- * the state of the request that is being handled: |tries|, and |is_asked| of the probes. */
+ * The whole handler runs again. A callback that continues after the wait would not be simpler: the
+ * result of a probe can make another probe necessary, the table or the packages can have changed
+ * meanwhile, and a fetch, a batch and a plan borrow from the body. So six callbacks would each
+ * repeat what their handler does anyway. The disadvantage is that this file keeps state about the
+ * request that is being handled: |tries|, and |is_asked| of the probes. */
 #include "engine/service/kernels/toolchains.h"
 
 #include "common/base/clock.h"
@@ -21,22 +22,24 @@
 
 #define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds after a failure */
-/* An upgraded compiler package is noticed within a minute of use. Kernels that the new compiler
- * makes until then are stored under the old identity, which is no longer looked up afterwards. */
+/* An upgraded compiler package is noticed within a minute of use. Until then, kernels that the new
+ * compiler makes are stored under the identity of the old one. Later requests no longer look for
+ * that identity. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
 #define NOT_NOW_NS 1000000000u   /* one second, if no compiler process could be started */
-/* Limit of probes under way for one user: each costs a process, and a new target always needs
- * probes. The limit exceeds the need of any batch; a longer list of targets waits, then
- * continues. */
+/* At most this many probes of one user run or wait at a time, because each costs a process and
+ * every new target needs probes. No batch needs more. A longer list of targets (`kilnctl toolchain
+ * ls`) waits and then continues. */
 #define PROBES_MAX_UID 64u
-/* Limit for one request: describe, then every toolchain of a family. Without it a request could
- * loop forever if its findings are forgotten before it reads them. */
+/* How often one request may wait: first for the list of toolchains, then for a probe of each
+ * toolchain of a family. Without this limit, a request could wait forever if results were forgotten
+ * before it reads them. */
 #define TRIES_MAX 8u
 
-#define FAILED_PROBES_MAX 96 /* more than one list of targets can cause */
+#define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
-/* A probe that failed for a temporary reason: it is tried again after a while. */
+/* A probe that failed for a reason that may pass. kiln tries it again after a while. */
 struct failed_probe {
     char toolchain[16];
     struct target target;
@@ -70,7 +73,8 @@ struct waiting_request {
     unsigned wait_count, waits_left;
 };
 
-/* A describe (no target) or a probe under way. */
+/* A job under way: the probe of a target, or, without a target, a describe, which lists the
+ * installed toolchains. */
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
@@ -108,8 +112,8 @@ void toolchains_describe_soon(struct engine *e) { e->probes->describe_at_ns = 0;
 
 /* ---- requests that wait ---- */
 
-/* Drops a probe that no request waits for. A probe that a compiler already runs goes on, and its
- * result is remembered. */
+/* Drops a probe that no request waits for. If a compiler runs the probe already, it continues, and
+ * its result is remembered. */
 static void drop_unless_awaited(struct probe *p)
 {
     struct engine *e = p->engine;
@@ -223,7 +227,7 @@ static void resume_request(struct deferred *d)
         return;
     }
     deferred_forget(&rq->base);
-    deferred_refund(d, d->charged); /* the handler may charge it again */
+    deferred_refund(d, d->charged); /* the handler charges anew what it needs */
     e->probes->tries = rq->tries;
     service_resume(e, caller, &rq->header, rq->body);
     e->probes->tries = 0;
@@ -234,8 +238,8 @@ static const struct deferred_step resume_step = { .done = resume_request };
 
 /* ---- describe and probe ---- */
 
-/* Resumes the requests that waited for nothing else, in order of arrival. Each is a step of its
- * own, as there may be many. */
+/* Resumes the requests that waited for this probe only, in order of arrival. Each is resumed in a
+ * separate step, because there may be many. */
 static void end_probe(struct probe *p)
 {
     list_remove(&p->link);
@@ -258,7 +262,7 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
     p->order.done = done;
     p->order.task.job = (struct compile_job){
         .kind = kind,
-        .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN, /* its target */
+        .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN, /* by target */
         .toolchain = bytes_of_text(p->tc.name),
         .target = bytes_of_text(p->target.text),
     };
@@ -284,7 +288,7 @@ static enum kiln_code read_description(struct engine *e, const struct compile_re
     return rc;
 }
 
-/* The result of an earlier probe, from the store. */
+/* The result of an earlier probe, as read from the store. */
 struct cached_probe {
     struct list_link link;
     struct digest toolchain_id;
@@ -317,7 +321,7 @@ static struct probe *probe_of_task(struct task *t)
 static void cached_probes_work(struct task *task)
 {
     struct probe *p = probe_of_task(task);
-    struct kiln_err ignored = KILN_ERR_INIT; /* kiln probes again what it cannot read */
+    struct kiln_err ignored = KILN_ERR_INIT; /* a result that cannot be read is probed again */
     if (kernel_store_probes(p->engine->store, add_cached_probe, p, &ignored))
         return;
 }
@@ -448,9 +452,9 @@ static void forget_failure(struct engine *e, struct failed_probe *f)
     f->until_ns = 0;
 }
 
-/* A crash, a time-out or a lack of memory or workers may be temporary. It is not stored, and is
- * tried again after a while. It is tried sooner if many made-up targets cause more failures than
- * there are entries. */
+/* A crash, a time-out or a lack of memory or workers may be temporary. Such a failure is not
+ * stored, and the probe is tried again after a while. The probe is tried sooner if there are more
+ * failures than |failures| has entries, for example because of many made-up targets. */
 static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;
@@ -466,7 +470,7 @@ void toolchains_forget_failures(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
     if (e->probes->tries > 0)
-        return; /* a request uses the results that it waited for, even if others took long */
+        return; /* a request uses the results that it waited for, even if they are old by now */
     for (size_t i = 0; i < FAILED_PROBES_MAX; i++) {
         struct failed_probe *f = &e->probes->failures[i];
         if (f->until_ns && f->until_ns <= now)
@@ -474,7 +478,8 @@ void toolchains_forget_failures(struct engine *e)
     }
 }
 
-/* The message, and the beginning of the compiler's log: a probe's whole log is not kept. */
+/* Writes the message and the first line of the compiler's log. The rest of a probe's log is not
+ * kept. */
 static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";
@@ -554,7 +559,7 @@ static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e);
     EACH_PROBE(e, p)
-    p->is_asked = true; /* the describe: no probe starts before it has ended */
+    p->is_asked = true; /* this can only be the describe: no probe starts before it has ended */
     if (!toolchains_settled(e))
         return KILN_BUSY;
     return kiln_fail(err, KILN_UNAVAILABLE, "no toolchain to compile with: %s",
@@ -567,7 +572,7 @@ enum kiln_code toolchains_resolve(struct engine *e, const struct toolchain_quest
     if (!e->probes->is_described)
         return describe_first(e, err);
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
-        toolchains_describe(e); /* no request waits for it: the known toolchains serve meanwhile */
+        toolchains_describe(e); /* the request does not wait, and uses the known toolchains */
     toolchains_forget_failures(e);
     enum kiln_code rc =
         toolchain_choose(e->toolchains, question->target, question->forced, ret_toolchain, err);

@@ -24,34 +24,36 @@ struct toolchain_question { /* which toolchain builds for |target|; borrowed */
     const struct target *target;
     struct bytes forced; /* the toolchain that the user names; empty: kiln chooses */
 };
-/* KILN_BUSY: not known yet, a probe is under way; the handler then returns the result of
- * toolchains_wait. */
+/* KILN_BUSY: the answer is not known yet, and a probe is under way. The handler must then return
+ * the result of toolchains_wait. */
 KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e,
                                                   const struct toolchain_question *question,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Keeps a copy of the request, and runs its handler again when everything that it asked for has
- * ended. If the caller leaves, probes that only this request waits for are removed from the
- * queue. */
+/* Keeps a copy of the request, and runs its handler again when all probes that the handler asked
+ * for have ended. If the caller leaves, probes that only this request waits for are removed from
+ * the queue. */
 KILN_MUST_CHECK enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
                                                const struct frame_header *header, struct bytes body,
                                                struct kiln_err *err);
 /* The current request has failed: removes from the queue the probes that only it asked for. */
 void toolchains_drop_asked(struct engine *e);
-/* The current request does not wait for the probes that it asked for; they go on all the same. */
+/* The current request does not wait for the probes that it asked for. They continue
+ * nevertheless. */
 void toolchains_keep_asked(struct engine *e);
 
 /* Asks a compiler process which toolchains are installed, unless that is under way. */
 void toolchains_describe(struct engine *e);
-/* Lets the next request that needs a toolchain ask again. */
+/* Makes the next request that needs a toolchain ask again which toolchains are installed. */
 void toolchains_describe_soon(struct engine *e);
-/* Whether a compiler process has described the toolchains; |ret_failure|: why the last try failed,
- * or "". */
+/* Whether a compiler process has listed the toolchains. |ret_failure| says why the last try failed,
+ * or is "". */
 bool toolchains_described(const struct engine *e, const char **ret_failure);
 /* Forgets failures that may be temporary, so that they are tried again. */
 void toolchains_forget_failures(struct engine *e);
-/* Starts the probe of |target| for |tc|, queued as |uid|'s. A probe that is under way already gets
- * the best place of the users who asked. KILN_UNAVAILABLE: it cannot be started now. */
+/* Starts the probe of |target| for |tc|, queued as |uid|'s. If the probe is queued already, it
+ * moves to |uid|'s queue if it is served sooner there. KILN_UNAVAILABLE: it cannot be started
+ * now. */
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct engine *e, uid_t uid,
                                                 const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);

@@ -17,7 +17,7 @@ enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln
     if (!accounting || !accounting->users || !accounting->kinds)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the usage accounting: out of memory");
     accounting->kind_count = 1;
-    accounting->others.uid = UINT32_MAX; /* no user's */
+    accounting->others.uid = UINT32_MAX; /* no user has this uid */
     *ret_accounting = KILN_TAKE(accounting);
     return KILN_OK;
 }
@@ -65,7 +65,8 @@ void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *mor
     add_saturated(&sums->compile_us, more->compile_us);
 }
 
-/* Whether |a| is replaced before |b|: compile time cannot be faked, unlike hits. */
+/* Whether |a| is replaced before |b|. Compile time decides because, unlike hits, it cannot be
+ * faked. */
 static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums *b)
 {
     return a->compile_us != b->compile_us ? a->compile_us < b->compile_us
@@ -74,7 +75,7 @@ static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums 
 
 /* ---- users ---- */
 
-/* Folds the user with the least compile time into the others, and returns the free row. */
+/* Adds the user with the least compile time to "others", and returns the row that is now free. */
 static struct accounting_user *user_gives_way(struct accounting *accounting)
 {
     struct accounting_user *least = accounting->users;
@@ -115,8 +116,9 @@ static bool same_kind(const struct accounting_kind *kind, uint64_t hash,
            strcmp(kind->what.target, what->target) == 0;
 }
 
-/* Folds the kind with the least compile time into the others and returns its place. Its number
- * becomes invalid. A user who makes up thousands of names only replaces kinds of little worth. */
+/* Adds the kind with the least compile time to "others", and returns its place, which is now free.
+ * The kind's number becomes invalid. A user who makes up thousands of names only replaces kinds
+ * with little compile time. */
 static unsigned kind_gives_way(struct accounting *accounting)
 {
     unsigned least = 1;

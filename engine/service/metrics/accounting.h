@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * Usage accounting: the compile time of the kernels that were found, by user and by kind of kernel.
+ * Usage accounting: how much compile time was spent and saved, by user and by kind of kernel.
  *
- * Role       counts every hit with the compile time of its kernel, and every compile; stays in
- *            memory and is written to the store in batches (accounting_tasks.h)
+ * Role       counts every compile, and every hit with the compile time that it saved.  The sums are
+ *            in memory, and are written to the store in batches (accounting_tasks.h)
  * Ownership  owns its rows; rows that it returns are borrowed until the next call
  * Threading  the engine's thread
  *
  * Bounded: ACCOUNTING_USERS_MAX users, and ACCOUNTING_KINDS_MAX pairs of target and program.  A new
- * row replaces the one with the least compile time spent here.  A loop of hits cannot raise this
- * sum.  Usage without a row is counted under "others", so totals stay exact.
+ * row replaces the one with the least compile time spent on this host.  Hits in a loop do not raise
+ * this time, so nobody can keep a row that way.  Usage without a row is counted under "others", so
+ * totals stay exact.
  */
 #include "common/base/hash_table.h"
 #include "engine/store/kernel_metrics.h"
@@ -21,19 +22,19 @@
 #define ACCOUNTING_USERS_MAX 4096
 #define ACCOUNTING_KINDS_MAX 512       /* including kind 0, which counts the others */
 #define ACCOUNTING_PRIVATE "(private)" /* program of privately imported kernels */
-/* The most that one hit counts: compile times that a package states were not measured here. */
+/* The most that one hit counts. The limit is needed because kiln did not measure the compile times
+ * that packages state. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u
 
 struct accounting_user {
     struct hash_link link;
     uint32_t uid;
-    bool is_changed; /* since the row was last written to the store */
+    bool is_changed; /* the row has changed since it was written to the store */
     struct kernel_sums sums;
 };
 
 struct accounting_kind {
-    uint32_t number; /* number of the kind in this place; a newer kind in the same place has a
-                        larger number */
+    uint32_t number; /* a newer kind in the same place of |kinds| has a larger number */
     bool is_changed;
     uint64_t hash;
     struct object_origin what;
@@ -50,7 +51,7 @@ struct accounting {
     unsigned kind_count;
     uint64_t since;      /* seconds since the epoch */
     bool rewrites_users; /* a user's row was replaced: its stored row must be deleted */
-    bool rewrites_kinds; /* likewise */
+    bool rewrites_kinds; /* the same for a row of a kind */
     bool has_changed;
     /* The members below belong to accounting_tasks.c. */
     bool is_busy; /* a task reads or writes the rows */
@@ -60,15 +61,15 @@ struct accounting {
 
 KILN_MUST_CHECK enum kiln_code accounting_create(struct accounting **ret_accounting,
                                                  struct kiln_err *err);
-/* Copies the current sums, to be read on any thread; nothing can be counted in the copy. NULL: out
- * of memory. */
+/* Copies the current sums. Any thread may read the copy, but it cannot count anything. NULL: out of
+ * memory. */
 struct accounting *accounting_copy(const struct accounting *accounting);
 void accounting_destroy(struct accounting *accounting);
 KILN_DEFINE_AUTO(accounting)
 
 /* Finds the user's row, or adds one. */
 struct accounting_user *accounting_user_of(struct accounting *accounting, uint32_t uid);
-/* Finds the number of the kind for object.accounting_kind, or adds the kind. */
+/* Finds or adds the kind, and returns its number, which object.accounting_kind keeps. */
 uint32_t accounting_kind_of(struct accounting *accounting, const struct object_origin *what);
 
 static inline uint64_t accounting_worth(uint64_t compile_ns)
@@ -106,7 +107,8 @@ static inline void accounting_hit(struct accounting *accounting, uint32_t uid, u
 /* Counts a compile that made an object. */
 void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
                          uint64_t compile_us);
-/* Adds a row that an earlier daemon wrote to what was counted since this one started. */
+/* Adds a row that an earlier daemon stored to the sums that this daemon has counted since its
+ * start. */
 void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row);
 /* Marks every row to be written again. */
 void accounting_touch_all(struct accounting *accounting);

@@ -6,8 +6,8 @@
 #define WRITE_EVERY_NS 10000000000u
 /* Including the row "others". */
 #define ROWS_MAX (ACCOUNTING_USERS_MAX + ACCOUNTING_KINDS_MAX + 1)
-/* Rows that one loop iteration adds. In a full table each may replace another row, which takes
- * about 15 us, and other requests must run in between. */
+/* Rows that one loop iteration adds. If the table is full, each may replace another row, which
+ * takes about 15 us. Other requests must run in between. */
 #define ROWS_A_STEP 32
 
 struct accounting_task {
@@ -46,7 +46,8 @@ static struct accounting_task *task_create(struct engine *e)
     return NULL;
 }
 
-/* Copies |row| with its texts. Rows beyond the limits cannot occur and are left out. */
+/* Copies |row| with its texts. Leaves out rows beyond the limits, which a correct store does not
+ * have. */
 static void keep_row(struct accounting_task *t, const struct kernel_accounting_row *row)
 {
     if (t->count == ROWS_MAX || (!row->is_user && t->name_count == ACCOUNTING_KINDS_MAX))
@@ -161,7 +162,7 @@ static void write_done(struct task *task)
         l->rewrites_users = l->rewrites_kinds = true;
     }
     event_after_write(e, t->rc, &t->err);
-    bool again = e->draining && t->written; /* writes what changed meanwhile */
+    bool again = e->draining && t->written; /* writes what has changed since the task began */
     task_destroy(t);
     if (again)
         accounting_write(e, /* force= */ true);

@@ -11,5 +11,5 @@
 #include "engine/service/internal.h"
 
 void accounting_load(struct engine *e);
-/* Writes changed rows if a write is due; |force| writes them anyway. */
+/* Writes changed rows if a write is due. With |force|, writes them in any case. */
 void accounting_write(struct engine *e, bool force);

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Limits of the store's rows and of the answer's rows. The rest is one row, "others". */
+/* At most this many rows are read from the store and written to the answer. One row, "others", has
+ * the sums of all further ones. */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
@@ -199,8 +200,8 @@ static const struct accounting *copy_of(const struct admin *a)
     return *(struct accounting *const *)a->own;
 }
 
-/* The number of the store's rows is limited, too. Therefore kernels and bytes that no line counts
- * are added to the line of the others. */
+/* The number of rows from the store is limited, too. Therefore, kernels and bytes that no line
+ * counts are added to the line "others". */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;

@@ -19,7 +19,7 @@ static const struct admin_member history_members[] = {
 /* ---- one sample ---- */
 
 struct column_group {          /* columns of the history that are members of one object */
-    const char *name, *prefix; /* the prefix of the columns' names is left out */
+    const char *name, *prefix; /* |prefix| of the columns' names is left out */
     int first, last;
 };
 
@@ -50,7 +50,7 @@ static void set_misses(struct json *to, const struct kernel_sample *s)
 {
     static const struct column_group reasons = { "miss_reasons", "misses_", HISTORY_misses_new,
                                                  HISTORY_misses_refused };
-    json_set_u64(to, "misses", misses_of(s)); /* without those of prefetches */
+    json_set_u64(to, "misses", misses_of(s)); /* misses of prefetches are not counted */
     set_group(to, &reasons, s);
 }
 
@@ -89,7 +89,8 @@ static void append_kernel(void *context, const struct kernel_record *record)
     json_append(slowest->list, kernel_to_json(slowest->admin, record));
 }
 
-/* Wide enough that the samples of the range are not too many. */
+/* Chooses the time from sample to sample so large that the answer has at most SAMPLES_MAX
+ * samples. */
 static struct kernel_history_range range_of(const struct json *question, uint64_t now)
 {
     uint64_t kept_since = now > HISTORY_KEPT_S ? now - HISTORY_KEPT_S : 0;

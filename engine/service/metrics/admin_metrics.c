@@ -28,13 +28,13 @@ static const struct metric metrics[METRIC_NAMES] = {
     static uint64_t level_##name(const struct engine *e) { return expression; }
 #include "engine/service/metrics/metrics.def"
 
-/* A sample of metrics.def. One of |level|, |hosted| and |offset| is its source. */
+/* A sample of metrics.def. Its value comes from |level|, from |hosted|, or else from |offset|. */
 struct sample {
     enum metric_name metric;
     const char *values;
     uint64_t (*level)(const struct engine *e);
     const char *hosted; /* name of a counter of the process around the engine */
-    size_t offset;      /* in struct stats */
+    size_t offset;      /* of the counter in struct stats */
 };
 
 static const struct sample samples[] = {
@@ -260,7 +260,8 @@ static void write_evictions(struct page *p)
 
 static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
-/* Possible successes are shown from the start, failures after the first one. */
+/* Writes the samples of one kind of transfer: that of successes from the start, if this kind occurs
+ * at all, and that of each failure once it has occurred. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };
@@ -293,7 +294,7 @@ static void write_tuning_entries(struct page *p)
 
 /* ---- all metrics ---- */
 
-/* Writers of samples that are computed instead of read from the table. */
+/* Functions that write computed samples. All other samples come from the table. */
 static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_up] = write_up,
     [METRIC_NAME_build_info] = write_build_info,
@@ -328,8 +329,8 @@ static const struct sample *first_sample(enum metric_name name)
     return NULL;
 }
 
-/* False for metrics that need a process around the engine, and for tuning databases that could
- * not be opened. */
+/* Whether the metric has a value. Some metrics need a process around the engine, and some need
+ * tuning databases, which may not be open. */
 static bool is_known(const struct page *p, enum metric_name name)
 {
     const struct sample *first = first_sample(name);

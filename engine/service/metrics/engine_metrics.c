@@ -50,7 +50,7 @@ const char *metrics_compile_result(unsigned result)
 
 /* ---- transfers ---- */
 
-/* An invalid URL counts as a download, too. */
+/* Every URL except a file: URL counts as a download, even an invalid one. */
 static enum transfer_op transfer_op_of(const char *url)
 {
     static const char file[] = "file:";
@@ -72,7 +72,8 @@ static bool is_marked(const struct request_mark *mark, const struct caller *call
     return mark->caller == caller && mark->id == id;
 }
 
-/* Corrects a deferred request that was counted as successful when it ended. */
+/* Corrects the count of a deferred request that ended, was counted as successful, and is now
+ * refused. */
 static void recount_ended_request(struct engine_metrics *f, enum kiln_code code)
 {
     f->requests[f->ended.type][f->ended.code]--;
@@ -92,8 +93,8 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
     return false;
 }
 
-/* Clients choose ids and may use one twice. Then either request may be meant; the sums stay
- * right. */
+/* Clients choose the ids of their requests, and may use an id twice. Then the error may be counted
+ * for the other one of the two requests. The sums are right nevertheless. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {

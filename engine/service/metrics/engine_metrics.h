@@ -5,7 +5,7 @@
  * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
  * samples of them.
  *
- * Role       counts for the requests "metrics", "ledger" (usage accounting) and "history"
+ * Role       counts what the requests "metrics", "ledger" (usage accounting) and "history" report
  * Ownership  the engine's
  * Threading  the engine's thread; nothing here locks or waits
  *
@@ -21,7 +21,8 @@
 
 #define METRICS_REQUESTS 64                     /* types of requests; 0: unknown */
 #define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last: others */
-/* A prime, so that over many batches of the same size, every position in a batch is timed. */
+/* A prime number. So if many batches have the same size, every position in a batch is timed at some
+ * time. */
 #define HOT_TIMED_EVERY 31
 
 enum { /* METRICS_CODES is one more than the highest code */
@@ -48,11 +49,11 @@ enum miss_reason {
     MISS_UNCACHED,   /* the caller requested a new compile */
     MISS_REMEMBERED, /* an earlier failure to compile it is remembered */
     MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
-    MISS_REFUSED,    /* a limit, no memory, no compiler */
+    MISS_REFUSED,    /* a limit was reached, memory ran out, or there was no compiler */
     MISS_PREFETCH,   /* requested by a prefetch, so no job waited */
 };
 
-enum compile_metric { /* result of a compile; the others are in compile_end */
+enum compile_metric { /* a further result of a compile, beside those of enum compile_end */
                       COMPILED_INVALID =
                           COMPILE_OUTDATED +
                           1, /* the compiler's output is no code object for the target */
@@ -61,9 +62,9 @@ enum compile_metric { /* result of a compile; the others are in compile_end */
 
 /* The purpose of a transferred file. */
 enum transfer_tier {
-    TRANSFER_PACKAGE, /* to install */
-    TRANSFER_DISK,    /* its kernels, into the store */
-    TRANSFER_TUNING,  /* its records: imported, merged, compared */
+    TRANSFER_PACKAGE, /* a package to install */
+    TRANSFER_DISK,    /* a cache: its kernels go into the store */
+    TRANSFER_TUNING,  /* a tuning file to import, merge or compare */
     TRANSFER_TIERS
 };
 
@@ -81,7 +82,7 @@ struct request_mark {
     uint64_t id;
     uint16_t type;
     uint16_t code;
-    bool waits; /* it was deferred: it is counted when its deferred request ends */
+    bool waits; /* the request is deferred: it is counted when it ends */
 };
 
 struct engine_metrics {
@@ -91,16 +92,15 @@ struct engine_metrics {
 
     uint64_t compiled; /* kernels that were compiled for a caller */
     struct histogram lookups[LOOKUP_ENDS];
-    uint64_t ahead[LOOKUP_ENDS]; /* of these, kernels that a prefetch requested and found */
-    unsigned hot_left,
-        hot_bucket; /* hits until the next timed one; the bucket for those until then */
+    uint64_t ahead[LOOKUP_ENDS];   /* of these, kernels that a prefetch requested and found */
+    unsigned hot_left, hot_bucket; /* hits until one is timed again; the bucket of untimed hits */
     uint64_t hot_ns;
 
     struct histogram plan, queue;
     struct toolchain_metrics toolchains[METRICS_TOOLCHAINS];
     unsigned toolchain_count;
 
-    /* Transfers that ended. The receiver of a result checks that its code is in the table. */
+    /* Transfers that ended. transfer_receive_report accepts only codes that this table has. */
     uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][METRICS_CODES];
 
     uint64_t rejections; /* requests rejected because of a limit */
@@ -113,14 +113,14 @@ struct engine_metrics {
 KILN_MUST_CHECK enum kiln_code metrics_open(struct engine_metrics *f, struct kiln_err *err);
 void metrics_close(struct engine_metrics *f);
 
-/* Call it when a look-up begins that may hit in memory. Returns the start time; 0: it is not
- * timed. */
+/* Call it at the beginning of a look-up that may find its kernel in memory. Returns the start time,
+ * or 0 if this look-up is not timed. */
 static inline uint64_t metrics_hot_begins(const struct engine_metrics *f)
 {
     return f->hot_left == 0 ? clock_monotonic_ns() : 0;
 }
 
-/* Call it when that look-up hits. */
+/* Call it when that look-up has found the kernel in memory. */
 static inline void metrics_hot_ends(struct engine_metrics *f, uint64_t began_ns)
 {
     if (began_ns) {

@@ -68,7 +68,7 @@ static void put_labels(struct buffer *out, const struct metric *metric, const ch
 struct sample {
     const char *suffix;        /* of the metric's name */
     const char *const *values; /* of the labels */
-    const char *end;           /* of the bucket; NULL: none */
+    const char *end;           /* end of the bucket; NULL: the sample is not a bucket */
     const char *number;
 };
 

@@ -25,7 +25,7 @@ static inline unsigned histogram_bucket(uint64_t ns)
     return i < HISTOGRAM_BUCKETS ? i : HISTOGRAM_BUCKETS - 1;
 }
 
-/* Adds |times| observations of the same length, for those that were not timed themselves. */
+/* Adds |times| observations of the same length. */
 static inline void histogram_observe(struct histogram *h, uint64_t ns, uint64_t times)
 {
     h->counts[histogram_bucket(ns)] += times;

@@ -9,7 +9,7 @@
 #define EVERY_NS (HISTORY_EVERY_S * UINT64_C(1000000000))
 
 struct history {
-    uint64_t written[HISTORY_COLUMNS]; /* sums of all samples so far */
+    uint64_t written[HISTORY_COLUMNS]; /* for each counter, the sum of all samples so far */
     uint64_t since;                    /* end of the last sample: seconds since the epoch */
     uint64_t at_ns;                    /* when the next sample is due */
     bool is_busy;                      /* a sample is being written */
@@ -88,7 +88,7 @@ struct kernel_sample history_unwritten(const struct engine *e)
     return sample;
 }
 
-/* Requests that only read counters are not worth a sample. */
+/* True if no kernel was fetched, compiled or evicted. kiln writes no sample of such a time. */
 static bool is_quiet(const struct kernel_sample *s)
 {
     return s->values[HISTORY_fetches] == 0 && s->values[HISTORY_compiles] == 0 &&
@@ -132,7 +132,7 @@ void history_write(struct engine *e, bool force)
     }
     struct history_task *t = calloc(1, sizeof(*t));
     if (!t)
-        return; /* its counts become part of the next sample */
+        return; /* the counts become part of the next sample */
     t->base.write = write_sample;
     t->base.written = end_sample;
     t->sample = sample;

@@ -5,7 +5,8 @@
  * Samples of the counters over the weeks.
  *
  * Role       every HISTORY_EVERY_S seconds, writes the counts since the last sample to the store,
- *            unless all are 0.  Counts that could not be written become part of the next sample
+ *            unless no kernel was fetched, compiled or evicted.  Counts that could not be written
+ *            become part of the next sample
  * Ownership  the engine owns the struct
  * Threading  the engine's thread; the writing is a task
  */
@@ -22,7 +23,7 @@ struct history;
 /* Begins the first sample now. */
 KILN_MUST_CHECK enum kiln_code history_create(struct history **ret_history, struct kiln_err *err);
 void history_destroy(struct history *history);
-/* Writes a sample if one is due; |force| writes one anyway. */
+/* Writes a sample if one is due. With |force|, writes one in any case. */
 void history_write(struct engine *e, bool force);
 /* The counts since the last sample, without the store's sizes. */
 struct kernel_sample history_unwritten(const struct engine *e);

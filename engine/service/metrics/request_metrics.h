@@ -5,8 +5,8 @@
  * Counts every request once, when it ends, with its result.
  *
  * Role       service.c reports when a request begins, is deferred, is refused and ends.  A request
- *            that is not deferred ends when its handler returns; a deferred one when its struct
- *            deferred is removed
+ *            that is not deferred ends when its handler returns.  A deferred request ends when its
+ *            struct deferred is removed from its caller
  * Threading  the engine's thread
  *
  * Every request runs these functions, so they are inline; what only failures need is in
@@ -42,7 +42,7 @@ static inline void request_returns(struct engine_metrics *f)
     f->handled.caller = NULL;
 }
 
-/* Call it within the request's handler. */
+/* Call it within the request's handler if the request is deferred. */
 static inline void request_waits(struct engine_metrics *f, struct deferred *w)
 {
     assert(f->handled.caller == w->caller && f->handled.id == w->request_id);

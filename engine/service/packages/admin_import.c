@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Damaged kernels that the answer names. */
+/* At most this many damaged kernels are named in the answer. */
 #define DAMAGED_NAMED 200
 /* Time between two frames that report progress. */
 #define PROGRESS_NS 200000000u
@@ -23,15 +23,15 @@ struct import {
     struct cache_rows *rows;   /* owned */
     uint64_t begun;            /* seconds since the epoch; used as the time of all imported
                                   kernels */
-    struct buffer keys;        /* of struct digest: imported in this step */
-    uint64_t charged;          /* bytes, for the object that is being unpacked */
+    struct buffer keys;        /* of struct digest: the kernels imported in this step */
+    uint64_t charged;          /* bytes charged for the object that is being unpacked */
     uint64_t reported_ns;      /* when progress was last reported */
     struct json *damaged_rows; /* owned until it is in the answer */
     uint64_t damaged;
     char first[256]; /* message of the first damage */
 };
 
-struct import_step { /* storing what was unpacked */
+struct import_step { /* a step that stores what was unpacked */
     struct upload *upload;
     struct import *import;
     const char *gpu, *database_id; /* database_id includes the version, if one was given */
@@ -80,7 +80,7 @@ static bool would_replace(struct kernel_store *store, const struct digest *key,
            other.differs;
 }
 
-/* Texts that the store keeps end at a NUL. */
+/* Stores one kernel. All texts of its record end with a NUL. */
 static enum kiln_code store_object(struct import_step *s, const struct cache_object *o,
                                    struct kiln_err *err)
 {
@@ -112,7 +112,8 @@ static enum kiln_code store_object(struct import_step *s, const struct cache_obj
     return rc;
 }
 
-/* The other rows are imported all the same if this one is invalid. */
+/* Stores one kernel. If its row is invalid, the row is reported, and the import continues with the
+ * next one. */
 static enum kiln_code take_object(struct import_step *s, const struct cache_object *o,
                                   struct kiln_err *err)
 {
@@ -128,7 +129,7 @@ static enum kiln_code take_object(struct import_step *s, const struct cache_obje
     return rc;
 }
 
-/* Adds to a member of the answer, which counts over all steps. */
+/* Adds |more| to a member of the answer. The answer has the sums of all steps. */
 static void add_count(struct json *answer, const char *name, uint64_t more)
 {
     uint64_t so_far = json_get_u64(answer, name, 0);
@@ -156,7 +157,8 @@ static enum kiln_code open_cache(struct upload *u, struct kiln_err *err)
     return cache_rows_open(u->transfer.result.path, &import->rows, err);
 }
 
-/* Counts the lost rows that something in the file still names: there may have been more. */
+/* Adds the damage to the answer. "lost" counts only lost rows whose ids are still known, so there
+ * may have been more. */
 static void answer_damage(struct json *answer, struct import *import)
 {
     uint64_t lost = cache_rows_lost(import->rows);
@@ -252,7 +254,8 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     return rc;
 }
 
-/* Charges the memory of a large object, which stays from step to step, to the user. */
+/* Charges the memory of the object that is being unpacked to the user, because a large object stays
+ * in memory for several steps. */
 static enum kiln_code charge_object(struct upload *u, struct import *import, struct kiln_err *err)
 {
     uint64_t bytes = cache_rows_bytes(import->rows);
@@ -279,7 +282,7 @@ static void report_import(struct upload *u, struct import *import)
     upload_report(u, &progress);
 }
 
-/* The imported names may lead to other objects now. */
+/* Removes the imported names from the hot set, because they may name other objects now. */
 static enum kiln_code after_step(struct upload *u, struct kiln_err *err)
 {
     struct import *import = u->state;
@@ -296,9 +299,9 @@ static void finish_import(struct upload *u)
     u->base.engine->stats.evictions += json_get_u64(u->base.answer, "evicted", 0);
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
-    /* An object imported for all users may be hot under a key of each user who requested it. A
-     * private import changes only what that user's names lead to: a plain id finds the only
-     * version, and none if there are several. */
+    /* An object that is imported for all users may be hot under several keys, one for each user who
+     * requested it. A private import only changes which objects this user's names find. For
+     * example, a database id without a version finds nothing once there is a second version. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

@@ -63,7 +63,8 @@ static const struct admin_member install_members[] = {
     { 0 },
 };
 
-/* True if the file may be compressed: then no stated SHA-256 applies to the unpacked file. */
+/* True if the file may be compressed. A SHA-256 that the client stated is then not that of the
+ * unpacked file. */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";
@@ -108,8 +109,9 @@ static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
     ret_name[size] = '\0';
 }
 
-/* The name decides which package is replaced and which requests the new one answers, so it does
- * not depend on kiln-transfer. */
+/* Checks the name that kiln-transfer reports against the requested one. The name decides which
+ * package is replaced and which requests the new package answers, so kiln does not trust
+ * kiln-transfer with it. */
 static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
 {
     const struct transfer_job *job = &u->transfer.job;
@@ -140,7 +142,8 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
-/* The package is installed, or removed, even if this cannot be written to the store. */
+/* Removes the records of damage in this package. If that fails, the package is installed or removed
+ * nevertheless. */
 static void forget_damage(struct engine *e, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

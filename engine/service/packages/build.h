@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * One build: problems in, a package of their kernels out.
+ * One build: makes a package of the kernels that a list of problems needs.
  *
- * Role       solvers and perf configs are chosen as plans choose them for the caller, some problems
- *            in each loop iteration.  A work queue solves the problems and sorts the kernels into
- *            the package's order.  They are fetched in that order, a window at a time, and written
- *            in steps on a work queue as they arrive.  The package is returned as a descriptor
+ * Role       chooses solvers and perf configs as a plan of the same caller would, for some problems
+ *            in each loop iteration.  A step on a work queue then solves the problems and sorts the
+ *            kernels into the package's order.  The kernels are fetched in this order, at most
+ *            BUILD_WINDOW at a time.  Further steps write them to the package.  The package is
+ *            returned as a descriptor
  * Ownership  a deferred request
  * Threading  the engine's thread; while a step runs on a work queue, only the step touches its
  *            data. One step of one build runs at a time
@@ -18,7 +19,8 @@
 
 #include <limits.h>
 
-/* Kernels begun and not written: enough for every compiler, few enough for descriptors. */
+/* Most kernels that are begun and not written yet. This keeps every compiler busy and needs few
+ * descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
 /* Estimated memory of one kernel, including its name and arguments. */
@@ -28,27 +30,26 @@ struct build_item {
     struct fetch_ticket ticket; /* first member */
     struct build *build;
     struct list_link again;
-    struct solution_program *program; /* owned like the next two, until the row is written */
+    struct solution_program *program; /* owned until the row is written, as are |name| and |args| */
     struct buffer name, args;         /* name and arguments of the package's row */
     struct problem problem;
-    struct object *object; /* owned reference; NULL until the fetch ended, and if it failed */
+    struct object *object; /* owned reference; NULL until the fetch has succeeded */
     struct digest key;
     bool ended;
 };
 
 struct build_fetches { /* build_gather.c */
     size_t begun, ended, failed;
-    size_t ready; /* index in |order|: the fetches before it have ended */
+    size_t ready; /* index in |order|: all fetches before it have ended */
     size_t under_way, max;
-    struct list again; /* of struct build_item: to be fetched again, as the queue was full */
+    struct list again; /* of struct build_item: to fetch again, because the queue was full */
     uint64_t reported_ns;
 };
 
 struct build_package {             /* build_package.c */
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
-    size_t written, step_end; /* all rows before |written| are written; |step_end|: where the
-                                 current step stops */
+    size_t written, step_end; /* rows before |written| are written; a step ends at |step_end| */
     uint64_t rows;
     struct object *file; /* owned reference */
 };
@@ -62,10 +63,10 @@ struct build {
     struct buffer problems;
     struct plan_ids ids;          /* ids of the device */
     struct plan_choice *choices;  /* owned: one for each problem, until they are solved */
-    size_t problem_count, chosen; /* |chosen|: problems whose solver is chosen */
+    size_t problem_count, chosen; /* |chosen|: number of problems whose solver was chosen */
     struct build_item *items;     /* owned */
     size_t item_count, capacity;
-    struct build_item **order; /* owned: each kernel once, as the package has them */
+    struct build_item **order; /* owned: each kernel once, in the order of the package */
     size_t count;
     size_t charged_items; /* how many kernels are charged to the user's budget */
     struct build_fetches fetches;
@@ -82,20 +83,20 @@ void build_drop_item(struct build_item *item);
 /* Runs |step| when the queue serves this user, unless a step waits or runs already. The step's done
  * begins with build_step_ended. */
 void build_enqueue(struct build *b, const struct deferred_step *step);
-/* False: the build has ended meanwhile, and was freed. */
+/* Returns false if the build has ended meanwhile. It was then freed. */
 bool build_step_ended(struct build *b);
 
 /* ---- build_kernels.c: the first steps find the kernels ---- */
 
-/* Starts the steps; the build may be gone when this returns. */
+/* Starts the steps. The build may have been freed when this returns. */
 void build_begin(struct build *b);
 
 /* ---- build_gather.c: fetches the kernels ---- */
 
-/* Begins fetches, or enqueues a step, as far as the limits allow. The build may be gone when this
- * returns. */
+/* Begins as many fetches as the limits allow, and enqueues the step that writes rows if there is
+ * enough to write. The build may have been freed when this returns. */
 void build_go_on(struct build *b);
-/* Keeps a failure for the answer; of many, the first ones. */
+/* Keeps a failure for the answer. Only the first failures are kept. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
 
 /* ---- build_package.c: the step that writes rows ---- */

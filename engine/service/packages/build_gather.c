@@ -6,7 +6,7 @@
 #include "engine/service/requests/admin.h"
 
 #define BEGUN_AT_ONCE \
-    64 /* hot kernels are delivered at once, so let other requests run in between */
+    64 /* hot kernels are delivered at once, so other requests must run in between */
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100
 
@@ -38,8 +38,8 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
     json_append(b->failures, j);
 }
 
-/* While other fetches of this build are under way, a full queue is not a failure: fewer at once
- * will fit. */
+/* A full queue is not a failure while other fetches of this build are under way. The build then has
+ * fewer fetches under way at a time, and repeats this one later. */
 static bool ask_again(struct build *b, struct build_item *item, enum kiln_code code)
 {
     if (code != KILN_BUSY || b->fetches.under_way == 0)
@@ -102,7 +102,7 @@ static struct build_item *next_item(struct build *b)
     return item;
 }
 
-/* Begins fetches; true if more remain than one loop iteration may begin. */
+/* Begins fetches. Returns true if there may be more than one loop iteration is allowed to begin. */
 static bool begin_more(struct build *b)
 {
     for (unsigned begun = 0; begun < BEGUN_AT_ONCE; begun++) {
@@ -114,7 +114,8 @@ static bool begin_more(struct build *b)
     return true;
 }
 
-/* A package without the kernels that were still to come would be incomplete, so the build fails. */
+/* Fails the build because kilnd is stopping: without the kernels that are not fetched yet, the
+ * package would be incomplete. */
 static void fail_as_it_stops(struct build *b)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -122,7 +123,7 @@ static void fail_as_it_stops(struct build *b)
     deferred_fail(&b->base, &why, NULL);
 }
 
-/* Continues the build. The build may be gone when this returns. */
+/* Continues the build. The build may have been freed when this returns. */
 void build_go_on(struct build *b)
 {
     if (b->base.engine->draining) {
@@ -133,7 +134,8 @@ void build_go_on(struct build *b)
     while (b->fetches.ready < b->fetches.begun && b->order[b->fetches.ready]->ended)
         b->fetches.ready++;
     report_progress(b);
-    /* A step without rows to write lets other requests and builds run in between. */
+    /* With more fetches to begin, the step may have no rows to write. It then only lets other
+     * requests and builds run in between. */
     if (more || b->fetches.ready == b->count ||
         b->fetches.ready - b->package.written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);

@@ -5,7 +5,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-/* Problems planned in one step: a few microseconds each, so that other requests run in between. */
+/* Problems whose solvers one step chooses. Each takes a few microseconds, and other requests must
+ * run in between. */
 #define CHOSEN_AT_ONCE 256
 
 static int compare_items(const void *a, const void *b)
@@ -62,7 +63,7 @@ static enum kiln_code add_problem(struct build *b, const struct problem *problem
     return rc;
 }
 
-/* Several problems may need the same kernel. */
+/* Sorts the kernels and removes duplicates, because several problems may need the same kernel. */
 static enum kiln_code sort_items(struct build *b, struct kiln_err *err)
 {
     b->order = calloc(b->item_count + 1, sizeof(struct build_item *));
@@ -98,7 +99,7 @@ static void solve_problems(struct deferred *d)
     b->choices = NULL;
 }
 
-/* Charges the kernels beyond the estimate. */
+/* Charges the user for kernels that exceed the estimate. */
 static enum kiln_code charge_more(struct build *b, struct kiln_err *err)
 {
     if (b->count <= b->charged_items)
@@ -124,7 +125,8 @@ static void gather_kernels(struct deferred *d)
 
 /* ---- choosing by records, on the engine's thread ---- */
 
-/* Invalid problems are found later, when they are solved. */
+/* Chooses the solver of the next problem. An invalid problem is only noticed later, when it is
+ * solved. */
 static void choose_next(struct build *b, const char *toolchain)
 {
     size_t i = b->chosen++;
@@ -171,7 +173,6 @@ static void ask_for_next(struct build *b)
 void build_begin(struct build *b)
 {
     if (!tuning_databases(b->base.engine) || !b->ids.device[0])
-        b->chosen = b->problem_count; /* records are not used: empty options let the heuristic
-                                         choose */
+        b->chosen = b->problem_count; /* no records are used: the heuristic chooses */
     ask_for_next(b);
 }

@@ -31,7 +31,7 @@ struct cache_rows {
     uint64_t lost;
     bool is_over; /* no row follows |after| */
     struct current current;
-    struct cache_object ready[ROWS_A_STEP]; /* owned from |popped| to |count| */
+    struct cache_object ready[ROWS_A_STEP]; /* owned: the objects from index |popped| to |count| */
     size_t popped, count;
     uint8_t *piece; /* owned, PIECE bytes */
 };
@@ -42,8 +42,8 @@ struct step {
     uint64_t end_ns;
     uint64_t bytes;
     uint64_t listed;
-    bool is_stopped;   /* before the last row */
-    enum kiln_code rc; /* a failure that is not the file's fault */
+    bool is_stopped;   /* the step ended before the last row */
+    enum kiln_code rc; /* a failure that is not due to the file */
     struct kiln_err *err;
 };
 
@@ -103,7 +103,7 @@ bool cache_rows_is_over(const struct cache_rows *rows)
     return rows->is_over && rows->current.fd < 0 && rows->popped == rows->count;
 }
 
-/* The blob and the object exist both, also if they are the same. */
+/* The blob and the object are two copies in memory, even if the blob is not compressed. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows)
 {
     const struct kern_row *row = &rows->current.row;
@@ -117,7 +117,8 @@ bool cache_rows_is_damaged(const struct cache_rows *rows) { return kern_db_is_da
 
 /* ---- one row ---- */
 
-/* The row outlives SQLite's memory of it, because a large object takes several steps. */
+/* Copies the row. A large object takes several steps, and SQLite frees its memory of the row
+ * before. */
 static enum kiln_code copy_row(struct current *c, const struct kern_row *row, struct kiln_err *err)
 {
     size_t texts = row->name.size + row->args.size + 2, copied = row->stored.size + row->md5.size;
@@ -234,7 +235,7 @@ static bool on_row(void *context, const struct kern_row *row)
     return !s->is_stopped;
 }
 
-/* A row that cannot be listed takes time, too. */
+/* Called for a row that cannot be listed. Such a row takes time, too. */
 static bool on_lost(void *context, uint64_t id)
 {
     struct step *s = context;
@@ -251,7 +252,7 @@ enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_lis
                       .end_ns = clock_monotonic_ns() + CACHE_STEP_NS,
                       .err = err };
     if (rows->popped < rows->count)
-        return KILN_OK; /* the objects of the step before are not stored yet */
+        return KILN_OK; /* not all objects of the previous step are stored yet */
     rows->popped = rows->count = 0;
     if (rows->current.fd >= 0)
         continue_row(&s);

@@ -12,11 +12,12 @@
 #include "engine/miopen/kern_db.h"
 #include "engine/store/object.h"
 
-/* A step ends after so much time, or when the objects that it unpacked have so many bytes. */
+/* A step ends after this time, or when it has unpacked objects of this size together. */
 #define CACHE_STEP_NS 20000000u
 #define CACHE_STEP_BYTES (4u << 20)
 
-/* An object of a cache, packed or unpacked. The largest in AMD's packages has 19 MiB. */
+/* Maximum size of an object in a cache, packed or unpacked. The largest in AMD's packages has 19
+ * MiB. */
 #define LIMIT_IMPORTED_OBJECT (64u << 20)
 
 struct cache_rows;
@@ -36,7 +37,7 @@ struct cache_listener {
 
 KILN_MUST_CHECK enum kiln_code cache_rows_open(const char *path, struct cache_rows **ret_rows,
                                                struct kiln_err *err);
-/* Removes the objects that were not popped, too. Accepts NULL. */
+/* Also frees the objects that were not popped. Accepts NULL. */
 void cache_rows_destroy(struct cache_rows *rows);
 KILN_DEFINE_AUTO(cache_rows)
 
@@ -44,14 +45,14 @@ KILN_DEFINE_AUTO(cache_rows)
 KILN_MUST_CHECK enum kiln_code cache_rows_unpack(struct cache_rows *rows,
                                                  const struct cache_listener *listener,
                                                  struct kiln_err *err);
-/* Moves the next unpacked object to |ret_object|; false: none is left of the latest step. */
+/* Moves the next unpacked object to |ret_object|. False: no object of the latest step is left. */
 bool cache_rows_pop(struct cache_rows *rows, struct cache_object *ret_object);
 void cache_object_done(struct cache_object *object);
 /* Whether every row was unpacked and popped. */
 bool cache_rows_is_over(const struct cache_rows *rows);
-/* Memory of the object that is being unpacked; 0: none is. */
+/* Memory of the object that is being unpacked; 0 if no object is. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows);
-/* Rows that could not be read so far, as far as they are known. */
+/* The known number of rows that could not be read so far. */
 uint64_t cache_rows_lost(const struct cache_rows *rows);
-/* The file itself is damaged: there may be more lost rows. */
+/* Whether the file itself is damaged. More rows may then be lost than cache_rows_lost says. */
 bool cache_rows_is_damaged(const struct cache_rows *rows);

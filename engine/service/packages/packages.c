@@ -12,7 +12,8 @@
 
 /* stat(2) of a few directories and files: cheap enough to be done this often. */
 #define RESCAN_EVERY_NS 2000000000u
-/* In the staging directory's parent: the missing packages that were reported, and at which boot. */
+/* A file in the parent of the staging directory: which missing packages were reported, and since
+ * which boot. */
 #define REPORTED_FILE "package-missing.reported"
 
 /* ---- packages that appeared or disappeared ---- */
@@ -189,8 +190,8 @@ void packages_start(struct engine *e)
 
 /* ---- open and close ---- */
 
-/* Stored objects are compressed to about a quarter, so a larger cache would not fit into the
- * store. */
+/* The size limit of an imported cache is this many times the limit of the store. Stored objects are
+ * compressed to about a quarter, so a larger cache would not fit. */
 #define IMPORT_OF_STORE 4
 
 static uint64_t import_limit(const struct engine_options *o)

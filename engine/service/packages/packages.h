@@ -14,19 +14,20 @@
 
 struct package_service;
 
-/* Call it before the first request is answered: installed packages count from the start. */
+/* Call it before the first request is answered, so that installed packages are used from the
+ * start. */
 KILN_MUST_CHECK enum kiln_code packages_open(struct engine *e, const struct engine_options *options,
                                              struct kiln_err *err);
 void packages_close(struct engine *e);
-/* Applies the limits of |options| to later uploads. The next tick rescans the directories, as keys
- * may have changed. */
+/* Applies the limits of |options| to later uploads. The next packages_tick rescans the directories,
+ * because trusted keys may have changed. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
 /* Reports GPUs that no package fits, unless they were reported since the last boot. */
 void packages_start(struct engine *e);
-/* About once a second. */
+/* Call it about once a second. */
 void packages_tick(struct engine *e);
 
-/* Directory for files on their way in or out; "": there is none. */
+/* Directory of files that are being received or sent; "": there is none. */
 const char *packages_staging(const struct engine *e);
 /* The directory in which the operating system's kernel describes the GPUs. */
 const char *packages_kfd_directory(const struct engine *e);

@@ -10,13 +10,13 @@
 
 struct package_service {
     struct request_group uploads;
-    char *directory;     /* owned, as the next three; "": there is none */
+    char *directory;     /* owned, as are the three below; "": there is none */
     char *staging;       /* directory in |directory| in which uploads arrive; "": there is none */
     char *trusted_keys;  /* directory of public keys */
     char *kfd_directory; /* the directory in which the operating system's kernel describes the
                             GPUs */
     uint64_t package_limit;
-    uint64_t import_limit; /* bytes of a cache that a user brings */
+    uint64_t import_limit; /* limit of the size of a user's cache, bytes */
     uint64_t rescan_at_ns;
     bool is_rescanning; /* a rescan of the package directories is under way */
     bool require_signature;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define PROBLEMS_MAX 20000u
-/* An estimate; if there are more, they are charged once their number is known. */
+/* An estimate, for which the user is charged at first. Once the real number is known, further
+ * kernels are charged, too. */
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {

@@ -91,9 +91,9 @@ static void take_done(struct deferred *d)
         d->err = why;
         d->rc = why.code;
     }
-    event_after_write(e, KILN_OK, &d->err); /* the answer reports a failure */
+    event_after_write(e, KILN_OK, &d->err); /* KILN_OK: the answer reports a failure */
     if (!d->rc && u->more && !e->draining && d->caller) {
-        start_taking(u); /* a step of its own, so that other users' work runs in between */
+        start_taking(u); /* a separate step, so that other users' work runs in between */
         return;
     }
     if (!d->rc && u->more)
@@ -191,7 +191,8 @@ static void cancel_transfer(struct upload *u)
         executor->ops->transfer_cancel(executor, &u->transfer);
 }
 
-/* The upload ends by itself, when its transfer or its step ends. */
+/* Called when the caller has left. The upload then ends by itself, when its transfer or its step
+ * ends. */
 static bool stop_upload(struct deferred *d)
 {
     cancel_transfer(upload_of(d));

@@ -18,9 +18,9 @@ struct upload;
 struct upload_kind {
     const struct admin_member *members; /* members of the question */
     enum transfer_tier tier;            /* under which its transfers are counted */
-    bool salvage;                       /* as transfer_job.salvage */
+    bool salvage;                       /* see transfer_job.salvage */
     uint64_t size_limit; /* limit of the file's bytes; 0: the limit of packages or caches */
-    bool unchecked;      /* as transfer_job.unchecked; the second file is not a manifest */
+    bool unchecked;      /* see transfer_job.unchecked; then the second file is not a manifest */
     /* Called on the engine's thread instead of prepare and take: the file is at
      * transfer.result.path. It calls upload_next or, at the end, upload_end. May be NULL. */
     void (*pass)(struct upload *u);
@@ -43,25 +43,25 @@ struct upload_kind {
 
 struct upload {
     struct deferred
-        base; /* first member; the job borrows from its question, take fills its answer */
+        base; /* first member; |transfer| borrows from the question, |take| fills the answer */
     struct transfer_task transfer;
     const struct upload_kind *kind;
-    int files[LIMIT_REQUEST_FILES]; /* owned; -1 */
+    int files[LIMIT_REQUEST_FILES]; /* owned; -1: none */
     bool more;
     bool has_arrived; /* the transfer has ended */
-    void *state;      /* owned by take: its progress */
+    void *state;      /* owned; |take| keeps its progress in it */
 };
 
-/* Defers the request. |url| is borrowed from |question|, which is taken over; NULL: the file that
- * came with the request. */
+/* Defers the request. Takes ownership of |question|. With a member "url", kiln-transfer fetches
+ * that URL, otherwise it takes the file that came with the request. */
 KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, const struct request *request,
                                             const struct upload_kind *kind, struct json *question,
                                             struct kiln_err *err);
 /* Answers as rc and err of |u| say, then destroys it.  The file and |state| are removed on
  * WORK_QUEUE_READ. */
 void upload_end(struct upload *u);
-/* Fetches the |index|-th file (from 0) that came with the request, called |name|; pass is called
- * again. */
+/* Fetches file number |index| (from 0) that came with the request, which is called |name|. |pass|
+ * is called again when it has arrived. */
 void upload_next(struct upload *u, unsigned index, const char *name);
 /* Sends |progress| to the caller, if it still waits. */
 void upload_report(struct upload *u, const struct transfer_progress *progress);

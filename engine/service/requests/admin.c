@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* No valid question is longer; parsing megabytes would delay all other users. */
+/* No valid question is longer. Without this limit, parsing megabytes of JSON would delay all other
+ * users. */
 #define QUESTION_MAX (64u << 10)
 
 const struct admin_member admin_no_members[] = { { 0 } };
@@ -119,7 +120,8 @@ static void release_admin(struct deferred *d)
         object_unref(a->files[i]);
 }
 
-/* A request that has something to remove ends by itself, in its next step. */
+/* Called when the caller has left. A request that still has to remove something ends by itself, in
+ * its next step. */
 static bool stop_admin(struct deferred *d)
 {
     const struct admin *a = admin_of(d);
@@ -151,7 +153,8 @@ static void work_admin(struct deferred *d)
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err);
 
 /* Starts the next step.  Returns false if the request needs no further step, if its client has
- * left, or if the step cannot start; what removes kernels goes on without its client. */
+ * left, or if the step cannot start.  A request whose kind |removes| continues without its
+ * client. */
 static bool start_next_step(struct admin *a)
 {
     struct deferred *d = &a->base;
@@ -169,10 +172,10 @@ static void admin_step_ended(struct deferred *d)
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->work_queue == WORK_QUEUE_WRITE)
-        event_after_write(d->engine, KILN_OK, &d->err); /* a failure is reported to the caller */
+        event_after_write(d->engine, KILN_OK, &d->err); /* KILN_OK: the answer reports a failure */
     if (start_next_step(a))
         return;
-    deferred_refund(d, d->charged); /* an answer does not count itself among what waits */
+    deferred_refund(d, d->charged); /* an answer must not count itself as a waiting request */
     if (!d->rc && a->kind->finish)
         a->kind->finish(a);
     deferred_end(d);
@@ -204,7 +207,8 @@ static const struct deferred_step admin_steps[WORK_QUEUES] = {
     ADMIN_STEP(WORK_QUEUE_TUNING),
 };
 
-/* The work queues are fair between users. Only scans wait for each other as well. */
+/* Starts the next step. The work queues are fair between users, so only scans also wait in a
+ * request queue. */
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
 {
     const struct deferred_step *step = &admin_steps[a->kind->work_queue];
@@ -214,7 +218,7 @@ static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* The part of the request that only its kind needs. */
+/* Allocates the part of the request that only its kind needs. */
 static enum kiln_code make_own(struct admin *a, struct kiln_err *err)
 {
     a->own = a->kind->own_size ? calloc(1, a->kind->own_size) : NULL;

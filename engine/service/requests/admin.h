@@ -26,18 +26,20 @@ struct admin_kind {
     enum work_queue work_queue;
     size_t own_size; /* bytes of a->own; 0: none */
     bool scans;      /* scans the whole store, which may take seconds */
-    /* The last step removes what |own| holds, so that step runs even if the caller left. */
+    /* The last step removes files that |own| has. It must therefore run even if the caller has
+     * left. */
     bool removes;
-    const struct admin_kind *dry_run; /* of requests with a true member dry_run; NULL: this one */
+    const struct admin_kind *dry_run; /* used if the question sets dry_run; NULL: this kind */
     const struct admin_member *members;
-    /* Called on the engine's thread right before it: takes what it needs from the engine; may be
-     * NULL. */
+    /* Called on the engine's thread right before each call of |work|: takes what |work| needs from
+     * the engine. May be NULL. */
     void (*begin)(struct admin *a);
-    /* Called on the work queue; fills answer, or returns a code and fills err. With |more| set, it
-     * is called again in fair order, so that other users' work runs in between. */
+    /* Called on the work queue: fills |answer|, or returns a code and fills |err|. If it sets
+     * |more|, it is called again later, so that other users' work runs in between. */
     enum kiln_code (*work)(struct admin *a);
-    /* Called on the engine's thread after the last one, if it succeeded. NULL: nothing to add, so
-     * long answers are printed on the work queue. */
+    /* Called on the engine's thread after the last call of |work|, if that succeeded: completes the
+     * answer. NULL: the answer is complete, and a long one is converted to text on the work
+     * queue. */
     void (*finish)(struct admin *a);
     /* Called on the engine's thread after each call of |work|, whether it succeeded or failed. */
     void (*ended)(struct admin *a);
@@ -49,15 +51,16 @@ struct admin {
     struct deferred base; /* first member; in the group |admin| */
     const struct admin_kind *kind;
     void *own;                             /* owned: what only this kind needs; zeroed at first */
-    char *text;                            /* owned: the answer as text; NULL: not printed yet */
+    char *text;                            /* owned: the answer as text; NULL: not converted yet */
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
     bool more;     /* set by |work|: there is another step */
     bool is_begun; /* a step was handed to the work queue */
 };
 
-/* A JSON object that holds members of |members| only, each of its type.  KILN_INVALID names the
- * request and the member.  An empty body is {}. */
+/* Parses the body as a JSON object.  KILN_INVALID, with the request and the member in the message,
+ * if it has a member that is not in |members|, or one of another type.  An empty body counts as
+ * {}. */
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);
@@ -69,7 +72,7 @@ void admin_send(struct engine *e, struct caller *caller, uint64_t id, const stru
 /* Sends the answer of |d| to |caller|, with descriptors. */
 void admin_send_files(const struct deferred *d, struct caller *caller, struct object *const *files,
                       size_t file_count);
-/* Finds the one stored kernel whose key begins with |prefix| and that the caller may see. */
+/* Finds the only stored kernel that the caller may see and whose key begins with |prefix|. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);
 /* JSON for a kernel as shown to the caller. The owner is included for the caller's own kernels, and

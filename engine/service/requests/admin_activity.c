@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-#define COMPILES_MAX 1024 /* as many as the setting 'workers' allows */
+#define COMPILES_MAX 1024 /* the largest value of the setting 'workers' */
 #define USERS_MAX 256
-#define NOBODY ((uid_t)-1) /* kilnd's own questions to a compiler */
+#define NOBODY ((uid_t)-1) /* kilnd's own requests to a compiler process */
 
 struct user_line {
     uid_t uid;

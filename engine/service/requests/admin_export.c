@@ -13,17 +13,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Damaged kernels that one export quarantines; each is a task on WORK_QUEUE_WRITE. */
+/* One export quarantines at most this many damaged kernels, because each is a task on
+ * WORK_QUEUE_WRITE. */
 #define DAMAGED_MAX 256
 
 static const struct admin_member export_members[] = {
     { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
 };
 
-/* The version that stands for kernels imported without a version. */
+/* This version in a request selects kernels that were imported without a version. */
 #define NO_VERSION "none"
 
-/* After this many kernels, listing stops to read the clock. */
+/* Listing reads the clock each time it has read this many kernels. */
 #define LIST_PAGE 1000
 
 enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
@@ -36,16 +37,16 @@ struct ids { /* database ids of the caller's kernels */
     bool more;
     enum listing listing; /* the kernels that are being listed */
     struct digest last;   /* key of the last kernel that was listed */
-    bool follows;         /* |last| is known */
+    bool follows;         /* |last| is set */
     uint64_t seen;        /* kernels of this page */
 };
 
 struct export
 {
     struct ids ids;
-    size_t next;                     /* of ids.list: the file that is written */
+    size_t next;                     /* index in ids.list of the file that is being written */
     struct cache_writer *writer;     /* owned; NULL: the file is not begun */
-    char path[PATH_MAX];             /* of the file that is written */
+    char path[PATH_MAX];             /* of the file that is being written */
     struct json *files;              /* borrowed from the answer */
     uint64_t damaged;                /* kernels of the file that is written */
     uint64_t charged;                /* bytes, for a large object */
@@ -122,7 +123,7 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                      (int)strcspn(device, "@"), device, versions);
 }
 
-/* MIOpen reads only one file name, so an export of two versions is refused. */
+/* Refuses an export of two versions of one device: MIOpen reads only one file for each device. */
 static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
 {
     for (size_t i = 0; i < ids->count; i++) {
@@ -134,8 +135,8 @@ static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err
     return KILN_OK;
 }
 
-/* A callback of struct cache_writer_options. Damaged kernels beyond the limit are left to the next
- * export. */
+/* A callback of struct cache_writer_options. Damaged kernels beyond DAMAGED_MAX are quarantined by
+ * the next export. */
 static void note_damaged(void *context, const struct digest *key)
 {
     struct export *x = context;
@@ -172,7 +173,8 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* With a version, the file gets the name that MIOpen looks for. */
+    /* If the request names a version, the file's name has no version: it is the name that MIOpen
+     * looks for. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);
@@ -247,7 +249,7 @@ static enum kiln_code check_ids(struct admin *a, const struct ids *ids)
     return rc;
 }
 
-/* A short piece of the work. */
+/* Does a short part of the export: lists kernels, or writes some. */
 static enum kiln_code continue_export(struct admin *a, struct export *x)
 {
     enum kiln_code rc = x->files ? KILN_OK : check_export(a, x);
@@ -296,7 +298,7 @@ static enum kiln_code work_export(struct admin *a)
     return rc;
 }
 
-/* An export without a caller removes its file and ends. */
+/* Prepares the next step. If the caller has left, the step ends the export and removes its file. */
 static void begin_export(struct admin *a)
 {
     struct export *x = a->own;

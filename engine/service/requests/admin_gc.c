@@ -14,10 +14,10 @@ static const struct admin_member gc_members[] = {
 };
 
 struct collect {
-    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed ones */
+    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
     size_t count;
     bool is_known, is_begun;
-    uint64_t counted; /* evicted kernels that the metrics count already */
+    uint64_t counted; /* evicted kernels that are in the metrics already */
     struct kernel_collecting collecting;
 };
 
@@ -83,7 +83,8 @@ static enum kiln_code work_gc(struct admin *a)
     return rc;
 }
 
-/* A gc whose caller leaves ends after the step. */
+/* Adds the kernels that the step evicted to the metrics. Called after each step, because a gc whose
+ * caller leaves ends after the current one. */
 static void count_evicted(struct admin *a)
 {
     struct collect *c = a->own;
@@ -126,7 +127,7 @@ static const struct admin_member pin_members[] = {
 
 struct pin {
     struct kernel_pinning pinning;
-    const struct json *keys; /* the next one; borrowed from the question */
+    const struct json *keys; /* the next key to pin; borrowed from the question */
     bool is_begun, has_keys;
 };
 

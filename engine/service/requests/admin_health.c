@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
-/* Longer files are read in full only if the caller requests it. */
+/* Longer files are only checked if the caller requests it, because a check reads the whole file. */
 #define CHECKED_MAX (1ull << 30)
-/* A result up to this age is reported again, so that not every request reads a gigabyte. */
+/* The result of a check is reused up to this age, so that not every request reads a gigabyte. */
 #define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };

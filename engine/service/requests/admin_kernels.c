@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Limits of one answer: so many kernels, or so many bytes of their options and names, which may
+/* Limits of one answer: the number of kernels, and the bytes of their options and names, which may
  * have 64 KiB each. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
@@ -71,7 +71,8 @@ static struct kernel_filter filter_of(const struct json *question)
         .package = json_get_text(question, "package", ""),
         .by_uid = json_get(question, "uid") != NULL,
         .uid = (uint32_t)json_get_u64(question, "uid", 0),
-        /* An age beyond the epoch selects nothing: second 1 is before any use. */
+        /* If the age reaches back to 1970, nothing is selected: no kernel was used before second
+         * 1. */
         .older_than = older == 0    ? 0
                       : older < now ? now - older
                                     : 1,
@@ -103,7 +104,8 @@ static enum kiln_code work_list(struct admin *a)
 {
     struct digest start;
     struct kernel_page wanted = { .filter = filter_of(a->base.question) };
-    /* Filtered in the query, so that a page never ends at a hidden kernel. */
+    /* The query itself leaves out kernels that the caller may not see. Otherwise, a page could end
+     * at such a kernel and reveal its key. */
     wanted.filter.by_reader = !a->base.is_admin;
     wanted.filter.reader = (uint32_t)a->base.uid;
     const char *after = json_get_text(a->base.question, "after", NULL);
@@ -137,7 +139,7 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
     return admin_run(e, &(struct request){ caller, header, body }, &kernel_list_kind, err);
 }
 
-/* A private kernel of another user is treated as absent. */
+/* A private kernel of another user counts as absent. */
 enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
 {
     struct digest keys[MATCHES_SHOWN];
@@ -344,8 +346,9 @@ static enum kiln_code work_clear(struct admin *a)
     return rc;
 }
 
-/* The hot set knows only keys, so all of it is cleared, whatever the request named; the disk fills
- * it again. For private kernels, other users' look-ups do not become slower. */
+/* The hot set only knows keys, so it is cleared as a whole, whichever kernels the request selected.
+ * It fills again from the disk. After a clear of private kernels, only this user's objects leave
+ * it, so that other users' look-ups do not become slower. */
 static void forget_cleared(struct admin *a)
 {
     const struct clear *clear = a->own;

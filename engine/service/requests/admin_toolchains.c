@@ -7,8 +7,8 @@
 /* Each new target costs a compile for every toolchain of its family. */
 #define TARGETS_ASKED_MAX 16
 
-/* Starts the missing probes of |target| for every toolchain of its family. |asked| becomes true if
- * some of them are under way. */
+/* Starts the missing probes of |target| for every toolchain of its family. Sets |asked| if some of
+ * these probes are under way. */
 static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, bool *asked,
                                 struct kiln_err *err)
 {
@@ -25,7 +25,7 @@ static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, b
     return rc;
 }
 
-/* KILN_BUSY while some probes are under way. */
+/* Starts the probes that the question wants. KILN_BUSY while some of them are under way. */
 static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct json *question,
                                    struct kiln_err *err)
 {
@@ -41,7 +41,7 @@ static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct jso
     for (size_t i = 0; all && toolchain_known_targets[i] && !rc; i++)
         rc = probe_all(e, uid, toolchain_known_targets[i], &asked, err);
     if (rc == KILN_UNAVAILABLE && asked) {
-        *err = KILN_ERR_INIT; /* the others follow when those have ended */
+        *err = KILN_ERR_INIT; /* the other probes follow when these have ended */
         rc = KILN_OK;
     }
     return !rc && asked ? KILN_BUSY : rc;

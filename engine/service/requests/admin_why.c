@@ -89,8 +89,8 @@ static void look_into_hot_set(struct deferred *d)
         w->programs[i].is_hot = is_hot(w, &w->programs[i]);
 }
 
-/* The other steps of a fetch. A hot kernel is looked up as well: its key in the store and its
- * package tell it apart from the nearest kernels. */
+/* The other steps of a fetch. A hot kernel is looked up here, too. Its key in the store and its
+ * package are needed to tell it apart from the nearest kernels. */
 static void look_as_fetch(struct why *w, const struct wanted_program *p)
 {
     struct kernel_name name;

@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-/* Kernels that are read before the store's reader is released. */
+/* After this many kernels, the reader of the store is released and taken again. */
 #define KERNELS_A_READ 256
-/* Bytes between two looks at the clock. A larger object is copied and packed in several pieces. */
+/* Bytes that are packed between two looks at the clock. A larger object is packed in several
+ * pieces. */
 #define PIECE (256u << 10)
 
 struct large {          /* an object that is packed piece by piece */
@@ -23,8 +24,8 @@ struct cache_writer {
     bool is_read; /* no kernel follows |position| */
     struct large large;
     uint64_t kernels;
-    uint64_t end_ns, bytes; /* of this step */
-    enum kiln_code rc;      /* with which adding a kernel failed */
+    uint64_t end_ns, bytes; /* end of this step, and bytes packed in it */
+    enum kiln_code rc;      /* why adding a kernel failed */
     struct kiln_err *err;   /* borrowed for this step */
 };
 
@@ -62,7 +63,7 @@ bool cache_writer_is_over(const struct cache_writer *writer)
     return writer->is_read && !writer->large.packing;
 }
 
-/* The copy, and as much for the packed object. */
+/* Counts the copy, and the same size again for the packed object. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer)
 {
     return 2 * (uint64_t)writer->large.copy.size;
@@ -82,7 +83,7 @@ static bool is_time_up(const struct cache_writer *w)
     return w->bytes >= CACHE_WRITER_STEP_BYTES || clock_monotonic_ns() >= w->end_ns;
 }
 
-/* The store lends the object only for the call. */
+/* Copies a large object, because the store lends it only for this call. */
 static enum kiln_code begin_large(struct large *large, const struct kernel_record *r,
                                   struct bytes raw, struct kiln_err *err)
 {
@@ -115,7 +116,7 @@ static enum kiln_code continue_large(struct cache_writer *w, struct kiln_err *er
 static bool write_kernel(void *context, const struct kernel_record *r, struct bytes raw)
 {
     struct cache_writer *w = context;
-    if (raw.size == 0) { /* MIOpen compiles it again: a cache need not be complete */
+    if (raw.size == 0) { /* left out: MIOpen compiles it again */
         w->options.damaged(w->options.context, &r->key);
         return !is_time_up(w);
     }

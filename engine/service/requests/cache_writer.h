@@ -11,8 +11,9 @@
  */
 #include "engine/store/kernel_store.h"
 
-/* A step ends after so much time, or when it packed so many bytes. One call of libbz2 or SQLite
- * exceeds that: bzip2 packs 900 KB at a time, and the store reads and checks a whole object. */
+/* A step ends after this time, or when it has packed this many bytes. It cannot end during a call
+ * of libbz2, which packs 900 KB at a time, or of the store, which reads and checks a whole
+ * object. */
 #define CACHE_WRITER_STEP_NS 20000000u
 #define CACHE_WRITER_STEP_BYTES (4u << 20)
 
@@ -40,7 +41,7 @@ KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
                                                   struct kiln_err *err);
 /* Whether all kernels were written. */
 bool cache_writer_is_over(const struct cache_writer *writer);
-/* Memory of the object that is being packed; 0: none is. */
+/* Memory of the object that is being packed; 0 if no object is. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
 /* Kernels in the file. */
 uint64_t cache_writer_kernels(const struct cache_writer *writer);

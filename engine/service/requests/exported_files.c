@@ -13,14 +13,15 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* If a filesystem cannot report other open descriptors, a file counts for this long. */
+/* How long a file counts on a filesystem that cannot report whether another descriptor of it is
+ * open. */
 #define UNKNOWN_S 600
-#define FREE_PART 16 /* of a small disk, a sixteenth stays free */
+#define FREE_PART 16 /* on a small disk, a sixteenth stays free */
 
 struct exported_file {
     struct list_link link;
     struct export_receiver to;
-    int fd; /* owned; its file description is not shared */
+    int fd; /* owned; no other process has this file description */
     uint64_t size, since_s;
 };
 
@@ -62,8 +63,8 @@ void exported_files_destroy(struct exported_files *exported)
     free(exported);
 }
 
-/* The kernel grants a write lease only if no other file description, including mappings, has the
- * file open. */
+/* Whether another process has the file open or mapped. The kernel grants a write lease (fcntl(2))
+ * only if there is no other file description of the file. */
 static bool is_open_elsewhere(const struct exported_file *file)
 {
     if (fcntl(file->fd, F_SETLEASE, F_WRLCK) == 0)
@@ -71,7 +72,8 @@ static bool is_open_elsewhere(const struct exported_file *file)
     return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < file->since_s + UNKNOWN_S;
 }
 
-/* Closes without the mutex: closing the last descriptor of a large file takes time. */
+/* Closes the files after unlocking the mutex, because closing the last descriptor of a large file
+ * takes time. */
 void exported_files_sweep(struct exported_files *exported)
 {
     struct list unused = LIST_INIT(unused);
@@ -171,7 +173,8 @@ enum kiln_code exported_files_check(struct exported_files *exported, const char 
 
 /* ---- exporting ---- */
 
-/* Opens the file again: the lease must not be on the description that is sent. */
+/* Opens the file again, because the lease must not be on the file description that is sent to the
+ * client. */
 static enum kiln_code note_file(struct exported_files *exported, const char *path,
                                 const struct export_receiver *to, uint64_t size,
                                 struct kiln_err *err)

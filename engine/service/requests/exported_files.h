@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Files that went out with answers, for as long as any process has them open.
+ * The files that were sent with answers and that any process still has open.
  *
- * Role       a client may keep an unlinked file open as long as it likes, and no other quota counts
- *            the disk space.  Here it counts for the user who requested the file, so that no user
- *            fills the disk that holds the tuning database
- * Ownership  the engine's; keeps its own descriptor of each file, to see whether it is the last one
+ * Role       limits the disk space that such files take.  A client may keep an unlinked file open
+ *            as long as it likes, and no other quota counts its space.  The space counts for the
+ *            user who requested the file, so that no user fills the disk, which the tuning database
+ *            needs too
+ * Ownership  the engine's; keeps a descriptor of each file, to see whether any other is open
  * Threading  any thread; closing the last descriptor of a large file takes time, so use a work
  *            queue
  */

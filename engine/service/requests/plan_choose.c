@@ -8,7 +8,7 @@
 
 #define IDENTITY_DIGITS 12
 #define VERSION_SHOWN \
-    200 /* characters; the rest of PLAN_TOOLCHAIN_MAX is for the name and the digits */
+    200 /* characters; the name and the digits need the rest of PLAN_TOOLCHAIN_MAX */
 
 /* ---- names ---- */
 
@@ -128,7 +128,7 @@ static struct plan_known *find_known(struct plan_known *known, unsigned count, s
     return NULL;
 }
 
-/* True if the record has a time for one of the known solvers. */
+/* Reads the times of the solvers in |known| from a find record. Returns true if there is any. */
 static bool read_find(struct bytes value, struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -144,7 +144,8 @@ static bool read_find(struct bytes value, struct plan_known *known, unsigned cou
     return has_any;
 }
 
-/* A damaged or foreign config does not fit. */
+/* Whether the config is a valid one for this problem. A damaged one, or one of another solver, is
+ * not. */
 static bool config_fits(const struct solver *solver, const struct plan_options *options,
                         struct bytes params)
 {
@@ -156,7 +157,8 @@ static bool config_fits(const struct solver *solver, const struct plan_options *
            solver->config_is_valid(options->problem, options->target, &config);
 }
 
-/* Reads perf records; an entry of a more private tier is kept. */
+/* Reads the configs of a tier's perf record. Keeps a config that a more private tier had
+ * already. */
 static void read_perf(const struct tuning_answer *answer, const struct plan_options *options,
                       struct plan_known *known, unsigned count)
 {
@@ -198,7 +200,8 @@ double plan_known_ms(const struct plan_known *known)
 
 /* ---- the choice ---- */
 
-/* The fastest solver of a find record; without one, the solver that the heuristic picks. */
+/* Returns the fastest solver of the find record. Without a find record, returns the solver that the
+ * heuristic picks. */
 static const struct plan_known *find_fastest(const struct plan_known *known, unsigned count,
                                              const struct plan_options *options)
 {

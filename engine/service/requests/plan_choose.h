@@ -10,8 +10,8 @@
  *            2. the fastest of kiln's own solvers in a find record, of the most private tier whose
  *               record has one; its time is that of its perf record, if known
  *            3. the solver that the solvers' heuristic prefers
- *            The solver's config, unless the caller forces it, is that of its perf record, if that
- *            is valid.  MIOpen's solvers and configs that do not fit are ignored
+ *            The config is the one that the caller forces, or else the one of the solver's perf
+ *            record.  Configs that do not fit, and MIOpen's own solvers, are ignored
  * Ownership  a choice borrows from the options and from itself: do not copy it
  * Threading  plan_choose: the engine's thread, because it looks up records (microseconds);
  *            solver_solve of the choice: any thread
@@ -20,7 +20,7 @@
 #include "engine/solver/solver.h"
 #include "engine/tuning/tuning.h"
 
-/* Parses the target that is planned for: |text|, limited to launches that a caller with
+/* Parses |text|, the target of a plan. The plan may then only use launches that a caller with
  * |capabilities| can do. */
 KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text,
                                                 struct target *ret_target, struct kiln_err *err);
@@ -30,8 +30,8 @@ struct plan_ids {
     char package[DATABASE_ID_MAX]; /* key of packages */
 };
 /* Sets both ids from |given|, the caller's id of its device; without it, packages are selected by
- * the target's arch. Objects and packages for NVIDIA's GPUs depend on the target, not on the number
- * of multiprocessors. That number is stored in the target. */
+ * the target's arch. For NVIDIA's GPUs, objects and packages do not depend on the number of
+ * multiprocessors, so the package's id has none. The number is stored in |target|. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* KILN_INVALID if the device and the target do not match. */
@@ -40,7 +40,7 @@ KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
 
 #define PLAN_TOOLCHAIN_MAX 256
 /* The name of a toolchain in tuning records: "nvrtc 13.0 1a2b3c4d5e6f", that is name, version and
- * the first digits of its identity. A rebuilt compiler of the same version has another name. */
+ * the first digits of its identity. So a rebuilt compiler of the same version gets another name. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
 struct plan_options {
@@ -48,7 +48,7 @@ struct plan_options {
     const struct target *target;
     struct bytes solver, config;    /* forced by the caller; empty: kiln chooses */
     const char *database_id;        /* "": records are ignored */
-    const char *driver, *toolchain; /* of the caller, to detect stale records; "": not known */
+    const char *driver, *toolchain; /* the caller's, to recognize stale records; "": not known */
     uint32_t uid;                   /* the user whose records come first */
     bool by_heuristic;              /* ignore records */
 };
@@ -74,8 +74,9 @@ struct plan_known { /* the records of one solver that applies */
     char config[PERF_CONFIG_TEXT_MAX]; /* config of its perf record; "": none that fits */
     double config_ms;                  /* median of that record; 0: not known */
 };
-/* Lists the solvers that apply, in the order of |solvers[]|, with their records for a device.
- * find_ms is that of one tier's record, as plan_choose reads it. Returns the number of solvers. */
+/* Lists the solvers that apply, in the order of |solvers[]|, with their records for a device. All
+ * find_ms come from one tier's record, the same that plan_choose uses. Returns the number of
+ * solvers. */
 unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
 /* The expected time of a plan with this solver; 0: not known. */

@@ -6,11 +6,11 @@
 /* Requests of one user, waiting or running. */
 #define ADMIN_MAX_UID 4
 #define ADMIN_MAX_UID_ADMIN 32
-/* Waiting questions: each is a client's call with a time-out. A user may have one process for each
- * GPU of a host, and each process asks one question at a time. */
+/* Waiting questions about solvers. A client asks one question at a time and waits for its answer,
+ * and a user may have one client process for each GPU of the host. */
 #define SOLVER_QUESTIONS_MAX 1024
 #define SOLVER_QUESTIONS_MAX_UID 256
-/* Likewise. */
+/* Waiting puts, of which a client also sends one at a time. */
 #define TUNING_PUTS_MAX 1024
 #define TUNING_PUTS_MAX_UID 64
 
@@ -20,7 +20,8 @@ static void init_group(struct request_group *group, const char *noun)
     list_init(&group->members);
 }
 
-/* For queues without a limit, because the limit of a request group bounds their requests. */
+/* Initializes a queue without a limit. The number of its requests is limited by the group that they
+ * join. */
 static void init_unbounded(struct request_queue *queue)
 {
     const struct fair_queue_options options = { .noun = "requests" };
@@ -44,7 +45,7 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     /* A build holds memory, descriptors and a work queue's time. */
     init_group(&r->builds, "package builds");
     r->builds.max_uid = r->builds.max_uid_admin = 1;
-    init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c bounds them */
+    init_group(&r->lease_waits, "requests for a lease"); /* limited by engine/tuning/lease.c */
     init_group(&r->tuning_puts, "changes of tuning records");
     r->tuning_puts.max = TUNING_PUTS_MAX;
     r->tuning_puts.max_uid = r->tuning_puts.max_uid_admin = TUNING_PUTS_MAX_UID;

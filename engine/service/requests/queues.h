@@ -16,13 +16,14 @@ struct requests {
     struct request_group lease_waits;
     struct request_group tuning_puts; /* puts and results of leases */
     /* Scans of the whole store and steps of exports run one at a time, so that fetches, which look
-     * up one kernel each, still find free readers. */
+     * up one kernel each, can use the other reader threads. */
     struct request_queue scans;
-    /* Walks through tuning spaces take milliseconds: one at a time, so that kernel look-ups have
-     * the other readers. */
+    /* Questions that search tuning spaces take milliseconds. One runs at a time, so that kernel
+     * look-ups can use the other reader threads. */
     struct request_queue solver_questions;
     struct request_queue build_steps; /* one step of one build runs at a time */
-    /* One step of one import unpacks at a time, so that look-ups have the other readers. */
+    /* One step of one import unpacks at a time, so that look-ups can use the other reader
+     * threads. */
     struct request_queue import_steps;
 };
 

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* What an item that waits costs its user's budget: more than its memory, because it also stands for
- * the time that the loop needs to answer or cancel it. */
+/* Bytes that a waiting item is charged. They exceed its memory, because the charge also limits the
+ * time that the loop needs to answer or cancel the items. */
 #define ITEM_COST 1024u
 
 struct item {                   /* waits for its kernel, or for the end of the loop iteration */
@@ -17,8 +17,8 @@ struct item {                   /* waits for its kernel, or for the end of the l
     struct fetch_request *request;
     struct list_link link; /* in |waiting| or |ready| of its request */
     struct result_options options;
-    /* Ready and not sent yet: */
-    struct object *object; /* owned reference; NULL: a miss */
+    /* Set once the item is ready, until it is sent: */
+    struct object *object; /* owned reference; NULL: not found, or failed */
     enum kiln_code code;
     enum tier tier;
     struct digest key;
@@ -26,19 +26,19 @@ struct item {                   /* waits for its kernel, or for the end of the l
 
 _Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
-/* Bytes that one request may get inside frames. Beyond it, objects are sent as descriptors, which
- * use no memory while the client is slow to read. */
+/* Bytes of objects that are sent to one request inside frames. All further objects are sent as
+ * descriptors, because those use no memory while a slow client does not read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
     struct deferred base; /* first member */
     uint32_t remaining;   /* items that are not ready */
     uint64_t inline_left; /* bytes */
-    struct list waiting;  /* of struct item; owned, like the next */
+    struct list waiting;  /* of struct item; owned, as is |ready| */
     struct list ready;    /* found in this loop iteration: they share frames */
     uint64_t batch;       /* number of the batch; 0: none */
     /* The items of a batch that were not begun: */
-    struct reader items; /* in |rest|, once the handler has returned */
+    struct reader items; /* reads the frame, or |rest| once the handler has returned */
     uint32_t next, count;
     uint8_t *rest; /* owned; NULL: none */
 };
@@ -73,7 +73,8 @@ static const struct deferred_kind fetch_kind = { .size = sizeof(struct fetch_req
                                                  .stop = stop_fetch,
                                                  .release = release_fetch };
 
-/* Adds a result to the current frame; a full frame is sent first, marked that others follow. */
+/* Adds a result to the current frame. If the frame is full, sends it first, with the flag
+ * FRAME_MORE. */
 static void add_result(struct fetch_request *rq, struct result_list *list,
                        struct result_options *options, const struct fetch_result *result)
 {
@@ -102,7 +103,7 @@ static void add_ready(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Ends the request before its last result is sent. */
+/* Sends the frame. If it has the last results, the request is ended first. */
 static void send_results(struct fetch_request *rq, struct result_list *list)
 {
     struct caller *caller = rq->base.caller;
@@ -170,7 +171,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     return rq;
 }
 
-/* NULL: the user's budget is used up, or out of memory. */
+/* Returns NULL if the user's budget is used up, or memory ran out. */
 static struct item *create_item(struct fetch_request *rq, const struct fetch_ticket *ticket,
                                 const struct result_options *options, struct kiln_err *err)
 {
@@ -189,14 +190,14 @@ static struct item *create_item(struct fetch_request *rq, const struct fetch_tic
     return item;
 }
 
-/* One item of a request: first as it came, then with what its fetch needs. */
+/* One item of a request, as read from the frame, with everything that its fetch needs. */
 struct item_request {
     struct result_options result;
     enum priority priority;
     struct fetch_options fetch; /* its pointers point into this struct */
-    struct target target;       /* with a source */
+    struct target target;       /* only for an item with a source */
     struct compile_job job;
-    struct kernel_name name; /* with a name */
+    struct kernel_name name; /* only for an item with a name */
     struct digest shared_key;
     struct kiln_err err; /* code not OK: this item fails */
 };
@@ -293,7 +294,8 @@ static enum kiln_code read_name(uid_t uid, struct bytes body, struct item_reques
     return KILN_OK;
 }
 
-/* Lets an item that is not at hand wait for its kernel. True: *ret_result holds the answer. */
+/* Makes an item whose kernel is not in memory wait for it. Returns true if *ret_result holds the
+ * answer already. */
 static bool start_item(struct fetch_request *rq, const struct item_request *w,
                        const struct fetch_ticket *ticket, const struct digest *key,
                        struct fetch_result *ret_result)
@@ -318,7 +320,7 @@ static struct fetch_ticket ticket_of(const struct caller *caller, const struct i
         struct fetch_ticket){ .uid = caller->uid, .priority = w->priority, .ready = item_ready };
 }
 
-/* True: *ret_result holds the answer. */
+/* Returns true if *ret_result holds the answer. */
 static bool begin_item(struct fetch_request *rq, const struct item_request *w,
                        struct fetch_result *ret_result)
 {
@@ -422,11 +424,12 @@ static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *item
     return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
 }
 
-/* The clock is read only now and then: a hot item takes less than a microsecond. */
+/* The clock is read only once for this many small items, because a hot item takes less than a
+ * microsecond. */
 #define ITEMS_A_CHECK 16u
 #define LARGE_ITEM 4096
 
-/* New targets that one batch may name; each costs probes. */
+/* New targets that one batch may name. The number is limited because each needs probes. */
 #define NEW_TARGETS_MAX 16
 
 struct new_targets {
@@ -448,9 +451,10 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Checks, before anything begins, that every toolchain is known; KILN_BUSY if not. Most batches are
- * for one target, so the last one that passed is remembered. This is not done in slices: it looks
- * only at the targets and toolchains of at most LIMIT_BATCH_ITEMS items. */
+/* Checks that the toolchains of all items are known, before any item begins. KILN_BUSY if one is
+ * not. Most batches are for one target, so the last target that passed is remembered. The check is
+ * not divided into slices, because it only looks at the targets and toolchains of at most
+ * LIMIT_BATCH_ITEMS items. */
 static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct message_batch *m,
                                  struct kiln_err *err)
 {
@@ -488,7 +492,7 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
     struct item_request w = { .err = KILN_ERR_INIT };
     struct fetch_result result;
     enum kiln_code rc = read_item(e, rq->base.uid, &rq->items, storage, &w);
-    if (rc && !w.err.code) { /* look_ahead has made sure of this */
+    if (rc && !w.err.code) { /* rare: look_ahead has checked that this cannot happen */
         toolchains_keep_asked(e);
         kiln_fail(
             &w.err, rc,
@@ -501,8 +505,8 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
     rq->remaining--;
 }
 
-/* Begins items for a slice of the loop's time. Available results are sent many to a frame; the rest
- * follow as they become ready. */
+/* Begins items until a slice of the loop's time is used up. Results that are available at once
+ * share frames. The others follow as they become ready. */
 static void begin_some(struct fetch_request *rq, struct result_list *list)
 {
     BUFFER_AUTO struct buffer storage;
@@ -517,7 +521,7 @@ static void begin_some(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Keeps the items that were not begun. KILN_BUSY: the user's budget is used up. */
+/* Keeps the items that were not begun for later. KILN_BUSY: the user's budget is used up. */
 static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
 {
     size_t size = reader_left(&rq->items);
@@ -531,8 +535,8 @@ static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Refuses the items without reading them: reading may take 0.2 s, and another user's request would
- * wait. */
+/* Refuses the items that were not begun without reading them. Reading them may take 0.2 s, in which
+ * other users' requests would wait. */
 static void refuse_rest(struct fetch_request *rq, struct result_list *list,
                         const struct kiln_err *why)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* No request waits longer; a client that still wants the lease asks again. */
+/* No request waits longer than this. A client that still wants the lease then asks again. */
 #define WAIT_MAX_MS 600000u
 
 static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -39,11 +39,11 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
 struct deferred_lease {
     struct deferred base; /* first member; in the group lease_waits */
     struct lease_waiter place;
-    struct lease_request request; /* its texts and problem are the members below */
+    struct lease_request request; /* its texts and problem are stored in the members below */
     char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
-    bool asks_again; /* a holder left: a share may be available */
+    bool asks_again; /* a holder has left, so a share may be free */
 };
 
 static void release_lease(struct deferred *d)
@@ -63,8 +63,8 @@ static void grant_lease(struct deferred_lease *lease, const struct lease_answer 
     deferred_destroy(d);
 }
 
-/* The lease table may not be called from here; requests that must ask again do so at the next
- * chance. */
+/* Called by the lease table, which must not be called from here. So a request that must ask again
+ * only remembers to do so. */
 static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
     struct deferred_lease *lease =
@@ -90,7 +90,8 @@ static enum kiln_code join_waiters(struct deferred_lease *lease, bool *ret_waits
     return KILN_OK;
 }
 
-/* |is_last|: its time is up, so it does not wait again. */
+/* Asks for the lease again. |is_last|: the request's time is up, so it gets the current state and
+ * does not wait again. */
 static void retry_lease(struct deferred_lease *lease, bool is_last)
 {
     struct kiln_err why = KILN_ERR_INIT;

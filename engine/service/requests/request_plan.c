@@ -26,16 +26,16 @@ struct plan_request {
     uint64_t plan_ns;
     struct result_options result_options;
     enum priority priority;
-    struct plan_choice choice; /* borrows from the message while the request is checked */
+    struct plan_choice choice; /* borrows from the message until the check has ended */
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     char toolchain_identity[PLAN_TOOLCHAIN_MAX]; /* "" without a compiler */
     struct target target;
     struct plan_ids ids;
-    bool use_packages; /* packages may have its kernels by name */
+    bool use_packages; /* also look for its kernels by name in packages */
     bool no_cache, has_named_solver;
-    struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
+    struct kiln_err why_not_compile; /* its code is set if no compiler here can do it */
     uint32_t remaining;
     struct part parts[LIMIT_PLAN_KERNELS];
 };
@@ -160,7 +160,7 @@ static void explain_unmet_plan(struct engine *e, const struct plan_request *rq,
     built_in_explain(e, &plan, err);
 }
 
-/* Fails the plan; its other programs, if any, are no longer needed. */
+/* Fails the plan. Fetches of its other programs are cancelled. */
 static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
 {
     struct engine *e = rq->base.engine;
@@ -175,7 +175,8 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     deferred_fail(&rq->base, &err, log);
 }
 
-/* Keeps the result; true when the request has ended. */
+/* Keeps a program's result. Returns true if the request has ended, because all are there or one
+ * failed. */
 static bool take_result(struct part *part, const struct fetch_result *result)
 {
     struct plan_request *rq = part->request;
@@ -199,7 +200,7 @@ static void part_ready(struct fetch_ticket *ticket, const struct fetch_result *r
 
 /* ---- the question ---- */
 
-struct name_texts { /* what the views of a name point to */
+struct name_texts { /* the storage of a kernel's name and arguments */
     struct buffer name, args;
 };
 
@@ -266,7 +267,8 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* Without a suitable compiler, a package may still have the kernels. */
+/* Chooses the toolchain. If no compiler is suitable, the plan continues without one, because a
+ * package may have the kernels. */
 static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
                                        struct plan_request *rq, struct kiln_err *err)
 {
@@ -312,8 +314,8 @@ static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct me
     return rc;
 }
 
-/* Errors in the question are reported first. A toolchain that must be probed is waited for, because
- * the choice of records may depend on it. */
+/* Checks the question before it waits for a toolchain, so that errors are reported at once. It
+ * waits for a toolchain that must be probed, because the choice of records may depend on it. */
 static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
                                  const struct message_plan *m, struct plan_request *rq,
                                  struct kiln_err *err)

@@ -18,7 +18,7 @@
 
 struct listed { /* one solver of the answer */
     const struct plan_known *known;
-    char config[PERF_CONFIG_TEXT_MAX]; /* by heuristic */
+    char config[PERF_CONFIG_TEXT_MAX]; /* the config that the heuristic chooses */
     uint64_t workspace, best_workspace;
     uint32_t candidates;
     struct candidate_count valid;
@@ -43,8 +43,8 @@ static bool is_favoured(const struct solutions_request *rq, const struct solver 
     return !solver->is_favoured || solver->is_favoured(&rq->problem, &rq->target);
 }
 
-/* Solvers with records come first, by time; then the favoured ones; then the others in the order
- * of solvers[]. */
+/* Solvers with find records come first, the fastest first. The solver that the heuristic favours
+ * follows, and then the others, in the order of solvers[]. */
 static bool comes_before(const struct solutions_request *rq, const struct plan_known *a,
                          const struct plan_known *b)
 {
@@ -174,7 +174,8 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
 
 /* ---- the question ---- */
 
-/* Without a compiler for the target, no record is stale because of its toolchain. */
+/* Determines the toolchain, by which stale records are recognized. Without a compiler for the
+ * target, no record counts as stale because of its toolchain. */
 static enum kiln_code take_toolchain(struct engine *e, uid_t uid, struct bytes forced,
                                      struct solutions_request *rq, struct kiln_err *err)
 {

@@ -11,11 +11,12 @@
  */
 #include "engine/service/kernels/fetch.h"
 
-/* A frame of a batch is sent when it has this many descriptors or bytes: the client can begin, and
- * the frame fits into a socket's buffer (208 KiB by default) in one call. */
+/* A frame of a batch is sent when it has this many descriptors or bytes. Then the client gets its
+ * first results early, and one call can write the whole frame into the socket's buffer (208 KiB by
+ * default). */
 #define RESULT_LIST_OBJECTS 128
 #define RESULT_LIST_BYTES (96u << 10)
-/* Smaller content is copied into its record: that costs less than a separate segment. */
+/* A smaller object is copied into its record, which costs less than a separate segment. */
 #define RESULT_LIST_SEGMENT_MIN 1024
 
 struct result_list {
@@ -25,7 +26,7 @@ struct result_list {
     bool is_frame;
     size_t object_count;
     size_t segment_count, segment_bytes;
-    struct object *objects[RESULT_LIST_OBJECTS];  /* owned references, as the next */
+    struct object *objects[RESULT_LIST_OBJECTS];  /* owned references, as are those of |segments| */
     struct segment segments[RESULT_LIST_OBJECTS]; /* content that is sent between the records */
 };
 
@@ -43,7 +44,7 @@ void result_list_begin_frame(struct result_list *list, struct engine *e,
 bool result_list_is_full(const struct result_list *list);
 void result_list_add(struct result_list *list, const struct result_options *options,
                      const struct fetch_result *result);
-/* The records added so far, as the field of another message. */
+/* The records added so far. They become a field of another message. */
 struct bytes result_list_records(const struct result_list *list);
 void result_list_done(struct result_list *list);
 /* Sends the list as a 'kernels' frame, and ends it. */

@@ -14,10 +14,9 @@
 
 struct wanted_program {
     struct digest key;
-    struct kernel_record record; /* its texts are static, or belong to struct why or to the members
-                                    below */
+    struct kernel_record record; /* its texts are static, or stored in struct why or below */
     char *options;               /* owned */
-    struct buffer name, args;    /* how packages and imported caches know it */
+    struct buffer name, args;    /* its name in packages and imported caches */
     char *name_text, *args_text; /* owned: name and args as C strings */
     bool is_hot;                 /* the hot set has it */
 };
@@ -34,12 +33,12 @@ struct why {
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     char database_id[DATABASE_ID_MAX];
     bool use_packages;
-    struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
-    bool by_name;                    /* the one program is MIOpen's name for it */
-    uint32_t program_count;          /* 0: asked by key */
+    struct kiln_err why_not_compile; /* its code is set if no compiler here can do it */
+    bool by_name;                    /* the question names the only program by MIOpen's name */
+    uint32_t program_count;          /* 0: the question is a key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
-    bool is_hot; /* if asked by key: the hot set has the kernel */
+    bool is_hot; /* the hot set has the kernel of |key| */
     bool found;
     enum tier tier;                 /* where it was found */
     char package[PACKAGE_NAME_MAX]; /* the package that has it; "": none */
@@ -50,7 +49,7 @@ struct why {
     size_t here_count;
     bool
         namesakes_reported; /* kernels imported under the name of |missing| are among the nearest */
-    const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
+    const struct wanted_program *missing; /* one of |programs|: the nearest are compared with it */
     struct kernel_record wanted;          /* its texts point into |texts| */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
 };
@@ -59,10 +58,10 @@ struct why {
  * request. */
 KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err *err);
 
-/* why_compare.c: each adds to |nearest|.  The first two are called for a stored kernel, with a
- * struct why as |context|. */
+/* why_compare.c: each function adds to |nearest|.  The first two are callbacks that the store calls
+ * for each kernel, with a struct why as |context|. */
 void why_compare(void *context, const struct kernel_record *there);
-/* The same for kernels that have the missing kernel's name; others are skipped. */
+/* Like why_compare, but skips kernels that do not have the missing kernel's name. */
 void why_compare_namesake(void *context, const struct kernel_record *there);
 /* Adds the package that has the kernel for other compute units. */
 void why_name_elsewhere(struct why *w);

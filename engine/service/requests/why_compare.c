@@ -25,7 +25,7 @@ static void compare_texts(struct comparison *c, const char *part, const char *wa
 
 #define SHORT_DIGEST 12 /* enough digits to tell two digests apart */
 
-/* A digest of zeros is not known, so it is not compared. */
+/* Whether both digests are known. Zeros stand for an unknown digest, which is not compared. */
 static bool are_known(const struct digest *a, const struct digest *b)
 {
     static const struct digest unknown;
@@ -115,7 +115,7 @@ static void split_target(const char *target, char arch[LIMIT_TARGET_TEXT],
 {
     size_t length = strcspn(target, ":");
     bool is_opencl =
-        strncmp(target, "opencl:", 7) == 0; /* has no features, so the whole text is the arch */
+        strncmp(target, "opencl:", 7) == 0; /* it has no features: the whole text is the arch */
     size_t arch_length = is_opencl ? strlen(target) : length;
     if (arch_length >= LIMIT_TARGET_TEXT)
         arch_length = LIMIT_TARGET_TEXT - 1;
@@ -164,7 +164,8 @@ static void compare_made(const struct why *w, struct comparison *c,
     compare_digests(c, "headers", &wanted->headers_id, &there->headers_id);
 }
 
-/* Writes the name under which clients request the kernel by name; false if it has none. */
+/* Writes the database id, name and arguments by which clients request the kernel. False if it has
+ * none. */
 static bool name_wanted(const struct why *w, const char *ret_names[3])
 {
     const struct wanted_program *p = w->missing;

@@ -53,12 +53,12 @@ static const struct tuning_row *row_of(const struct tuning_answer *answer, struc
     return NULL;
 }
 
-struct showing { /* the state of an answer that is being made */
+struct showing { /* what is needed while an answer is built */
     struct tuning *tuning;
-    struct tuning_question q; /* its kind and key are those of the current records */
-    bool ignores_stale;       /* look-ups leave out stale entries */
+    struct tuning_question q; /* its kind and key change from record to record */
+    bool ignores_stale;       /* the setting: look-ups leave out stale entries */
     unsigned records;         /* records in the answer */
-    uint64_t left_out;        /* entries in the answer that look-ups leave out */
+    uint64_t left_out;        /* entries in the answer that a look-up would leave out */
 };
 
 static bool is_left_out(const struct showing *s, const struct tuning_row *row)
@@ -86,7 +86,8 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
     return j;
 }
 
-/* Adds the entries that a look-up returns, or those that it leaves out. Returns their number. */
+/* Adds the entries that a look-up leaves out if |left_out|, otherwise those that it returns.
+ * Returns their number. */
 static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
                             bool left_out, struct json *entries)
 {
@@ -138,7 +139,8 @@ static bool is_usable(const struct showing *s, const struct tuning_answer *answe
     return usable;
 }
 
-/* Adds the tiers' answers that a look-up uses, or the others; returns how many. */
+/* Adds the answers that a look-up uses if |usable|, otherwise those that it does not use. Returns
+ * their number. */
 static unsigned add_answers(struct showing *s, struct json *records,
                             const struct tuning_answer *answers, unsigned count, bool usable)
 {

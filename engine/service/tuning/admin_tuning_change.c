@@ -18,11 +18,12 @@ struct change {
     struct tuning_selected selected;
     enum tuning_tier tier;
     struct tuning_promotion promotion;
-    bool undoes; /* the last promotion */
+    bool undoes; /* undoes the last promotion */
 };
 
-/* A name that is not a problem may be that of a record kept verbatim. Only the walk over the
- * records shows that. Users see no records other than those that they may change. */
+/* Refuses a text that is neither a problem nor the key of a record. An import stores keys that kiln
+ * cannot parse verbatim, so only the search for records shows whether there is such a key. Users
+ * who may not change a record do not learn that it exists. */
 static void refuse_unknown(struct tuning_query *query, uint64_t found)
 {
     const struct change *c = query->state;
@@ -125,7 +126,7 @@ static const struct admin_member remove_members[] = {
     { "all", MEMBER_FLAG },         { 0 },
 };
 
-/* A system database is removed as a whole. */
+/* Checks a removal of a system database, which can only be removed as a whole. */
 static enum kiln_code check_system(const struct json *q, const struct tuning_selected *s,
                                    struct kiln_err *err)
 {
@@ -140,7 +141,7 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
     return KILN_OK;
 }
 
-/* Selects the owner: the caller, unless an administrator names another user. */
+/* Selects records of one user: the caller, or the user whom an administrator names. */
 static enum kiln_code select_owner(struct tuning_query *query, struct tuning_selected *s,
                                    struct kiln_err *err)
 {
@@ -250,7 +251,7 @@ static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tu
                                    struct kiln_err *err)
 {
     struct backup *b = query->state;
-    if (!b->has_space) /* the work queue checks the space first */
+    if (!b->has_space) /* the first step, on the work queue, checks the free space */
         return KILN_OK;
     tuning_query_path(query, b->path, sizeof(b->path));
     return tuning_job_backup(tuning, b->path, &query->change.job, err);

@@ -22,16 +22,16 @@ static const struct admin_member diff_members[] = {
 struct diff {
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
-    enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: a file */
+    enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: the side is a file */
     uint32_t uid;
-    char paths[2][512];               /* of the files that have arrived; "": not arrived yet */
+    char paths[2][512];               /* paths of the files; "": the file has not arrived yet */
     const char *names[2];             /* names of the files; borrowed from the question */
     struct tuning_progress *progress; /* borrowed */
     uint64_t same, different, only[2];
     struct tuning_view sides[2]; /* owned */
     unsigned gathered;           /* how many sides were read */
-    uint64_t records[2];         /* of either side that were compared */
-    uint64_t charged;            /* bytes of both sides */
+    uint64_t records[2];         /* for each side: how many records were compared */
+    uint64_t charged;            /* bytes of both sides that were charged */
 };
 
 static void diff_done(struct diff *d)
@@ -89,10 +89,10 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
 
 /* ---- comparing ---- */
 
-struct difference {           /* between two records of one key, or two entries of them */
+struct difference {           /* of two records with one key, or of two of their entries */
     struct bytes key, solver; /* solver: empty if whole records differ */
     const char *what;         /* "only a", "only b", or the part that differs */
-    struct bytes a, b;        /* the values; empty: none */
+    struct bytes a, b;        /* the values of both sides; empty: the side has none */
 };
 
 static void report_difference(struct diff *d, const struct difference *x)
@@ -157,8 +157,9 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* Reports the entries of |a| that |b| lacks or has with other values; |is_second|: |a| is the
- * second side, and only those that |b| lacks are reported. */
+/* Reports the entries of |a| that |b| lacks or has with other values. If |is_second|, |a| is the
+ * second side, and only entries that |b| lacks are reported, because the others were reported
+ * before. */
 static void compare_entries(struct diff *d, struct bytes key, const struct entries *a,
                             const struct entries *b, bool is_second)
 {
@@ -198,7 +199,7 @@ static void report_unpaired(struct diff *d, int side, const struct tuning_view_r
     report_difference(d, &x);
 }
 
-/* False: no record is left. */
+/* Compares the next record of either side. False: no record is left. */
 static bool compare_next(struct diff *d)
 {
     struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
@@ -248,7 +249,7 @@ static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, stru
                                              .path = d->paths[index],
                                              .name = d->names[index] };
     bool more = false;
-    if (!side->has_begun) /* once for each side: the client need not hear of every step */
+    if (!side->has_begun) /* reported once for each side, not for every step */
         tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
     enum kiln_code rc = tuning_view_step(side, tuning, &from, &more, err);
@@ -269,8 +270,8 @@ static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret
     return KILN_OK;
 }
 
-/* Charges what the sides have grown by beyond the charge for files that arrived.  Call it on the
- * engine's thread between two steps. */
+/* Charges the user for the memory by which the sides have grown. What was charged for files when
+ * they arrived counts as charged. Call it on the engine's thread between two steps. */
 static enum kiln_code charge_sides(struct diff *d, struct deferred *request, struct kiln_err *err)
 {
     uint64_t bytes = tuning_view_bytes(&d->sides[0]) + tuning_view_bytes(&d->sides[1]);
@@ -410,8 +411,8 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* A side holds copies of the file's keys and values, and an index of them, which takes about as
- * much memory again. */
+/* Charges the user for a file. Its side copies the file's keys and values, and has an index of
+ * them, which takes about as much memory as the copies. */
 static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;
@@ -422,7 +423,8 @@ static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_
     return KILN_OK;
 }
 
-/* *ret_more: another file is needed, and its transfer was started. */
+/* Takes a file that has arrived. Sets *ret_more if another file is needed; its transfer was then
+ * started. */
 static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
@@ -448,7 +450,7 @@ static void pass_file(struct upload *u)
     enum kiln_code rc = take_file(u, &more, &why);
     if (!rc && more)
         return;
-    if (!rc) { /* if this succeeds, the change may have ended and freed |u| */
+    if (!rc) { /* if this succeeds, the change may have ended already and freed |u| */
         struct file_diff *f = u->state;
         rc = tuning_queue_add(&f->change, &why);
     }

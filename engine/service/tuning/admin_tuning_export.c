@@ -18,9 +18,9 @@ struct export
     struct tuning_export what; /* options of the current file */
     bool has_kind, is_sqlite;
     enum tuning_kind kind;
-    char database_id[DATABASE_ID_MAX]; /* "": all */
-    char backend[TUNING_BACKEND_TEXT]; /* likewise */
-    char version[MIOPEN_VERSION_TEXT]; /* as in the names of MIOpen's user files */
+    char database_id[DATABASE_ID_MAX]; /* "": all ids */
+    char backend[TUNING_BACKEND_TEXT]; /* "": all backends */
+    char version[MIOPEN_VERSION_TEXT]; /* as MIOpen writes it in the names of its user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
     struct json *files; /* borrowed from the answer */
@@ -46,7 +46,7 @@ static enum kiln_code read_words(const struct json *q, struct export *x, struct 
     return KILN_OK;
 }
 
-/* "2.17.0.a82233c22" as it stands in the names of user files. */
+/* Converts a version such as "2.17.0.a82233c22" to its form in the names of user files. */
 static enum kiln_code read_version(const struct json *q, struct export *x, struct kiln_err *err)
 {
     const char *version = json_get_text(q, "version", "");

@@ -22,14 +22,14 @@ struct verify { /* query->state */
     struct entry *entries; /* owned during work */
     size_t count, capacity;
     bool is_out_of_memory;
-    uint64_t checked, unchecked; /* records */
-    uint64_t stale;              /* entries */
-    uint64_t damaged;            /* databases */
+    uint64_t checked, unchecked; /* records that were read, and those that could not be */
+    uint64_t stale;              /* stale entries */
+    uint64_t damaged;            /* damaged databases */
     unsigned step, seen; /* |step|: index of the system database to check next; |seen|: databases
                             visited so far */
     bool is_checked;     /* a database was checked in this step */
     bool is_stale_known;
-    bool is_db_checked; /* tuning.db, whose check reads the records of all users */
+    bool is_db_checked; /* tuning.db was checked, which reads all users' records */
 };
 
 static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *err)
@@ -51,7 +51,8 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 
 static bool is_known(const char *text) { return text && *text; }
 
-/* Imported records do not say where they were measured, so they cannot be recognized as stale. */
+/* Collects the entries of a record. Skips entries without an origin, such as imported ones, because
+ * they cannot be recognized as stale. */
 static bool gather_record(void *context, const struct tuning_held *held)
 {
     struct verify *v = context;
@@ -75,7 +76,7 @@ static const char *device_of(const struct entry *e)
     return e->row->measured.origin.device ? e->row->measured.origin.device : "";
 }
 
-/* Sorts by device, the newest first. */
+/* Sorts by device, and the entries of one device from the newest to the oldest. */
 static int compare_entries(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
@@ -104,8 +105,8 @@ static void report_stale(struct verify *v, const struct entry *e)
     tuning_progress_add(v->query->progress, "stale", j);
 }
 
-/* Compares with the given driver and toolchain, or else with those of the device's newest
- * measurement. */
+/* Looks for stale entries. Compares each with the driver and toolchain of the question, or without
+ * these, with those of the device's newest measurement. */
 static void check_entries(struct verify *v)
 {
     bool is_given = v->driver[0] || v->toolchain[0];
@@ -182,7 +183,8 @@ static bool check_next_system(struct verify *v, const struct tuning *tuning)
     return v->is_checked;
 }
 
-/* Does one step: the measured entries, then each system database, then tuning.db. */
+/* Does one step. The first one checks the measured entries, the following ones a system database
+ * each, and the last one tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
@@ -199,7 +201,8 @@ static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tun
     if (check_next_system(v, tuning))
         return KILN_OK;
     query->change.more = false;
-    /* It reads the records of all users in one step, so a user must not make others wait for it. */
+    /* Only for administrators: this check reads the records of all users in one step, and other
+     * users wait meanwhile. */
     v->is_db_checked = query->base.role == ROLE_ADMIN;
     if (v->is_db_checked && tuning_check_db(tuning, &why) != KILN_OK)
         report_damaged(v, "tuning.db", why.text);

@@ -7,22 +7,22 @@
 
 #include <string.h>
 
-/* A frame is sent when it has this many bytes. One more record always fits. */
+/* A frame is sent when it has at least this many bytes. Until then, one more record always fits. */
 #define FRAME_ENOUGH (1u << 20)
 
 /* ---- get ---- */
 
-struct get { /* a request's question, and how far it was answered */
+struct get { /* the question of a request, and how much of it was answered */
     struct engine *engine;
     struct caller *caller;
     uint64_t request_id;
-    struct tuning_question question; /* its texts are those below */
+    struct tuning_question question; /* its texts are stored in the members below */
     bool wants_measurements;
     struct tuning_database database;
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT];
     struct reader problems;
     uint32_t count, next;
-    uint32_t written; /* answers in the current frame */
+    uint32_t written; /* number of answers in the current frame */
 };
 
 static enum kiln_code read_get(struct bytes body, struct get *get, struct kiln_err *err)
@@ -160,9 +160,9 @@ static void answer_next(struct get *get)
     get->written++;
 }
 
-/* Answers some of the questions. False: the time is used up for now, as a search for a neighbour
- * visits thousands of records, and a record may have hundreds of entries in each tier. The
- * transport takes each frame whole or not at all. */
+/* Answers some of the questions. Returns false if questions are left because the time is used up.
+ * One answer can take long: a search for a neighbour visits thousands of records, and a record may
+ * have hundreds of entries in each tier. */
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
@@ -238,7 +238,7 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
                                  struct kiln_err *err)
 {
     struct get get;
-    get.engine = e; /* the rest is large, and read_get fills it */
+    get.engine = e; /* no initializer: the struct is large, and read_get sets the rest */
     get.caller = caller;
     get.request_id = header->request_id;
     enum kiln_code rc = read_get(body, &get, err);
@@ -255,11 +255,11 @@ struct measured { /* the checked content of a tuning_put */
     struct tuning_place place;
     struct tuning_put_token token; /* valid if |has_token| */
     bool has_token;
-    struct tuning_measurement measured; /* common to all entries */
+    struct tuning_measurement measured; /* the same for all entries */
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MAX];
     struct origin_texts texts;
     char direction;       /* the problem's direction as keys write it */
-    struct buffer values; /* owned; entries of find as text */
+    struct buffer values; /* owned; only for find: the entries as text */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
     size_t ends[TUNING_ENTRIES_MAX]; /* where each entry ends in |values| */
 };

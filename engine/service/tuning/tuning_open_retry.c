@@ -19,7 +19,8 @@ struct open_try {
     struct kiln_err err;
 };
 
-/* Failures that may pass: space is freed, a mount comes back, a mode is corrected. */
+/* Whether a later try may succeed, for example because space was freed, a mount came back or a mode
+ * was corrected. */
 static bool may_pass(enum kiln_code rc)
 {
     return rc == KILN_IO || rc == KILN_FULL || rc == KILN_DENIED || rc == KILN_BUSY ||

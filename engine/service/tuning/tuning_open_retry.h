@@ -10,8 +10,8 @@
 
 struct tuning_service;
 
-/* Opens the databases at start. Also KILN_OK if a later try may succeed; then service->trouble
- * has the reason. */
+/* Opens the databases at start. If that fails and a later try may succeed, returns KILN_OK, too;
+ * service->trouble then has the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
                                                  struct kiln_err *err);
 /* Tries again if the next try is due. */

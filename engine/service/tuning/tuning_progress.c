@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A frame of items usually has a tenth of a megabyte, and never so much that one more item would
- * exceed the protocol's frame limit. */
+/* A frame of items is full at either of these limits. It usually has a tenth of a megabyte, and one
+ * more item never exceeds the protocol's limit of a frame. */
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 
 struct progress_list {
-    const char *name;            /* literal */
-    struct progress_frame *open; /* borrowed: the list's latest frame until it is taken */
+    const char *name;            /* a string literal */
+    struct progress_frame *open; /* borrowed: gets the next item; NULL once taken */
     uint64_t kept, kept_bytes, left_out;
 };
 
@@ -25,13 +25,13 @@ struct progress_frame {
     struct progress_list *list; /* borrowed */
     struct json *items;         /* owned */
     unsigned count;
-    size_t bytes; /* as text */
+    size_t bytes; /* size of the items as text */
 };
 
 struct tuning_progress {
     pthread_mutex_t lock;
     struct list frames; /* of struct progress_frame, in order; owned */
-    const char *stage;  /* literal; NULL: not changed since the last frame */
+    const char *stage;  /* a string literal; NULL: not changed since the last frame */
     uint64_t done, total;
     struct progress_list lists[PROGRESS_LISTS_MAX];
     unsigned list_count;
@@ -88,7 +88,7 @@ static struct progress_frame *frame_for(struct tuning_progress *progress,
     return frame;
 }
 
-/* The size of the item as text; 0: out of memory. */
+/* The size of the item as text, or 0 if memory ran out. */
 static size_t size_of(const struct json *item)
 {
     KILN_AUTO(mem) char *text = json_print(item, /* indent= */ false);
@@ -112,7 +112,7 @@ static bool has_space(const struct progress_list *list, size_t size)
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
 }
 
-/* Counts an item without making it if the list is full: a list may have millions of items. */
+/* If the list is full, counts an item that was not created: a change may have millions of items. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name)
 {
     pthread_mutex_lock(&progress->lock);
@@ -202,7 +202,7 @@ bool tuning_progress_is_stopped(const struct tuning_progress *progress)
     return atomic_load(&progress->is_stopped);
 }
 
-/* NULL: in all lists. */
+/* The number of items that were not kept in the list |name|; NULL: in all lists. */
 static uint64_t count_left_out(struct tuning_progress *progress, const char *name)
 {
     uint64_t count = 0;

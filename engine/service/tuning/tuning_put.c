@@ -15,8 +15,7 @@ static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tun
 {
     struct tuning_put *put = put_of(change);
     const struct tuning_options *options = &change->request->engine->tuning->options;
-    if (!options->directory &&
-        !options->data) /* a program with built-in data keeps records in memory */
+    if (!options->directory && !options->data) /* with built-in data, records may stay in memory */
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "there is no state directory, so measurements cannot be stored");
     enum kiln_code rc =
@@ -98,7 +97,7 @@ enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_
     if (!rc)
         rc = keep_rows(put, what, err);
     if (!rc) {
-        deferred_wait(&put->base); /* the request may end within the next call */
+        deferred_wait(&put->base); /* the next call may end the request */
         rc = tuning_queue_add(&put->change, err);
     }
     if (rc)

@@ -4,7 +4,8 @@
 /*
  * Writes a measured record to tuning.db.
  *
- * Role       serves the request tuning_put and the end of a lease: waits in the queue, then answers
+ * Role       used by the request tuning_put and at the end of a lease: waits in the queue, writes
+ *            the record, then answers
  * Ownership  a put owns a copy of its rows and frees itself after the answer
  * Threading  the engine's thread
  */
@@ -14,10 +15,10 @@
 struct tuning_put;
 
 struct tuning_put_kind {
-    bool stays; /* continues if its caller leaves, because several clients share the work */
+    bool stays; /* continues if its caller leaves: other clients wait for it, too */
     /* Called before the answer, whether the put succeeded or not; may be NULL. */
     void (*ended)(struct tuning_put *put);
-    /* Sends the answer of a recorded put whose caller is still there. */
+    /* Sends the answer once the record was written, unless the caller has left. */
     void (*reply)(struct tuning_put *put, struct caller *caller);
 };
 
@@ -40,7 +41,7 @@ struct tuning_putting { /* the rows to record; borrowed */
     const struct tuning_put_token *token; /* NULL: the client never repeats the request */
     uint64_t lease;
 };
-/* Defers the request, which may have been answered when this returns. */
+/* Defers the request. It may have been answered already when this returns. */
 KILN_MUST_CHECK enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller,
                                                 uint64_t request_id,
                                                 const struct tuning_putting *what,

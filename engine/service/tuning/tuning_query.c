@@ -77,7 +77,7 @@ static void reply_with_files(struct deferred *d, struct caller *caller)
     admin_send_files(d, caller, query->files, query->file_count);
 }
 
-/* A change that has not begun never begins. */
+/* Called when the caller has left. A change that has not begun is dropped. */
 static bool stop_query(struct deferred *d)
 {
     return tuning_queue_may_stop(&((struct tuning_query *)d)->change);
@@ -133,7 +133,7 @@ enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
     rc = prepare_query(query, err);
     if (!rc) {
         query->change.events = tuning_progress_events(query->progress);
-        deferred_wait(&query->base); /* the request may end within the next call */
+        deferred_wait(&query->base); /* the next call may end the request */
         rc = tuning_queue_add(&query->change, err);
     }
     if (rc)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * JSON requests that take a slot of the tuning queue.
+ * Administrative JSON requests that wait in the queue of tuning changes.
  *
  * Role       reads and checks the question, queues it as a change, reports its progress, sends the
  *            answer
@@ -21,17 +21,18 @@ struct tuning_query_kind {
     const struct admin_member *members;
     /* Checks the question and the caller's rights before the query waits. May be NULL. */
     enum kiln_code (*check)(struct tuning_query *query, struct kiln_err *err);
-    /* Called when the query's turn in the queue comes: makes query->change.job. NULL: there is
-     * only |work|. */
+    /* Called when the queue serves the query: creates query->change.job. NULL: the query has no
+     * job, only |work|. */
     enum kiln_code (*begin)(struct tuning_query *query, struct tuning *tuning,
                             struct kiln_err *err);
-    /* Does one step. Sets query->change.more to be called again, if the caller is still there. */
+    /* Does one step. To be called again, it sets query->change.more; it is not called again once
+     * the caller has left. */
     enum kiln_code (*work)(struct tuning_query *query, struct tuning *tuning, struct kiln_err *err);
     /* Called after |work| succeeded: fills the answer, or sets base.rc and base.err. May be
      * NULL. */
     void (*finish)(struct tuning_query *query);
     void (*state_done)(void *state); /* frees what the state owns; may be NULL */
-    size_t state_size;               /* of query->state, zeroed */
+    size_t state_size;               /* bytes of query->state, which is zeroed */
 };
 
 struct tuning_query {
@@ -41,7 +42,7 @@ struct tuning_query {
     struct tuning_progress *progress;      /* owned */
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
-    void *state; /* owned; its type belongs to the kind */
+    void *state; /* owned; the kind decides its type */
 };
 
 KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
@@ -53,11 +54,11 @@ void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t 
  * KILN_BUSY or KILN_FULL: there is no space for it. KILN_CANCELLED: the caller has left. */
 KILN_MUST_CHECK enum kiln_code tuning_query_check_space(const struct tuning_query *query,
                                                         uint64_t bytes, struct kiln_err *err);
-/* Adds the file at |path| to the answer. The file is removed from the directory in any case. */
+/* Adds the file at |path| to the answer. Removes the file from the directory, even on failure. */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);
 /* Sends the next frame of |progress| to the caller of |request|. False: there is none, or the
- * caller left; then collecting stops. */
+ * caller has left. In the latter case, also stops |progress|. */
 bool tuning_send_progress(const struct deferred *request, struct tuning_progress *progress);
 /* Sets |name| in the answer unless |count| is 0. */
 void tuning_set_count(struct json *answer, const char *name, uint64_t count);

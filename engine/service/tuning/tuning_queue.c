@@ -71,7 +71,7 @@ static void begin_step(struct deferred *d)
 static void work_step(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
-    if (change->stepping) { /* an empty step, so that other work runs in between */
+    if (change->stepping) { /* a step that continues follow_up */
         if (change->taken)
             tuning_job_clear(change->job);
         if (change->gives_up)
@@ -85,7 +85,9 @@ static void work_step(struct deferred *d)
         d->rc = change->kind->work(change, d->engine->tuning->databases, &d->err);
 }
 
-/* The engine's part of a step. True: it takes another empty step. */
+/* Does the part of a step that runs on the engine's thread. Returns true if this part is not
+ * complete: the request then runs another step, which has no work of its own, so that other work
+ * runs in between. */
 static bool follow_up(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
@@ -93,10 +95,10 @@ static bool follow_up(struct deferred *d)
     change->stepping = true;
     if (!d->rc && change->job && !change->taken) {
         change->taken = tuning_job_take(d->engine->tuning->databases, change->job);
-        again = true; /* for the rest, or to free what was replaced */
+        again = true; /* to take over the rest, or to free what was replaced */
     }
     if (d->rc && change->job && !change->gives_up)
-        again = change->gives_up = true; /* a file's records take time to free */
+        again = change->gives_up = true; /* freeing a file's records takes time */
     if (again)
         return true;
     bool job_has_more = !d->rc && change->job && tuning_job_has_more(change->job);

@@ -6,11 +6,12 @@
  *
  * Role       a change's job is made on the engine's thread, run on WORK_QUEUE_TUNING, then applied
  *            in parts, between which look-ups are served.  Reading all of the databases (an export,
- *            a diff) is queued as a change, too.  A change consists of steps of its request.  Each
- *            waits in one request queue, so the user whose steps took least time is served next: a
- *            put waits for one step of another user's import, and imports of two users alternate
- * Ownership  a change is part of a request, which owns it until it was added; from then on the
- *            queue borrows it until |ended| was called or the request was cancelled
+ *            a diff) is queued as a change, too.  A change consists of steps.  All steps of all
+ *            changes wait in one request queue, which next serves the user whose steps took the
+ *            least time.  So a put waits for at most one step of another user's import, and the
+ *            steps of two users' imports alternate
+ * Ownership  a change is part of a request, which owns it.  The queue borrows it from
+ *            tuning_queue_add until |ended| was called or the request was cancelled
  * Threading  the engine's thread, except for |work| and the job's events
  */
 #include "engine/service/internal.h"
@@ -20,9 +21,9 @@
 struct tuning_change;
 
 struct tuning_change_kind {
-    /* Called on the engine's thread when the change may begin its next step, unless its job has
-     * more steps. Makes change->job, or leaves it NULL if there is only |work|. Either function may
-     * set change->more to run another step. Other changes run between steps, so a change must not
+    /* Called on the engine's thread before each step, unless change->job has more steps. Creates
+     * change->job, or leaves it NULL if the step only needs |work|. |begin| and |work| may set
+     * change->more to run another step. Other changes run between steps, so a change must not
      * borrow from the databases from one step to the next. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
@@ -32,8 +33,8 @@ struct tuning_change_kind {
     /* Called on the engine's thread from time to time: sends a frame of progress. False if there
      * is none. May be NULL. */
     bool (*send_progress)(struct tuning_change *change);
-    /* Called once, on the engine's thread: rc and err of the request are the result. The callee
-     * owns the change again. */
+    /* Called once, on the engine's thread, at the end; the result is in the request's rc and err.
+     * The queue no longer borrows the change. */
     void (*ended)(struct tuning_change *change);
 };
 
@@ -45,13 +46,13 @@ struct tuning_change {
     struct tuning_counts counts; /* sums of its jobs so far */
     uint64_t charged;            /* bytes that the request was charged for its jobs */
     bool has_begun, more, stepping, taken;
-    bool gives_up; /* its job has no more steps, and frees what they needed */
+    bool gives_up; /* the job runs no more steps, and frees what they would need */
 };
 
-/* |change| needs its kind and its request, whose group limits how many may wait; its events are
- * optional. KILN_UNAVAILABLE without databases. */
+/* Adds a change, of which the caller has set |kind|, |request| and, if it wants them, |events|. The
+ * queue has no limit, but the request's group has one. KILN_UNAVAILABLE without databases. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
-/* True: the change waits and has not begun, so its request may be destroyed. */
+/* Returns true if the change has not begun. Its request may then be destroyed. */
 bool tuning_queue_may_stop(const struct tuning_change *change);
 /* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);

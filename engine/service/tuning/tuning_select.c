@@ -11,7 +11,8 @@ static void add_key(struct tuning_selected *s, enum tuning_kind kind, struct byt
     s->selected_keys[all->key_count++] = (struct tuning_key){ kind, key };
 }
 
-/* A problem has a key in either kind of database; a record kept verbatim has one name. */
+/* A problem has a key for each kind of database. A record that was kept verbatim has only one
+ * key. */
 static enum kiln_code add_problems(struct tuning_selected *s, const char *problem,
                                    struct kiln_err *err)
 {

@@ -14,7 +14,8 @@
 
 struct tuning_service;
 
-/* Fails if waiting would not help: a network filesystem, a newer tuning.db, no memory. */
+/* Opens the databases. Fails only if a later try cannot succeed: the directory is on a network
+ * filesystem, tuning.db is from a newer kiln, or there is no memory. */
 KILN_MUST_CHECK enum kiln_code tuning_service_create(const struct engine_options *options,
                                                      struct tuning_service **ret_service,
                                                      struct kiln_err *err);
@@ -24,17 +25,17 @@ void tuning_service_destroy(struct tuning_service *service);
 void tuning_service_start(struct engine *e);
 /* Applies the limits of |options|, also to databases that are opened later. */
 void tuning_service_set_limits(struct engine *e, const struct engine_options *options);
-/* About once a second: opens the databases if that failed before, and reports progress. */
+/* Call it about once a second. Opens the databases if that failed before, and reports progress. */
 void tuning_service_tick(struct engine *e);
 /* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_service_drain(struct engine *e);
 
-/* Borrowed; NULL: the databases could not be opened. */
+/* The databases, borrowed; NULL if they could not be opened. */
 struct tuning *tuning_databases(const struct engine *e);
 struct lease_table *tuning_leases(const struct engine *e);
 /* The directory of tuning.db; NULL: there is none. */
 const char *tuning_directory(const struct engine *e);
-/* KILN_OK, or KILN_UNAVAILABLE with the reason. */
+/* Whether the databases are open: KILN_OK, or KILN_UNAVAILABLE with the reason why not. */
 KILN_MUST_CHECK enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err);
 /* Describes the databases for the request status; the caller owns the result. */
 struct json *tuning_service_describe(const struct engine *e);

@@ -18,6 +18,6 @@ struct tuning_service {
     char notice[512];           /* what opening the databases found; "" if nothing */
     uint64_t retry_ns;          /* when to try again to open the databases */
     bool is_opening;            /* a try is under way */
-    struct request_queue queue; /* of changes: tuning_queue.h */
+    struct request_queue queue; /* the changes that wait or run (tuning_queue.h) */
     struct lease_table *leases; /* owned */
 };

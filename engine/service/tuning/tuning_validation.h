@@ -13,8 +13,8 @@
 
 #define TUNING_ORIGIN_TEXT 257 /* each text of an origin, with its NUL */
 #define TUNING_BACKEND_TEXT 16
-/* Size limit of an uploaded file, unpacked. AMD's largest has 60 MB, and its records are assembled
- * in memory. */
+/* Size limit of an uploaded file, unpacked. The limit is needed because the file's records are
+ * collected in memory. AMD's largest file has 60 MB. */
 #define TUNING_FILE_MAX (256u << 20)
 
 /* Copies |text|, which must be printable ASCII of at most |most| - 1 characters. KILN_INVALID
@@ -36,8 +36,9 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const 
 struct tuning_database { /* the database of a request's records; zeroed: none */
     char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
-/* Does both of the above checks. |known| holds the ids that were checked last for this kind. Most
- * look-ups repeat them, and then nothing is checked again. */
+/* Checks a database id and a backend, as the two functions above do. |known| holds the texts that
+ * were checked last for this kind. Most look-ups have the same ones, which are not checked
+ * again. */
 KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
                                                     struct bytes backend,
                                                     struct tuning_database *known,
@@ -80,7 +81,8 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_of_question(const struct json *que
                                                           char ret_backend[TUNING_BACKEND_TEXT],
                                                           struct kiln_err *err);
 
-/* Reads the tier of member |name|; |otherwise| if there is none. KILN_INVALID lists the tiers. */
+/* Reads the tier from the member |name|. Without this member, the tier is |otherwise|. The message
+ * of KILN_INVALID lists the tiers. */
 KILN_MUST_CHECK enum kiln_code tuning_tier_of_question(const struct json *question,
                                                        const char *name, enum tuning_tier otherwise,
                                                        enum tuning_tier *ret_tier,
@@ -97,16 +99,16 @@ KILN_MUST_CHECK enum kiln_code tuning_database_id_of_question(const struct json 
 struct tuning_keys { /* the keys of the problem that a question names */
     struct problem problems[3];
     char find[3][PROBLEM_KEY_MAX],
-        perf[3][PROBLEM_KEY_MAX]; /* perf "": PerfDbs have no key for it */
+        perf[3][PROBLEM_KEY_MAX]; /* in |perf|, "": PerfDbs have no key for the problem */
     unsigned count;               /* 0: the text is not a problem; a record may have it verbatim */
     struct bytes verbatim;        /* borrowed */
-    struct kiln_err why; /* KILN_INVALID: neither a key nor a command line, so an error unless a
-                            record has this very key */
+    struct kiln_err why; /* KILN_INVALID: neither a key nor a command line; an error unless a record
+                            has this key */
 };
 KILN_MUST_CHECK enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys,
                                               struct kiln_err *err);
 unsigned tuning_keys_count(
     const struct tuning_keys *keys); /* the number of problems, or of verbatim keys */
-/* The key of problem |index| in databases of this kind. If a PerfDb has none, that of FindDb:
- * old text PerfDbs may have it verbatim. */
+/* The key of problem |index| in databases of this kind. If PerfDbs have no key for it, returns its
+ * FindDb key, which records from old text PerfDbs may have verbatim. */
 struct bytes tuning_keys_at(const struct tuning_keys *keys, enum tuning_kind kind, unsigned index);

@@ -11,11 +11,12 @@
 #include <string.h>
 
 #define TEXTS_MAX (1ull << 30)
-/* A step reads for so long, at most so many bytes of keys and values, and then sorts them. */
+/* A step reads for this time, or until it has read this many bytes of keys and values. Then it
+ * sorts what it has read. */
 #define READ_NS 10000000u
 #define READ_BYTES (4u << 20)
 
-struct item { /* a record: its key, and right behind it its value */
+struct item { /* a record: its key at |at|, followed directly by its value */
     uint64_t at;
     uint32_t key_size, value_size;
 };
@@ -37,7 +38,8 @@ uint64_t tuning_view_bytes(const struct tuning_view *side)
 
 /* ---- order ---- */
 
-/* Copies move while more of them are added, so the base is passed to each call. */
+/* The copies move in memory while more are added. So items have offsets, and each call gets the
+ * base. */
 static uint8_t *base_of(const struct tuning_view *side)
 {
     return side->index ? (uint8_t *)tuning_index_text(side->index).data : side->texts.data;
@@ -105,7 +107,7 @@ static bool add_copy(struct tuning_view *side, struct bytes key, struct bytes va
 
 struct tier_step {
     struct tuning_view *side;
-    size_t begin; /* bytes of copies before the step */
+    size_t begin; /* size of |texts| before the step */
     bool is_late;
 };
 
@@ -205,7 +207,8 @@ static void read_system(struct tuning_view *side, bool *ret_more)
 
 /* ---- a file ---- */
 
-/* Old text PerfDbs have FindDb's keys; stored records have today's keys. */
+/* The key as stored records have it. Old text PerfDbs use FindDb's keys, which are converted
+ * here. */
 static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
