@@ -9,9 +9,9 @@
 struct compile_queue {
     struct executor *executor; /* borrowed */
     unsigned running_count;
-    struct fair_queue_options limits;      /* of both queues together; each has none of its own */
+    struct fair_queue_options limits;      /* for both queues together; each has no limits */
     struct fair_queue waiting[PRIORITIES]; /* of compile_order.slot */
-    struct list running;                   /* of struct compile_order, the latest first */
+    struct list running;                   /* of struct compile_order, newest start first */
     struct yield_use use;
 };
 
@@ -63,11 +63,11 @@ static struct yield_question yield_now(const struct compile_queue *q)
                                     .now_ns = clock_monotonic_ns() };
 }
 
-struct start { /* which waiting orders may start now */
+struct start { /* a filter: which waiting orders may start now */
     struct yield_question question;
     bool in_need;     /* only orders of users who hold no compiler */
     uint64_t wait_ns; /* only orders that have waited at least this long */
-    bool is_blocked;  /* instead: only those that gave way and may not start yet */
+    bool is_blocked;  /* instead of the others: only orders that gave way and may not start yet */
 };
 
 static bool may_start(void *context, const struct fair_item *item)
@@ -81,8 +81,8 @@ static bool may_start(void *context, const struct fair_item *item)
     return yield_may_start(q, order) != start->is_blocked;
 }
 
-/* The order of a user in need comes first in its priority: another compile may have been stopped
- * for it. */
+/* Takes the next order from the queues. Within a priority, an order of a user who has waited long
+ * for a first compiler comes first, because another compile may have been stopped for it. */
 static struct compile_order *take_next(struct compile_queue *q)
 {
     struct start any = { .question = yield_now(q) };
@@ -132,8 +132,8 @@ static bool one_is_stopping(const struct compile_queue *q)
     return false;
 }
 
-/* The order that would get the next free compiler, if its user is in need.  A prefetch order is in
- * no need while interactive orders wait, which go before it. */
+/* The order that would get the next free compiler, if |need| accepts it.  While interactive orders
+ * wait, a prefetch order is not considered, because they go before it. */
 static const struct compile_order *find_in_need(const struct compile_queue *q, struct start need)
 {
     need.question = yield_now(q);
@@ -153,7 +153,8 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* An order that lacks a place among its like needs one even if a compiler is free. */
+/* The order for which a running one should be stopped; NULL: none. An order that gave way before
+ * needs that even if a compiler is free, if too many such orders run (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };
@@ -162,8 +163,9 @@ static const struct compile_order *find_hungry(const struct compile_queue *q)
     return order ? order : find_in_need(q, blocked);
 }
 
-/* Frees one compiler at a time: the next one is not chosen before the last one is free. An order
- * that nobody waits for gives way to every order, also of the same user. */
+/* Stops one running order if a waiting order needs its compiler. Stops the next one only when the
+ * previous one has ended. An order that nobody waits for gives way to any order, even of the same
+ * user. */
 static void free_a_compiler(struct compile_queue *q)
 {
     if (compile_queue_waiting(q) == 0 || one_is_stopping(q))
@@ -203,8 +205,8 @@ void compile_queue_set_abandoned(struct compile_queue *q, struct compile_order *
         free_a_compiler(q);
 }
 
-/* The order was stopped, and somebody waits for it: it waits for its next start. False: it ends as
- * it is. */
+/* Puts the order back into the queue if it was stopped and somebody waits for its result. Returns
+ * false if it ends now. */
 static bool starts_again(struct compile_queue *q, struct compile_order *order)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -219,7 +221,8 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
     return true;
 }
 
-/* On a crowded host, the time-out may be due to the other users' compiles. */
+/* Reports a time-out as UNAVAILABLE if other users waited for compilers. The time-out may then be
+ * due to their compiles, so the failure must not be remembered. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;
@@ -280,7 +283,7 @@ static void move_order(struct compile_order *order, enum priority priority, uid_
 {
     struct compile_queue *q = order->queue;
     if (!fair_queue_move(&q->waiting[order->priority], &order->slot, &q->waiting[priority], uid))
-        return; /* no memory: it keeps its place */
+        return; /* out of memory: the order keeps its place */
     order->priority = priority;
     order->uid = uid;
 }

@@ -35,7 +35,7 @@ struct compile_order {        /* embed it; the caller fills the first part */
     bool is_abandoned;        /* nobody waits for its result */
     bool is_stopping;         /* it is running, and the executor was asked to stop it */
     bool has_yielded;         /* it gave its compiler to another user, and starts again */
-    bool has_delayed_others;  /* another user waited for a compiler while it ran */
+    bool has_delayed_others;  /* while it ran, another user waited for a compiler */
     /* When the order was submitted, and when it was handed to the executor; 0: not yet. */
     uint64_t queued_ns, started_ns;
 };
@@ -55,13 +55,13 @@ KILN_DEFINE_AUTO(compile_queue)
 
 /* Orders that wait already stay in the queue even if they exceed the new limits. */
 void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
-/* KILN_BUSY when too many orders wait; the message says whether the user's limit or the common
- * limit was reached. KILN_UNAVAILABLE after compile_queue_drain. */
+/* KILN_BUSY when too many orders wait; the message says whether the limit of one user or of all was
+ * reached. KILN_UNAVAILABLE after compile_queue_drain. */
 KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct compile_order *order,
                                                     struct kiln_err *err);
-/* True: the order was still waiting; it is removed and done will not be called. False: the order is
- * running, and done will be called. */
+/* Returns true if the order was still waiting: it is removed, and |done| will not be called.
+ * Returns false if it is running: |done| will be called. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
 /* Says whether anybody still waits for the order. A running order that nobody waits for is stopped
  * as soon as another one needs its compiler, or after YIELD_SHARE_NS. */
@@ -71,8 +71,8 @@ void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_ord
 void compile_queue_tick(struct compile_queue *queue);
 /* Makes a waiting prefetch order interactive, because a request now waits for it. */
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* Another user, |uid|, now needs a waiting order too. The order moves to the end of |uid|'s orders
- * if fewer orders wait before it there. */
+/* Call it if another user, |uid|, needs a waiting order, too. The order moves to the end of |uid|'s
+ * orders if fewer orders wait before it there. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders. Waiting orders end at once with COMPILE_UNAVAILABLE: their done callbacks run
  * within this call. Running orders finish. */

@@ -22,7 +22,7 @@ bool yield_may_start(const struct yield_question *q, const struct compile_order 
 /* ---- compiler time ---- */
 
 #define DRAIN_DIVISOR 8
-#define USED_MAX_NS 120000000000u /* drains in 16 minutes */
+#define USED_MAX_NS 120000000000u /* this much drains in 16 minutes */
 
 static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
 {
@@ -55,7 +55,7 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
 
 /* ---- the choice ---- */
 
-/* How long the order may run; UINT64_MAX: it need not give way to |uid|. */
+/* How long the order may run before it must give way to |uid|. UINT64_MAX: it need not give way. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
                          unsigned held, uid_t uid)
 {
@@ -69,7 +69,8 @@ static uint64_t share_of(const struct yield_question *q, const struct compile_or
     return q->compilers > 1 ? YIELD_WAIT_NS : YIELD_SHARE_NS;
 }
 
-/* Chooses among the orders that gave way before, or among the others. */
+/* Chooses the order that gives way: with |has_yielded|, among those that gave way before, otherwise
+ * among the others. NULL: none must give way. */
 static struct compile_order *choose_among(const struct yield_question *q, bool has_yielded,
                                           uid_t uid)
 {

@@ -107,7 +107,7 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         return;
     struct entry *e = find_entry(m, report->key);
     if (e && report->is_for_all && !e->is_for_all) {
-        forget_entry(m, e); /* the compiler's own message is the better one */
+        forget_entry(m, e); /* this report replaces it: its message is about the source */
         e = NULL;
     }
     if (e) {

@@ -5,9 +5,10 @@
  * Compile failures, remembered for a while so that the same compile is not repeated.
  *
  * Role       answers the next request for the same key at once, with the same message and log.  A
- *            key covers the toolchain's identity, so an upgraded compiler is tried again.  Some
- *            failures may be due to how one user's compile ran: it exceeded a limit, or crashed.
- *            They answer that user only, until the compile fails for a second user, too
+ *            key covers the toolchain's identity, so an upgraded compiler is tried again.  A
+ *            failure may be due to how one user's compile ran, for example if it exceeded a limit
+ *            or crashed.  Such a failure is reported to that user only, until the compile fails for
+ *            a second user, too
  * Ownership  keeps copies; what failure_memory_find returns is borrowed until the next call
  * Threading  the engine's thread
  *
@@ -32,7 +33,7 @@ struct failure {
 struct failure_report {
     const struct digest *key;
     uid_t uid;       /* the user whose compile failed */
-    bool is_for_all; /* every compile of this key fails, whoever needs it */
+    bool is_for_all; /* the compile fails for every user */
     const char *log; /* NULL: none */
     struct kiln_err err;
 };
@@ -45,8 +46,8 @@ KILN_DEFINE_AUTO(failure_memory)
 
 /* Applies to existing entries, too. */
 void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
-/* Remembers the failure until |now_ns| + ttl. Does nothing if memory is short (the compile is only
- * tried again) or if the ttl is 0. */
+/* Remembers the failure until |now_ns| + ttl. Does nothing if the ttl is 0, or if memory runs out:
+ * then the compile is only repeated. */
 void failure_memory_add(struct failure_memory *memory, const struct failure_report *report,
                         uint64_t now_ns);
 /* False: no failure of this key is remembered for |uid|, or it has expired. */

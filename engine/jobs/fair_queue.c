@@ -7,7 +7,7 @@ struct fair_user {
     struct list_link link;
     struct list items;
     unsigned count;
-    unsigned reserved; /* fair_queue_reserve minus fair_queue_release */
+    unsigned reserved; /* calls of fair_queue_reserve minus those of fair_queue_release */
     uid_t uid;
     uint64_t served; /* virtual time at which the next item may start */
 };
@@ -55,11 +55,11 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
         list_append(&queue->users, &user->link);
     }
     if (user->count == 0 && user->served < queue->now)
-        user->served = queue->now; /* a pause earns no credit */
+        user->served = queue->now; /* a user who paused is not served first because of it */
     return user;
 }
 
-/* Once nothing waits and nothing runs, the debts are forgotten. */
+/* If nothing waits and nothing runs, forgets how much each user was served. */
 static void end_busy_time(struct fair_queue *queue)
 {
     if (queue->count > 0 || queue->running > 0)
@@ -68,7 +68,8 @@ static void end_busy_time(struct fair_queue *queue)
         queue->now = user->served > queue->now ? user->served : queue->now;
 }
 
-/* Drops users without waiting items, except those who owe time or have a reservation. */
+/* Drops users without waiting items, except those who were served more than others or have a
+ * reservation. */
 static void forget_idle_users(struct fair_queue *queue)
 {
     LIST_EACH (&queue->users, struct fair_user, link, user) {
@@ -148,7 +149,8 @@ static struct fair_item *first_item(const struct fair_user *user, fair_filter *m
     return NULL;
 }
 
-/* Ties go to the user who is first in the list: new users and users just served go to its end. */
+/* Among users with the same virtual time, chooses the first in the list. New users and users who
+ * were just served are at its end. */
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context)
 {
@@ -175,11 +177,11 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
     struct fair_user *user = item->user;
     take_item(queue, item);
     queue->running++;
-    if (user->served < queue->now) /* the user was skipped, which earns no credit either */
+    if (user->served < queue->now) /* the user was skipped, which gives no priority later */
         user->served = queue->now;
     queue->now = user->served;
     user->served += queue->options.unit;
-    list_remove(&user->link); /* behind users with the same virtual time */
+    list_remove(&user->link); /* so that others with the same virtual time come first */
     list_append(&queue->users, &user->link);
     return item; /* fair_queue_settle forgets idle users */
 }
@@ -202,7 +204,7 @@ bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item)
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost)
 {
     struct fair_user *user = cost > queue->options.unit ? find_or_add_user(queue, uid) : NULL;
-    if (user) /* no memory: one uncharged item does little harm */
+    if (user) /* NULL if memory ran out: one uncharged item does little harm */
         user->served += cost - queue->options.unit;
     queue->running--;
     end_busy_time(queue);

@@ -4,18 +4,20 @@
 /*
  * The one queue in which users' work waits.
  *
- * Role       bounded, in total and for each user; fair: the next item belongs to the user who has
- *            been served least.  Items can be removed, and the queue can be closed and emptied
+ * Role       keeps waiting items, with limits in total and for each user.  It is fair: the next
+ *            item belongs to the user who has been served least.  Items can be removed, and the
+ *            queue can be closed and emptied
  * Ownership  borrows items from fair_queue_push until fair_queue_pop or fair_queue_remove
  * Threading  has no lock: use it on one thread, or hold the owner's lock
  *
  * The algorithm is start-time fair queuing (Goyal, Vin, Cheng, 1996).  Each user has a virtual
  * time: the sum of the costs of the user's items so far, in any unit.  The user with the lowest
  * virtual time is served next.  Each item costs one unit when it is popped; fair_queue_settle adds
- * the rest once the true cost is known. The queue's virtual time is that of the user served last. A
- * user who returns after a pause starts at that time, so a pause earns no credit. When nothing
- * waits and nothing runs, the queue's virtual time becomes the highest of all users'. What was
- * served until then is forgotten, because nobody had to wait for it. Example:
+ * the rest once the true cost is known.  The queue's virtual time is that of the user served last.
+ * A user who returns after a pause starts at that time, so nobody is served first because of a
+ * pause.  When nothing waits and nothing runs, the queue's virtual time becomes the highest of all
+ * users'. So it is forgotten how much each user was served until then, because nobody waits for it
+ * now.  Example:
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */
@@ -26,12 +28,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAIR_QUEUE_UNIT 1000000u /* the usual initial cost of an item: 1 ms if costs are times */
+#define FAIR_QUEUE_UNIT 1000000u /* usual initial cost of an item: 1 ms if costs are in ns */
 
 struct fair_item { /* embed it, zeroed */
     struct list_link link;
     struct fair_user *user; /* NULL: not in a queue */
-    bool lets_pass; /* while it may not start, later items of its user may start before it */
+    bool lets_pass;         /* if it may not start, later items of its user may start before it */
 };
 
 struct fair_queue_options {
@@ -45,8 +47,8 @@ struct fair_queue {
     struct fair_queue_options options;
     struct list users; /* of struct fair_user; owned */
     unsigned count;    /* items */
-    unsigned running;  /* items popped and not settled; an owner that never settles ignores it */
-    uint64_t now;      /* virtual time */
+    unsigned running;  /* items popped and not settled; only valid if the owner settles */
+    uint64_t now;      /* the queue's virtual time */
     bool is_closed;
 };
 
@@ -58,30 +60,31 @@ void fair_queue_done(struct fair_queue *queue);
  * when the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
-/* The limits of fair_queue_push, for an owner of several queues that have them in common. KILN_BUSY
- * if |waiting| items, |waiting_uid| of them of |uid|, leave no place for one more. */
+/* Checks the limits of fair_queue_push, for several queues that share them. |waiting| items wait in
+ * all, |waiting_uid| of them of |uid|. KILN_BUSY if there is no place for one more. */
 KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options *limits,
                                                 unsigned waiting, uid_t uid, unsigned waiting_uid,
                                                 struct kiln_err *err);
-/* For a queue without limits: the push cannot fail. Without memory for a record of |uid|, the item
- * waits among those of |reserved|, who has a reservation. */
+/* Like fair_queue_push, for a queue without limits; it cannot fail. If there is no memory for a
+ * record of |uid|, the item waits among the items of |reserved|, a user with a reservation. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
 /* Removes and returns the next item, or NULL. Its user is charged the queue's unit. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* Returns the item that fair_queue_pop would return, and leaves it in the queue. */
 struct fair_item *fair_queue_peek(const struct fair_queue *queue);
-/* The same two, but skipping users whose first item may not start now, unless it lets others pass.
- * NULL: no item may start. */
+/* Like fair_queue_pop and fair_queue_peek, but only for items that |may_start| accepts. If it
+ * rejects a user's first item, the user is skipped, unless that item |lets_pass| later ones. NULL:
+ * no item may start. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* True: the item was waiting, and belongs to the caller again. */
+/* Returns true if the item was waiting. It then belongs to the caller again. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Call it once for each popped item, when it has ended. Charges what it cost in all: the unit was
- * charged when it was popped. */
+/* Call it once for each popped item, when it has ended. |cost| is its cost in all. Charges the
+ * rest, because the unit was charged when the item was popped. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
  * Ignores the limits. False: no memory; the item stays where it is. */

@@ -14,6 +14,6 @@
 #define UPLOADS_FOR_ADMINS 4u
 /* Uploads of one user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* Processes of one user that SIGKILL does not end. At this number the user's further transfers are
- * refused. */
+/* Transfer processes of one user that did not end after SIGKILL. At this number, further transfers
+ * of the user are refused. */
 #define TRANSFERS_STUCK_MAX_UID 2u
