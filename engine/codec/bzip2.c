@@ -8,11 +8,11 @@
 
 #include <bzlib.h>
 
-/* MIOpen's values, because the same input must give the same stream. */
+/* The same values as in MIOpen, so that the same input gives the same stream. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
-#define READ_MAX (64u << 10)    /* packed bytes that one call unpacks */
-#define FILE_CHUNK (256u << 10) /* one read or write of a file */
+#define READ_MAX (64u << 10)    /* packed bytes that one call unpacks at most */
+#define FILE_CHUNK (256u << 10) /* bytes of one read or write of a file */
 
 static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
 {
@@ -55,8 +55,8 @@ static enum kiln_code end_reading(struct bzip2_reader *r, struct kiln_err *err)
                      : kiln_fail(err, KILN_CORRUPT, "%zu bytes follow the bzip2 stream", rest);
 }
 
-/* A crafted stream may yield a byte for each few kilobytes, so the input of one call is bounded,
- * too. */
+/* Gives libbz2 at most READ_MAX bytes. The limit is needed because a crafted stream may yield only
+ * one byte for several kilobytes. */
 static void feed_reader(struct bzip2_reader *r)
 {
     size_t size = r->left < READ_MAX ? r->left : READ_MAX;
@@ -96,8 +96,8 @@ void bzip2_reader_destroy(struct bzip2_reader *reader)
 
 struct bzip2_packer {
     bz_stream stream;
-    char *stored; /* owned; NULL: the content is empty, so that not even a header fits */
-    bool fits;    /* so far */
+    char *stored; /* owned; NULL: the content is empty, so it cannot be packed to less */
+    bool fits;    /* the packed bytes so far are not longer than the content */
 };
 
 static enum kiln_code fail_packing(int rc, struct kiln_err *err)
@@ -130,7 +130,8 @@ enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
     return KILN_OK;
 }
 
-/* Without free space before the stream's end, the result is longer than the content. */
+/* Whether space is left. The space has the size of the content, so if it is full before the
+ * stream's end, the result is longer than the content. */
 static bool has_space(struct bzip2_packer *p)
 {
     p->fits = p->fits && p->stream.avail_out > 0;
@@ -175,7 +176,7 @@ void bzip2_packer_destroy(struct bzip2_packer *packer)
 
 struct unpacking {
     bz_stream stream;
-    bool open;          /* a stream has begun and not ended */
+    bool open;          /* a stream has begun and has not ended yet */
     uint64_t read, put; /* bytes so far */
     uint64_t limit;
     int to_fd;
@@ -229,7 +230,7 @@ static enum kiln_code put_output(struct unpacking *u, size_t size, struct kiln_e
     return KILN_OK;
 }
 
-/* Writes one full output chunk, or as much as the input yields. */
+/* Unpacks and writes at most one chunk, or less if the input yields less. */
 static enum kiln_code unpack_chunk(struct unpacking *u, struct kiln_err *err)
 {
     u->stream.next_out = u->out;

@@ -17,9 +17,9 @@ struct bzip2_reader;
 KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
                                                  struct bzip2_reader **ret_reader,
                                                  struct kiln_err *err);
-/* Unpacks at most 64 KiB of the stream into |into|. |ret_got| may be less than |size|, even 0,
- * before the end. KILN_CORRUPT: the stream is damaged or ends too early, or other bytes follow
- * it. */
+/* Unpacks at most 64 KiB of the stream into |into|. Even before the end of the stream, |ret_got|
+ * may be less than |size|, and may be 0. KILN_CORRUPT: the stream is damaged or ends too early, or
+ * other bytes follow it. */
 KILN_MUST_CHECK enum kiln_code bzip2_read(struct bzip2_reader *reader, void *into, size_t size,
                                           size_t *ret_got, struct kiln_err *err);
 /* Whether the whole stream was read. */
@@ -27,14 +27,14 @@ bool bzip2_reader_is_over(const struct bzip2_reader *reader);
 void bzip2_reader_destroy(struct bzip2_reader *reader);
 KILN_DEFINE_AUTO(bzip2_reader)
 
-/* Packs content piece by piece with block size 9 and work factor 30, as MIOpen does. The pieces'
- * sizes do not change the result. */
+/* Packs content piece by piece with block size 9 and work factor 30, as MIOpen does. The result
+ * does not depend on how the content is divided into pieces. */
 struct bzip2_packer;
 /* |size|: bytes of the whole content. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
                                                  struct kiln_err *err);
-/* Packs the next piece. libbz2 packs 900 KB at a time, which takes up to a second for maliciously
- * chosen content; shorter pieces do not change that. */
+/* Packs the next piece. libbz2 collects 900 KB and then packs them in one call, which takes up to a
+ * second for maliciously chosen content. Shorter pieces do not change that. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_put(struct bzip2_packer *packer, struct bytes piece,
                                                 struct kiln_err *err);
 /* Call it once, after the last piece. |ret_stored| belongs to the packer. |ret_fits| false: the

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Rows to try for one name and arguments. MIOpen's index allows only one; the index of its first
- * versions also contained hash and size, and thus allowed several. */
+/* At most this many rows with the same name and arguments are tried. MIOpen's index allows only
+ * one. In its first versions, the index also contained hash and size, so there could be several. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
 #define DIRECTORY_MAX 512
@@ -72,7 +72,8 @@ static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct b
     return query_step(&q, &db->indexed, err);
 }
 
-/* A file that SQLite rejects may still contain readable rows: kern_db_search looks for them. */
+/* Opens a file that SQLite rejects. It may contain readable rows, which kern_db_search looks
+ * for. */
 static enum kiln_code open_damaged(struct kern_db *db, struct kiln_err *err)
 {
     db->damage = *err;
@@ -119,7 +120,7 @@ static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kil
     enum kiln_code rc = db_snapshot(db->path, copy, err);
     if (!rc) {
         rc = db_snapshot_save(copy, &log, err);
-        if (rc == KILN_CORRUPT) /* read the copy without its log */
+        if (rc == KILN_CORRUPT) /* then the copy is read without its log */
             rc = KILN_OK;
     }
     db->log_damaged = log.damaged;
@@ -133,7 +134,8 @@ static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kil
     return rc ? rc : kern_db_search(db, UINT64_MAX, err);
 }
 
-/* The copy is unlinked when this returns, so nothing stays behind even if the process crashes. */
+/* Opens a copy of a file that MIOpen may be using. The copy is unlinked when this returns, so it
+ * does not remain on the disk, even if the process crashes. */
 static enum kiln_code open_live(struct kern_db *db, struct kiln_err *err)
 {
     char directory[DIRECTORY_MAX], copy[DIRECTORY_MAX + sizeof(COPY_NAME)];
@@ -252,7 +254,7 @@ static enum kiln_code unpack_row(struct kern_db *db, int64_t id, const struct ke
     return rc ? kiln_while(err, "'%s'", db->path) : KILN_OK;
 }
 
-/* Unpacks the first row that passes its check. */
+/* Unpacks the first row with this name that passes its check. */
 static enum kiln_code find_row(struct kern_db *db, const struct kern_name *name, struct buffer *raw,
                                struct kiln_err *err)
 {

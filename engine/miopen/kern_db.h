@@ -18,11 +18,11 @@
 #include "common/base/err.h"
 
 enum kern_db_mode {
-    /* Nobody changes the file while it is open: ignores locks and the write-ahead log. */
+    /* For a file that nobody changes while it is open. Ignores locks and the write-ahead log. */
     KERN_DB_IMMUTABLE,
-    /* MIOpen may have the file open: respects locks and the write-ahead log, and writes neither to
-     * the file nor to its directory. Reads a copy of the current state in TMPDIR, /var/tmp or /tmp.
-     * Also opens a file that SQLite rejects, if a row can be found in it. */
+    /* For a file that MIOpen may have open. Respects locks and the write-ahead log, and writes
+     * neither to the file nor to its directory. Makes a copy in TMPDIR, /var/tmp or /tmp, and reads
+     * that. Also opens a file that SQLite rejects, if a row can be found in it. */
     KERN_DB_LIVE,
     /* Like KERN_DB_IMMUTABLE, but also opens a file that SQLite rejects. If no row can be found in
      * it, listing and counting fail with KILN_CORRUPT. */
@@ -31,8 +31,8 @@ enum kern_db_mode {
 
 struct kern_db;
 
-/* KILN_CORRUPT: not such a database: damaged, another kind of file, or without the table or a
- * column; the message says which. KILN_BUSY: another process keeps it locked. */
+/* KILN_CORRUPT: the file is damaged, is no kernel database, or lacks the table or a column; the
+ * message says which. KILN_BUSY: another process keeps it locked. */
 KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode,
                                             struct kern_db **ret_db, struct kiln_err *err);
 /* Opens an image in memory, which must stay there while it is open; |name| is for messages. */
@@ -54,26 +54,27 @@ struct kern_row {
     uint64_t raw_size;   /* uncompressed_size; 0: the blob is the object */
 };
 
-/* Appends the raw object of the kernel |name|. KILN_NOT_FOUND without a message on a miss. With
- * |ret_damaged| set, KILN_NOT_FOUND has a message: the row exists and failed its check. */
+/* Appends the unpacked object of the kernel |name|. KILN_NOT_FOUND without a message: there is no
+ * such row. KILN_NOT_FOUND with a message and |ret_damaged| set: the row failed its check. */
 KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
                                             struct buffer *ret_raw, bool *ret_damaged,
                                             struct kiln_err *err);
 /* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT: the row is damaged. */
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
-/* The same, piece by piece, for callers that must not block for long. */
+/* Like kern_row_unpack, but piece by piece, for callers that must not block for long. */
 struct kern_unpacking;
-/* Borrows what |row|'s members point to, but not |row| itself, until the unpacking is destroyed. */
+/* Until the unpacking is destroyed, borrows the bytes that |row|'s members point to, but not |row|
+ * itself. */
 KILN_MUST_CHECK enum kiln_code kern_unpacking_begin(const struct kern_row *row,
                                                     struct kern_unpacking **ret_unpacking,
                                                     struct kiln_err *err);
-/* Unpacks at most 64 KiB of the blob, or |size| bytes of the object, into |into|. |ret_got| may be
- * less than |size|, also 0, before the end. */
+/* Unpacks the next bytes of the object into |into|: at most |size| bytes, and what 64 KiB of the
+ * blob yield. So even before the object's end, |ret_got| may be less than |size|, and may be 0. */
 KILN_MUST_CHECK enum kiln_code kern_unpacking_read(struct kern_unpacking *unpacking, void *into,
                                                    size_t size, size_t *ret_got,
                                                    struct kiln_err *err);
-/* Whether the object ended, and is correct. */
+/* Whether the object was unpacked to its end and is correct. */
 bool kern_unpacking_is_over(const struct kern_unpacking *unpacking);
 void kern_unpacking_destroy(struct kern_unpacking *unpacking);
 KILN_DEFINE_AUTO(kern_unpacking)
@@ -85,13 +86,13 @@ struct kern_listing { /* which rows to list, and the callback for each of them *
     /* Called for each row that cannot be listed; returns false to stop. May be
      * NULL. */
     bool (*lost)(void *context, uint64_t id);
-    /* When, by the monotonic clock, the search of a damaged file is interrupted; 0: never. */
+    /* The time (monotonic clock) at which the search of a damaged file is interrupted; 0: never. */
     uint64_t end_ns;
 };
 /* Lists the rows that can be read, in the order of their ids. Listing continues after a damaged
- * part of the file, and skips rows that the index contradicts. |ret_lost| counts the ids whose rows
- * could not be read, as far as they are known. The rows' objects are not checked
- * (kern_row_unpack). If kern_db_is_searching is true afterwards, call it again. */
+ * part of the file, and skips rows that the index contradicts. |ret_lost| counts the known ids
+ * whose rows could not be read. The rows' objects are not checked (kern_row_unpack). If
+ * kern_db_is_searching is true afterwards, call it again. */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                                             uint64_t *ret_lost, struct kiln_err *err);
 /* Whether the search of a damaged file was interrupted. */
@@ -101,9 +102,10 @@ bool kern_db_is_searching(const struct kern_db *db);
 bool kern_db_is_damaged(const struct kern_db *db);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
                                              struct kiln_err *err);
-/* Makes a consistent copy of a live file, with its write-ahead log merged in. The copy is one file
- * at |to|, which must not exist, with mode 0600. A damaged log is merged as far as it is readable;
- * |ret_lost| counts its unreadable pages. KILN_CORRUPT: not a database, and it has no log. */
+/* Makes a consistent copy of a live file, with its write-ahead log merged in. The copy is a single
+ * file at |to|, which must not exist, with mode 0600. Of a damaged log, only the readable part is
+ * merged; |ret_lost| counts its unreadable pages. KILN_CORRUPT: not a database, and it has no
+ * log. */
 KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, uint64_t *ret_lost,
                                             struct kiln_err *err);
 
@@ -116,16 +118,16 @@ struct kern_db_writer;
  * the same order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writer,
                                               struct kiln_err *err);
-/* Abandons and removes the file unless kern_db_writer_finish was called. */
+/* Removes the file unless kern_db_writer_finish was called. */
 void kern_db_writer_destroy(struct kern_db_writer *writer);
 KILN_DEFINE_AUTO(kern_db_writer)
-/* KILN_INVALID: the file has (name, args) already, a text contains a NUL or has more than 64 KiB,
- * or |raw| is empty or too large. The writer can be used further. */
+/* KILN_INVALID: the file has this name with these arguments already, a text contains a NUL or has
+ * more than 64 KiB, or |raw| is empty or too large. The writer remains usable. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                                   struct bytes args, struct bytes raw,
                                                   struct kiln_err *err);
-/* The same, piece by piece, for callers that must not block for long: begin, continue until
- * |ret_more| is false, put. */
+/* Like kern_db_writer_add, but piece by piece, for callers that must not block for long. Call
+ * begin, then continue until |ret_more| is false, then put. */
 struct kern_packing;
 /* Borrows what |name| and |raw| point to until the packing is destroyed. */
 KILN_MUST_CHECK enum kiln_code kern_packing_begin(const struct kern_name *name, struct bytes raw,
@@ -140,6 +142,6 @@ KILN_DEFINE_AUTO(kern_packing)
 KILN_MUST_CHECK enum kiln_code kern_db_writer_put(struct kern_db_writer *writer,
                                                   struct kern_packing *packing,
                                                   struct kiln_err *err);
-/* Commits, without a sync; call it once. Removes the file on failure. */
+/* Commits the file but does not sync it to the disk. Call it once. Removes the file on failure. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
                                                      struct kiln_err *err);

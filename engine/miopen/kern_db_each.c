@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/kern_db_parts.h"
 
-/* Factor of the file's size that all listed rows together may have. Rows of a genuine file do not
- * overlap; the rows of a crafted file could all use the same pages. */
+/* All listed rows together may have at most this many times the size of the file. Rows of a genuine
+ * file do not overlap, but the rows of a crafted file could all use the same pages. */
 #define LISTED_MAX 2
 
-struct progress {             /* of a listing */
+struct progress {             /* the progress of a listing */
     struct kern_listing left; /* the rows that are still to be listed */
     uint64_t lost;
-    bool stopped; /* by the caller */
+    bool stopped; /* the caller's callback stopped the listing */
 };
 
 static enum kiln_code query_number(struct kern_db *db, enum kern_db_statement statement,
@@ -22,7 +22,8 @@ static enum kiln_code query_number(struct kern_db *db, enum kern_db_statement st
     return rc;
 }
 
-/* Damage can hide rows without an error: a page may state fewer cells than it has. */
+/* Compares the number of rows in the index and in the table. SQLite does not notice all damage: if
+ * a page states fewer cells than it has, the others are hidden. */
 static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
 {
     uint64_t in_index = 0, in_table = 0;
@@ -38,7 +39,8 @@ static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
     return rc;
 }
 
-/* KILN_CORRUPT: the row is not in the index, so one of the two is damaged. */
+/* Checks that the index has the row. KILN_CORRUPT: it has not, so the index or the row is
+ * damaged. */
 static enum kiln_code confirm_row(struct kern_db *db, const struct kern_row *row,
                                   struct kiln_err *err)
 {

@@ -26,17 +26,17 @@ struct kern_db {
     int fd;           /* owned; the file, or the copy of a live one */
     uint64_t size;    /* of the file, bytes */
     struct db *db;    /* owned; NULL: SQLite cannot open the file, so only |salvage| reads it */
-    bool indexed;     /* by name and arguments */
-    bool log_damaged; /* the write-ahead log of a live file */
-    bool compared;    /* the row counts of index and table have been compared */
+    bool indexed;     /* the file has an index by name and arguments */
+    bool log_damaged; /* the write-ahead log of a live file was damaged */
+    bool compared;    /* the numbers of rows in index and table were compared */
     struct kern_salvage *salvage; /* owned; NULL until damage is found */
     bool is_searching;            /* the search of |salvage| is not over */
     struct kiln_err damage;       /* why SQLite cannot open the file */
-    uint64_t listed;              /* bytes of the rows listed since the first one */
+    uint64_t listed;              /* bytes of all rows that this listing has listed */
 };
 
-/* Searches a damaged file, with kern_salvage_search. Sets |db->is_searching|. KILN_CORRUPT: nothing
- * in it can be read. */
+/* Searches a damaged file for rows, for one step of kern_salvage_search. Sets |db->is_searching|.
+ * KILN_CORRUPT: nothing in the file can be read. */
 KILN_MUST_CHECK enum kiln_code kern_db_search(struct kern_db *db, uint64_t end_ns,
                                               struct kiln_err *err);
 /* The current row of |q|, a ROW or NEXT statement. The row borrows from |q|. */

@@ -11,7 +11,8 @@
 /* Limit for rows and for index entries. The largest of AMD's packages has some ten thousand. */
 #define FOUND_MAX (1u << 20)
 #define RECORD_MAX (LIMIT_CODE_OBJECT + 4u * KERN_DB_TEXT_MAX)
-/* Rows and index entries to check for one id. Freed pages may contain a few more. */
+/* For each id, at most this many rows and index entries are checked. There can be several because
+ * freed pages may contain old ones. */
 #define OF_ONE_ID_MAX 64
 
 struct found_key { /* an index entry */
@@ -21,13 +22,14 @@ struct found_key { /* an index entry */
 
 struct kern_salvage {
     struct page_scan *scan;                    /* owned */
-    struct sorted_runs found_rows, found_keys; /* of struct page_cell and struct found_key, by id;
-                                                * empty once they are in |rows| and |keys| */
-    struct buffer rows, keys;                  /* the same, in order */
-    struct buffer record;                      /* the latest one read */
+    struct sorted_runs found_rows, found_keys; /* of struct page_cell and struct found_key, by id.
+                                                  Empty once all items were moved to |rows| and
+                                                  |keys| */
+    struct buffer rows, keys;                  /* the same items, sorted by id */
+    struct buffer record;                      /* the record that was read last */
     bool is_scanned, has_failed;
     uint64_t at;     /* id of the last group that was listed */
-    size_t row, key; /* after that group */
+    size_t row, key; /* indices in |rows| and |keys| after that group */
 };
 
 /* ---- collecting rows and index entries ---- */
@@ -149,7 +151,7 @@ static void scan_some(struct kern_salvage *s, uint64_t end_ns)
     sorted_runs_merge(&s->found_keys, NULL);
 }
 
-/* False: it is late, and there may be more. */
+/* Moves sorted items from |found| to |to|. False: the time is up, and items may be left. */
 static bool move_some(struct sorted_runs *found, struct buffer *to, uint64_t end_ns)
 {
     for (const void *item; (item = sorted_runs_peek(found));) {
@@ -208,8 +210,8 @@ struct group { /* all rows and index entries with one id */
     size_t key_count;
 };
 
-/* Whether the id has index entries, but none with this name. Without any readable entry, the row is
- * accepted. */
+/* True if the index has entries for the id, but none with this name. If it has no readable entry
+ * for the id, the row is accepted. */
 static bool index_contradicts(const struct group *g, uint64_t hash)
 {
     for (size_t i = 0; i < g->key_count; i++) {
@@ -234,8 +236,8 @@ static bool read_row(struct kern_salvage *s, const struct page_cell *cell, struc
     return kern_row_is_sane(ret_row);
 }
 
-/* Finds the row to list. If damage hid that a page was freed, it may contain an older row with the
- * same id. */
+/* Finds the row to list. There may be several with the same id: if damage hides that a page was
+ * freed, it may still contain an older row. */
 static bool best_row(struct kern_salvage *s, const struct group *g, struct kern_row *ret_row)
 {
     for (size_t i = 0; i < g->row_count; i++) {
@@ -246,8 +248,8 @@ static bool best_row(struct kern_salvage *s, const struct group *g, struct kern_
     return false;
 }
 
-/* Moves |row| and |key| past the next higher id, and returns all that has this id; false at the
- * end. */
+/* Returns all rows and index entries with the next higher id, and moves |row| and |key| past them.
+ * False at the end. */
 static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, struct group *ret_g)
 {
     const struct page_cell *rows = rows_of(s);

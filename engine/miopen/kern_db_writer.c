@@ -100,7 +100,7 @@ struct kern_packing {
     struct bytes name, args, raw; /* borrowed */
     struct bzip2_packer *packer;  /* owned */
     struct md5 md5;
-    size_t done; /* bytes of |raw| */
+    size_t done; /* bytes of |raw| that were packed */
 };
 
 static enum kiln_code name_kernel(struct bytes name, struct kiln_err *err)

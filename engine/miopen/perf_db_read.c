@@ -43,16 +43,16 @@ static const char *const statement = "select id"
                                      " else '' end from config";
 
 struct perf_db_reader {
-    const struct tuning_reader_events *events; /* of this step */
+    const struct tuning_reader_events *events; /* callbacks of the current step */
     struct perf_db_rows rows;
     struct db *db;      /* owned */
-    struct query query; /* of the table config; its |db| is NULL until the rows were read */
+    struct query query; /* reads the table config; its |db| is NULL until all rows were read */
     uint64_t left;      /* rows of config that a genuine file may still have */
-    uint64_t next;      /* rows of perf_db that were read, in order */
-    uint64_t reported;  /* of these, at the latest progress report */
-    int64_t config_id;  /* of the latest row of config */
-    size_t key_start;   /* of its key, in |key_texts| */
-    bool is_in_record;  /* its rows are being read */
+    uint64_t next;      /* number of rows of perf_db that were taken so far */
+    uint64_t reported;  /* the value of |next| at the latest report of progress */
+    int64_t config_id;  /* id of the current row of config */
+    size_t key_start;   /* where its key begins in |key_texts| */
+    bool is_in_record;  /* the rows of the current config are being read */
     struct tuning_keys keys;
     struct buffer key_texts; /* all keys so far */
     struct buffer value;
@@ -189,7 +189,7 @@ static void pop_row(struct perf_db_reader *r)
 }
 
 /* Reports rows of perf_db whose config id is lower than |id|: config has no good row for them.
- * |ret_more|: it is late, and there may be more of them. */
+ * |ret_more|: the time is up, and there may be more of them. */
 static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
                                       bool *ret_more)
 {
@@ -206,7 +206,7 @@ static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint
     return rc;
 }
 
-/* Reads the rows of the current config. |ret_more|: as in report_dangling. */
+/* Reads the rows of the current config. |ret_more|: the time is up, and there may be more. */
 static enum kiln_code read_rows(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
 {
     const struct perf_db_row *row = NULL;
@@ -289,7 +289,7 @@ static enum kiln_code continue_record(struct perf_db_reader *r, uint64_t end_ns,
     return emit_record(r, err);
 }
 
-/* Ends with the rows of perf_db that no config has. */
+/* Reports the rows of perf_db that are left: config has no row for them. */
 static enum kiln_code end_configs(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
 {
     enum kiln_code rc = report_dangling(r, INT64_MAX, end_ns, ret_more);
@@ -310,7 +310,7 @@ static enum kiln_code read_configs(struct perf_db_reader *r, uint64_t end_ns, bo
     return end_configs(r, end_ns, ret_more);
 }
 
-/* First the rows of perf_db, then those of config. */
+/* Reads all rows of perf_db in the first steps, and the rows of config in the following ones. */
 enum kiln_code perf_db_reader_step(struct perf_db_reader *r,
                                    const struct tuning_reader_events *events, uint64_t end_ns,
                                    bool *ret_more, struct kiln_err *err)
@@ -371,7 +371,8 @@ enum kiln_code perf_db_reader_open(const char *path, struct perf_db_reader **ret
     if (rc)
         return rc;
     r->left = perf_db_rows_max(r->rows.file_size);
-    /* A key is longer than its row: a number of one byte may become "127x". */
+    /* A key can be longer than its row, because a number that is stored in one byte may become
+     * "127x". */
     buffer_init(&r->key_texts, 8 * r->rows.file_size + 2 * TUNING_KEY_MAX);
     buffer_init(&r->value, TUNING_VALUE_MAX + 1);
     rc = tuning_ids_init(&r->solvers, err);

@@ -56,7 +56,7 @@ struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct pe
     return bytes_of(rows->texts.data + row->offset + row->solver_size + 1, row->params_size);
 }
 
-/* Appends "solver:params"; on failure, nothing. */
+/* Appends "solver:params". On failure, appends nothing. */
 static enum kiln_code put_texts(struct buffer *texts, struct bytes solver, struct bytes params,
                                 struct kiln_err *err)
 {

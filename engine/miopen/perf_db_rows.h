@@ -16,11 +16,11 @@
 
 struct perf_db_row {
     int64_t id, config;
-    uint64_t offset; /* of "solver:params" in the texts */
+    uint64_t offset; /* where "solver:params" begins in |texts| */
     uint32_t solver_size, params_size;
 };
 
-struct perf_db_rows {        /* zeroed: empty */
+struct perf_db_rows {        /* a zeroed struct is an empty one */
     struct sorted_runs rows; /* of struct perf_db_row; by config, then id */
     struct buffer texts;
     uint64_t file_size;
@@ -30,11 +30,12 @@ struct perf_db_rows {        /* zeroed: empty */
     int64_t latest;
 };
 
-/* |like|: how to open the file. */
+/* Opens the file with the options |like|. */
 KILN_MUST_CHECK enum kiln_code perf_db_rows_open(const struct db_options *like,
                                                  struct perf_db_rows *rows, struct kiln_err *err);
-/* Reads good rows, at least one, until |end_ns|, and reports the others to |events->bad|.
- * KILN_CANCELLED without a message if |events->bad| returns false. |ret_more|: call it again. */
+/* Reads rows until |end_ns|, but at least one. Keeps the good ones, and reports the others to
+ * |events->bad|. KILN_CANCELLED without a message if |events->bad| returns false. |ret_more|: call
+ * it again. */
 KILN_MUST_CHECK enum kiln_code perf_db_rows_step(struct perf_db_rows *rows,
                                                  const struct tuning_reader_events *events,
                                                  uint64_t end_ns, bool *ret_more,
@@ -42,11 +43,11 @@ KILN_MUST_CHECK enum kiln_code perf_db_rows_step(struct perf_db_rows *rows,
 void perf_db_rows_done(struct perf_db_rows *rows);
 /* Memory that the rows take, without SQLite's cache. */
 uint64_t perf_db_rows_bytes(const struct perf_db_rows *rows);
-/* The next row in order, until perf_db_rows_pop; NULL: none is left. */
+/* The first row in order, borrowed until perf_db_rows_pop removes it. NULL: none is left. */
 const struct perf_db_row *perf_db_rows_peek(const struct perf_db_rows *rows);
 void perf_db_rows_pop(struct perf_db_rows *rows);
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row);
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row);
-/* No genuine table has more rows than this. Pages of a crafted file may form rings or be shared,
- * and would yield rows forever. */
+/* The largest number of rows that a genuine table can have. Without this limit, a crafted file
+ * whose pages form a ring would yield rows forever. */
 uint64_t perf_db_rows_max(uint64_t file_size);

@@ -118,7 +118,7 @@ static struct bytes cut_part(struct bytes *key)
 static enum kiln_code parse_key(struct bytes key, struct key_parts *parts, struct kiln_err *err)
 {
     enum kiln_code rc = tuning_word_check("key", key, /* commas= */ false, err);
-    bool end = false; /* the part ends the key: a trailing 'x' would announce another part */
+    bool end = false; /* the part is at the end of the key, so no 'x' follows it */
     for (size_t i = 0; !rc && i < COLUMNS; i++) {
         struct bytes part = cut_part(&key);
         end = part.data + part.size == key.data;
@@ -211,8 +211,8 @@ static enum kiln_code remove_row(struct perf_db_writer *writer, size_t statement
     return query_run(&q, err);
 }
 
-/* Removes the rows of a record that could not be added completely. |err| keeps the first error,
- * unless the removal fails, too: then the file is unusable. */
+/* Removes the rows of a record that could not be added completely. |err| keeps the first error. If
+ * the removal fails, too, it gets that error, and the file is unusable. */
 static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config,
                                   const uint64_t *ids, size_t count, struct kiln_err *err)
 {
@@ -225,7 +225,8 @@ static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config
     return rc ? rc : KILN_INVALID;
 }
 
-/* Uses the ids |ids|; if it is NULL, the ids after the highest one so far. */
+/* Adds a record's rows with the ids |ids|. If |ids| is NULL, the rows get the ids after the highest
+ * one so far. */
 static enum kiln_code add_rows(struct perf_db_writer *writer, struct bytes value, uint64_t config,
                                const uint64_t *ids, struct kiln_err *err)
 {

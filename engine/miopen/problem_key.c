@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* The tensors as MIOpen names them: "in" is x for forward, dy for the other directions. */
+/* The tensors as MIOpen names them: "in" is x for the forward direction, and dy for the other
+ * directions. */
 struct sides {
     uint32_t in_channels, out_channels;
     uint32_t in_layout, out_layout;
@@ -57,7 +58,7 @@ static char *put_layout(char *at, uint32_t layout, const struct problem *p)
     return put_text(at, layout_name((enum layout)layout, p->spatial_dims));
 }
 
-/* Writes the extents, separated by |between| and followed by |after|. */
+/* Writes the numbers of |e|, separated by |between| and followed by |after|. */
 static char *put_extent(char *at, struct extent e, char between, char after,
                         const struct problem *p)
 {
@@ -121,7 +122,8 @@ static char *put_column(char *at, uint32_t value)
     return at;
 }
 
-/* In PerfDb's column order the depth comes last. A 2-D problem gets the depth |flat|. */
+/* Writes the numbers of |e| in PerfDb's order, with the depth last. A 2-D problem gets the depth
+ * |flat|. */
 static char *put_columns(char *at, struct extent e, uint32_t flat, const struct problem *p)
 {
     at = put_column(at, e.h);
@@ -157,7 +159,7 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 
 bool problem_key_has_tf32(struct bytes key)
 {
-    return memmem(key.data, key.size, "TF32", 4) != NULL; /* in no other word of a key */
+    return memmem(key.data, key.size, "TF32", 4) != NULL; /* no other part of a key has it */
 }
 
 static bool is_blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
@@ -173,8 +175,8 @@ static struct bytes trim_blanks(struct bytes text)
     return text;
 }
 
-/* The byte after the first number of a key: '-' or 'x'. 0: the text is not a key, because it has
- * blanks or begins otherwise. */
+/* The byte after the first number of a key: '-' for FindDb, 'x' for PerfDb. Returns 0 if the text
+ * is not a key, because it has blanks or does not begin with a number and such a byte. */
 static char key_separator(struct bytes text)
 {
     size_t digits = 0;

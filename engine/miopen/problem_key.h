@@ -39,10 +39,11 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 /* Whether a key is that of a problem that allows TF32. */
 bool problem_key_has_tf32(struct bytes key);
 
-/* On success, the problem is valid, and writing its key gives the same bytes. KILN_INVALID: not
- * such a key; the message states the error and its column, from 1. KILN_UNSUPPORTED: a key that no
- * problem of kiln has: a bias, an unknown type or mix of layouts, or an output size that does not
- * follow from the other values. Callers that store such a key keep it verbatim. */
+/* Parse a key. On success, the problem is valid, and writing its key gives the same bytes.
+ * KILN_INVALID: the text is not such a key; the message states the error and its column, from 1.
+ * KILN_UNSUPPORTED: no problem of kiln has this key, because of a bias, an unknown type or mix of
+ * layouts, or an output size that does not follow from the other values. Callers that store such a
+ * key keep it verbatim. */
 KILN_MUST_CHECK enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_parse(struct bytes text, struct problem *ret_problem,

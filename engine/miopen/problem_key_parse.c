@@ -164,8 +164,8 @@ enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem, st
     return rc;
 }
 
-/* The smallest input size that gives the output size |y|; 0 if it exceeds 32 bits. If none gives
- * |y|, the caller's check of the output fails. */
+/* The smallest input size that gives the output size |y|; 0 if it exceeds 32 bits. If no input size
+ * gives |y|, the result is wrong, and the caller notices it when it checks the output. */
 static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32_t stride,
                                uint32_t dilation)
 {
@@ -180,7 +180,7 @@ static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32
     return padded - pads <= UINT32_MAX ? (uint32_t)(padded - pads) : 0;
 }
 
-/* A 2-D row has depths, too, with fixed values. */
+/* Checks the depths in a key of a 2-D problem, which have fixed values. */
 static enum kiln_code check_flat(const struct key_parts *parts, struct kiln_err *err)
 {
     if (parts->spatial_dims != 2 ||

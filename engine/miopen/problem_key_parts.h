@@ -10,16 +10,16 @@
 
 #define LAYOUT_ORDERS 3 /* in, weights, out */
 
-/* The parts of a key, whose values have not been checked. |in| and |out| are MIOpen's: for
- * backward directions they are exchanged. */
+/* The parts of a key, whose values have not been checked. |in| and |out| are as MIOpen names them:
+ * for the backward directions, they are exchanged. */
 struct key_parts {
     uint32_t spatial_dims, in_channels, out_channels, n, bias, groups;
     struct extent in, filter, out, pad, stride, dilation;
     struct bytes layouts[LAYOUT_ORDERS];
     unsigned layout_count;
     struct bytes type, direction;
-    struct bytes suffix;   /* FindDb only: "_g4_ciFP16"; empty if it states at most groups */
-    bool one_group_stated; /* by "_g1" */
+    struct bytes suffix;   /* FindDb only: "_g4_ciFP16"; empty if nothing but groups is stated */
+    bool one_group_stated; /* the key ends with "_g1" */
 };
 
 /* Split a key into its parts, which borrow from |text|. The direction is one of F, B, W; there are

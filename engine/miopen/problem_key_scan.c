@@ -24,7 +24,8 @@ static void describe_byte(const struct scan *s, char text[16])
         snprintf(text, 16, "byte 0x%02x", s->text.data[s->at]);
 }
 
-/* |where|: "as" or "after" |field|. */
+/* Records the error that |what| was expected "as" or "after" |field|; |where| is one of these
+ * words. */
 static void fail_expected(struct scan *s, const char *what, const char *where, const char *field)
 {
     char found[16];
@@ -79,8 +80,8 @@ static bool is_word_byte(uint8_t byte)
            (byte >= 'a' && byte <= 'z');
 }
 
-/* Takes letters and digits up to another byte, or to |end| if that is a letter or digit. The word
- * must not be empty. */
+/* Takes letters and digits, up to the first other byte or to |end|, which may be a letter or digit
+ * itself. The word must not be empty. */
 static struct bytes take_word(struct scan *s, char end, const char *field)
 {
     size_t start = s->at;
@@ -130,7 +131,8 @@ static struct extent take_extent(struct scan *s, uint32_t dims, char between, ch
     return e;
 }
 
-/* In 2-D, the third number is the filter's height, followed by an 'x'. In 3-D, it is in_w. */
+/* Takes the sizes of "in" and of the filter. Whether the key is 2-D or 3-D shows after the third
+ * number: in 2-D, that is the filter's height, which an 'x' follows; in 3-D, it is in_w. */
 static void take_in_and_filter(struct scan *s, struct key_parts *parts)
 {
     uint32_t first = take_number(s, "in_h or in_d");

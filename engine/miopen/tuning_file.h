@@ -13,7 +13,7 @@
 
 struct tuning_record {
     struct bytes key;    /* FindDb: verbatim; PerfDb: as in engine/miopen/problem_key.h */
-    struct bytes value;  /* text: verbatim; SQLite: joined from its rows in the order of ids */
+    struct bytes value;  /* text: verbatim; SQLite: the record's rows, joined in the order of ids */
     size_t entry_count;  /* SQLite: 0 for a config without rows */
     uint64_t line;       /* text: from 1; SQLite: the config's id */
     const uint64_t *ids; /* SQLite: perf_db.id of each entry; text: NULL */
@@ -28,37 +28,39 @@ struct tuning_reader_events {
     /* An invalid line or row: |why| is one message without the file's name (printable ASCII).
      * Returns false to stop. */
     bool (*bad)(void *context, uint64_t line, const char *why);
-    /* Called from time to time and at the end, with bytes (text) or rows (SQLite). May be NULL. */
+    /* Called from time to time and at the end. |done| and |total| are bytes (text) or rows
+     * (SQLite). May be NULL. */
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
 };
 
-/* |text| is the whole file, unpacked. It is read once, from front to back, as MIOpen reads it:
- * blank lines are skipped, and a key ends at the first '='. If a key is repeated, the first record
- * counts and the second is reported as |bad|. The same holds for an id that is repeated in a
- * record; |value| then lacks its second entry. A byte order mark and a '\r' before '\n' are
- * accepted and stay in |raw|. The last line may lack its '\n'. */
+/* Reads a text file; |text| is its whole unpacked content. Reads it as MIOpen does: from front to
+ * back, without blank lines, and with keys that end at the first '='. If a key is repeated, the
+ * first record counts, and the second one is reported as |bad|. If an id is repeated in a record,
+ * its first entry counts, and the second one is reported as |bad| and left out of |value|. A byte
+ * order mark and a '\r' before '\n' are accepted and stay in |raw|. The last line may lack its
+ * '\n'. */
 KILN_MUST_CHECK enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
                                                 const struct tuning_reader_events *events,
                                                 struct kiln_err *err);
-/* Reads a PerfDb of MIOpen's schema 1.1.0, which must not change meanwhile. Records come in the
- * order of config ids, entries in the order of perf_db ids; both ids are at least 1. A bad row is
- * reported with its own id, and |why| names its table. KILN_CORRUPT: not such a database; the
+/* Reads a PerfDb with MIOpen's schema 1.1.0. Nobody may change the file meanwhile. Records come in
+ * the order of config ids, entries in the order of perf_db ids; both ids are at least 1. A bad row
+ * is reported with its own id, and |why| names its table. KILN_CORRUPT: not such a database; the
  * message names the missing table or column. */
 KILN_MUST_CHECK enum kiln_code perf_db_read(const char *path,
                                             const struct tuning_reader_events *events,
                                             struct kiln_err *err);
 
 struct perf_db_writer;
-/* Creates a SQLite PerfDb at |path|, which must not exist. Schema and indices have the exact text
- * that MIOpen's classes write; AMD's files come from other tools and differ in blanks. The same
- * records in the same order give the same bytes. */
+/* Creates a SQLite PerfDb at |path|, which must not exist. Schema and indices have exactly the text
+ * that MIOpen itself writes. (The files that AMD distributes were written by other tools, and
+ * differ in blanks.) The same records in the same order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
                                               struct kiln_err *err);
-/* Reads |record|'s key, value, line and ids. The key must be a PerfDb key with 21 canonical
- * numbers; convert a FindDb key first. With line 0, or without ids, the next free ids are used.
- * KILN_INVALID: the key or value is not valid, or exists already; nothing is written then, and the
- * writer can be used further. */
+/* Adds a record. Uses only its key, value, line and ids. The key must be a PerfDb key with 21
+ * canonical numbers, so convert a FindDb key before. With line 0, or without ids, the next free ids
+ * are used. KILN_INVALID: the key or value is not valid, or the file has the key already. Nothing
+ * is written then, and the writer remains usable. */
 KILN_MUST_CHECK enum kiln_code perf_db_writer_add(struct perf_db_writer *writer,
                                                   const struct tuning_record *record,
                                                   struct kiln_err *err);

@@ -24,7 +24,7 @@ struct tuning_ids {
 };
 
 KILN_MUST_CHECK enum kiln_code tuning_ids_init(struct tuning_ids *ids, struct kiln_err *err);
-void tuning_ids_clear(struct tuning_ids *ids); /* for the next record */
+void tuning_ids_clear(struct tuning_ids *ids); /* call it before the next record */
 bool tuning_ids_has(const struct tuning_ids *ids, struct bytes id);
 
 enum tuning_ids_added { TUNING_ID_IS_NEW, TUNING_ID_IS_KNOWN, TUNING_IDS_ARE_FULL };

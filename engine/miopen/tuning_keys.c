@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define CAPACITY_MIN 1024u
-#define EXPECTED_MAX (1u << 20) /* bounds the memory for a guess from a hostile file's size */
+#define EXPECTED_MAX (1u << 20) /* limits the memory that a hostile file's size can cause */
 
 static enum kiln_code resize_table(struct tuning_keys *keys, size_t capacity, struct kiln_err *err)
 {

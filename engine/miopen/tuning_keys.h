@@ -15,7 +15,7 @@
  */
 #include "engine/digest/checksum.h"
 
-struct tuning_key_place { /* of a key in the caller's memory */
+struct tuning_key_place { /* where a key is in the caller's memory */
     uint64_t offset;
     uint32_t size; /* 0: the slot is free; keys are never empty */
     uint32_t hash;
@@ -36,7 +36,8 @@ static inline uint64_t tuning_keys_bytes(const struct tuning_keys *keys)
     return keys->capacity * sizeof(struct tuning_key_place);
 }
 #define TUNING_KEYS_AUTO __attribute__((cleanup(tuning_keys_done)))
-/* Adds |key|, which is part of the caller's memory at |base|. |ret_known|: it was added before. */
+/* Adds |key|, which is in the caller's memory that begins at |base|. |ret_known|: the key was added
+ * before. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,
                                                struct bytes key, bool *ret_known,
                                                struct kiln_err *err);

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-struct tuning_reader { /* of either format; an empty text has neither */
+struct tuning_reader { /* has one of |text| and |perf|, or none for an empty text */
     struct bytes map;  /* owned */
     struct tuning_text_reader *text;
     struct perf_db_reader *perf;

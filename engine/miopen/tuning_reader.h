@@ -15,13 +15,13 @@
 #define TUNING_READ_BYTES (4 << 20)
 
 struct tuning_reader;
-/* Opens a private file that nobody changes.  Codes as for tuning_text_read and perf_db_read, which
- * read a file at once. */
+/* Opens a private file that nobody changes.  Returns the same codes as tuning_text_read and
+ * perf_db_read, which read a whole file in one call. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_kind kind,
                                                   enum tuning_format format,
                                                   struct tuning_reader **ret_reader,
                                                   struct kiln_err *err);
-/* |end_ns|: the end of the step, by the monotonic clock.  |ret_more|: call it again. */
+/* Reads for one step, which ends at |end_ns| (monotonic clock).  |ret_more|: call it again. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
                                                   const struct tuning_reader_events *events,
                                                   uint64_t end_ns, bool *ret_more,

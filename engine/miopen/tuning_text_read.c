@@ -14,12 +14,12 @@
 
 struct tuning_text_reader {
     enum tuning_kind kind;
-    const struct tuning_reader_events *events; /* of this step */
+    const struct tuning_reader_events *events; /* callbacks of the current step */
     struct bytes text;
-    const uint8_t *at, *reported; /* what was read, and the latest progress report */
-    uint64_t line;                /* the current one, from 1 */
+    const uint8_t *at, *reported; /* positions: of reading, and of the latest progress report */
+    uint64_t line;                /* number of the current line, from 1 */
     struct tuning_keys keys;
-    struct buffer value;   /* the current record without repeated ids; empty if none is repeated */
+    struct buffer value;   /* the current record without repeated ids; empty if it has none */
     struct tuning_ids ids; /* of the current record's entries */
 };
 
@@ -28,8 +28,8 @@ static enum kiln_code report_bad(const struct tuning_text_reader *r, const char 
     return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* Skips an entry whose id is repeated. The first such entry copies the preceding ones to
- * |r->value|, which stays empty for other records. */
+/* Skips an entry whose id is repeated. At the first such entry, copies the preceding ones to
+ * |r->value|, which is empty for records without repeated ids. */
 static enum kiln_code skip_entry(struct tuning_text_reader *r, struct bytes value, size_t offset,
                                  struct bytes id)
 {
@@ -125,7 +125,8 @@ static enum kiln_code emit_record(struct tuning_text_reader *r, struct bytes raw
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* Remembers the key only if its record is good, so that a later good one counts. */
+/* Reads a line. Remembers its key only if the record is good, so that a later good record with the
+ * same key counts. */
 static enum kiln_code read_line(struct tuning_text_reader *r, struct bytes raw, struct bytes line,
                                 struct kiln_err *err)
 {

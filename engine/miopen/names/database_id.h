@@ -21,18 +21,19 @@
 #include "common/base/err.h"
 #include "common/miopen/device_database_id.h"
 
-/* Uses the arches of common/target/amdgpu_machines.def: "gfx90878" is gfx908 with 120 compute
- * units. The message of KILN_INVALID describes the form of an id. */
+/* Parses an id. Uses the arches of common/target/amdgpu_machines.def: "gfx90878" is gfx908 with 120
+ * compute units. The message of KILN_INVALID describes the form of an id. */
 KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
                                                  struct kiln_err *err);
 /* Splits |text| at "@"; both parts borrow from it. Without a version, |ret_version| is empty. The
  * id is not checked. The message of KILN_INVALID describes the form of a version. */
 KILN_MUST_CHECK enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id,
                                                  struct bytes *ret_version, struct kiln_err *err);
-/* Joins an id and a version ("": none). Truncates a version that is too long: check it first. */
+/* Joins an id and a version ("": none). Truncates a version that is too long, so check it before
+ * (database_version_check). */
 void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MAX]);
 KILN_MUST_CHECK enum kiln_code database_version_check(struct bytes version, struct kiln_err *err);
-/* Whether MIOpen uses such an id: only AMD's GPUs have one. */
+/* Whether MIOpen uses such an id. It only has ids for AMD's GPUs. */
 bool database_id_is_miopens(const struct database_id *id);
 /* The id at the start of a package's file name: "gfx90a68.kdb", "gfx906_60.ukdb",
  * "gfx906_60.kdb.bz2", "gfx90a68.kpkg", "sm_90.kpkg". KILN_INVALID also if MIOpen's file name

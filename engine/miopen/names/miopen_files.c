@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first row that matches counts, so a name that is a case of another one comes before it.  Of
- * two names for the same content, the newer comes first. */
+/* The first row that matches a name counts.  So a special form of a name comes before its general
+ * form.  Of two names for the same content, the newer comes first. */
 const struct miopen_file miopen_files[] = {
     { MIOPEN_SYSTEM, MIOPEN_FIND, "", "ID.BACKEND.fdb.txt", 0, 0 },
     { MIOPEN_SYSTEM, MIOPEN_FIND, "fusion", "ID.BACKEND.fusion.fdb.txt", 3001, 0 },
@@ -47,7 +47,8 @@ const size_t miopen_file_count = sizeof(miopen_files) / sizeof(miopen_files[0]);
 enum word { WORD_ID, WORD_BACKEND, WORD_VERSION, WORD_SCHEMA, WORD_ANY, WORDS };
 static const char *const words_of_patterns[WORDS] = { "ID", "BACKEND", "VERSION", "SCHEMA", "*" };
 
-/* The length of the word at the beginning of |pattern|; 0: a character that stands for itself. */
+/* The length of the word ("ID", "BACKEND" and so on) at the beginning of |pattern|. 0: the pattern
+ * begins with an ordinary character. */
 static size_t word_at(const char *pattern, enum word *ret_word)
 {
     for (enum word word = 0; word < WORDS; word++) {
@@ -81,7 +82,8 @@ static void set_word(struct miopen_words *words, enum word word, struct bytes te
         words->version = text;
 }
 
-/* Tries the longest text for each word first.  A pattern has at most three words. */
+/* Matches |text| with |pattern|.  For each word, tries the longest text first.  A pattern has at
+ * most three words. */
 static bool matches(const char *pattern, struct bytes text, struct miopen_words *words)
 {
     enum word word = WORD_ANY;
@@ -180,7 +182,8 @@ bool miopen_file_is_likely(const char *name)
 
 static bool is_separator(char c) { return c == '.' || c == '_'; }
 
-/* The number of digits at |at|; 0 if there is no number of at most four digits. */
+/* Reads the number at |at|. Returns its number of digits, or 0 if it has more than four or there is
+ * none. */
 static size_t number_at(const char *at, unsigned *ret_number)
 {
     size_t size = strspn(at, "0123456789");

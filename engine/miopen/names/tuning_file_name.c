@@ -24,8 +24,8 @@ static bool copy_word(struct bytes text, char *to, size_t capacity)
     return true;
 }
 
-/* Records of a part of MIOpen with a database of its own have a backend of their own:
- * "HIP.fusion", "batchnorm". */
+/* Sets the backend. Some parts of MIOpen, such as fusion and batchnorm, have separate databases.
+ * Their records have separate backends: "HIP.fusion", "batchnorm". */
 static bool set_backend(const struct miopen_file *file, struct bytes backend,
                         struct tuning_file_name *n)
 {
@@ -61,7 +61,8 @@ static enum kiln_code refuse_form(const char *name, enum miopen_content content,
         err);
 }
 
-/* A backend of MIOpen's own part exists where the backend itself does. */
+/* Checks that the device can use the backend. A backend such as "HIP.fusion" is allowed where "HIP"
+ * is. */
 static enum kiln_code check_backend(const struct tuning_file_name *n, struct kiln_err *err)
 {
     return n->kind == TUNING_FIND ? database_id_backend_check(bytes_of_text(n->database_id),
@@ -89,8 +90,8 @@ static enum kiln_code read_words(const char *name, const struct miopen_file *fil
     return check_backend(n, &why) ? refuse_name(name, why.text, err) : KILN_OK;
 }
 
-/* |name| matches no row of miopen_files[].  If a row has its ending, the message says which form
- * that row needs. */
+/* Refuses a |name| that matches no row of miopen_files[].  If a row has the same ending, the
+ * message says which form such a name must have. */
 static enum kiln_code refuse_unknown(const char *name, struct bytes stem, struct kiln_err *err)
 {
     for (size_t i = 0; i < miopen_file_count; i++)

@@ -19,8 +19,8 @@ struct tuning_file_name {
     enum tuning_kind kind;
     enum tuning_format format;
     char database_id[DATABASE_ID_MAX];
-    char backend[16]; /* as records have it: "HIP", "HIP.fusion"; of a PerfDb "" or "batchnorm" */
-    char version[40]; /* of user files: "2_17_0_a82233c22", "1.1.0"; else "" */
+    char backend[16]; /* as in records: "HIP", "HIP.fusion"; for PerfDbs "" or "batchnorm" */
+    char version[40]; /* only in user files: "2_17_0_a82233c22", "1.1.0"; otherwise "" */
     bool is_user;
 };
 /* KILN_INVALID: the form, the backend or the device is unknown, or the device does not use the
@@ -30,6 +30,6 @@ KILN_MUST_CHECK enum kiln_code tuning_file_name_parse(const char *name,
                                                       struct kiln_err *err);
 /* Whether MIOpen would look for such a file: its device is one of AMD's. */
 bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
-/* Writes the name that MIOpen of |name|'s version uses for such a file; without a version, the
- * newest MIOpen. */
+/* Writes the name that MIOpen uses for such a file, in the version that |name| states, or without
+ * one in its newest version. */
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);
