@@ -7,8 +7,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* No journal is needed: nobody reads the copy before it is complete, and an incomplete copy is
- * removed. */
+/* The copy needs no journal, because nobody reads it before it is complete, and an incomplete copy
+ * is removed. */
 static const char tune[] = "pragma journal_mode = memory; pragma synchronous = off";
 
 static enum kiln_code create_empty_file(const char *path, struct kiln_err *err)
@@ -31,14 +31,14 @@ static enum kiln_code copy_pages(struct db *from, struct db *to, struct kiln_err
     int stepped = copy ? sqlite3_backup_step(copy, -1) : sqlite3_errcode(to->handle);
     int rc = copy ? sqlite3_backup_finish(copy) : stepped;
     if (stepped == SQLITE_BUSY || stepped == SQLITE_LOCKED)
-        rc = stepped; /* sqlite3_backup_finish does not report these */
+        rc = stepped; /* sqlite3_backup_finish does not report these codes */
     if (rc != SQLITE_OK)
         return db_fail(to, rc, "copy to", err);
     return KILN_OK;
 }
 
-/* "unix-none" takes no locks: the target filesystem may not support them, and no other process
- * knows the new file. */
+/* Opens the copy with "unix-none", which takes no locks: the filesystem of the copy may not support
+ * them, and no other process knows the new file. */
 static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err *err)
 {
     int rc = sqlite3_open_v2(to->path, &to->handle,
@@ -83,7 +83,7 @@ enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err)
 
 enum kiln_code db_vacuum(struct db *db, struct kiln_err *err)
 {
-    sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches the new file */
+    sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches its temporary file */
     enum kiln_code rc = db_exec(db, "vacuum", "pack", err);
     sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 0);
     return rc;

@@ -24,7 +24,8 @@ struct db {
     unsigned work; /* calls of the progress handler in the current step (foreign files only) */
 };
 
-/* Fails with "cannot <doing> '<path>': <why>; <advice>" and the kiln_code for SQLite's |rc|. */
+/* Fails with the kiln_code for SQLite's |rc| and the message "cannot <doing> '<path>': <why>;
+ * <advice>". */
 KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
                                        struct kiln_err *err);
 /* Rolls back a failed transaction that could not be rolled back before, if there is one. */
@@ -43,7 +44,8 @@ KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema 
                                           struct kiln_err *err);
 /* Limits what the file can make SQLite do. Call it before the first statement. */
 void db_limit_foreign(struct db *db);
-/* KILN_CORRUPT, with the missing part, unless |table| exists as an ordinary table. */
+/* KILN_CORRUPT unless |table| exists as an ordinary table with all its columns; the message names
+ * the missing part. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code db_prepare(struct db *db, const char *const *statements,

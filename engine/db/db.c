@@ -5,17 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A writer in another process holds the lock for milliseconds. If it hangs, kiln gives up. */
+/* How long kiln waits for a lock. A writer in another process normally holds it for
+ * milliseconds. */
 #define BUSY_MS 5000
-/* By default, the write-ahead log is checkpointed at this many pages. When it restarts, it is
- * truncated to LOG_PAGE_BYTES for each of these pages. */
+/* By default, the write-ahead log is checkpointed when it has this many pages. When SQLite starts
+ * the log over, it truncates it to LOG_PAGE_BYTES for each of these pages. */
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
-/* Memory-mapped I/O is off: if a mapped file is truncated, reading it raises SIGBUS. With pread,
- * it is an error code. */
+/* Memory-mapped I/O is off: if a mapped file is truncated, reading it raises SIGBUS, whereas pread
+ * returns an error code. */
 #define MMAP_BYTES 0
 
-/* The content of the file is not trusted: SQL in its schema must not do harm. */
+/* Settings for a file whose content is not trusted: SQL in its schema must not do harm. */
 static const struct {
     int option;
     int value;
@@ -31,8 +32,9 @@ static const struct {
     { SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0 },
 };
 
-/* SQLite accepts the parameters |immutable| and |readonly_shm| only in a URI. Other characters than
- * |plain| are percent-encoded: "/a b" becomes "file:/a%20b?immutable=1". */
+/* Returns the path as a URI, because SQLite accepts the parameters |immutable| and |readonly_shm|
+ * only in a URI. Characters that are not in |plain| are percent-encoded: "/a b" becomes
+ * "file:/a%20b?immutable=1". */
 static char *uri_of(const struct db_options *o)
 {
     static const char plain[] =
@@ -82,8 +84,9 @@ static int open_handle(struct db *db, const struct db_options *o)
     return sqlite3_open_v2(uri, &db->handle, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
 }
 
-/* If a file cannot be opened for writing, even for a moment, SQLite opens it read-only without an
- * error, and the connection stays read-only. So the result is checked, and opening tried again. */
+/* Opens the file for writing. If that is not possible at this moment, SQLite opens it read-only
+ * without an error, and the connection stays read-only. So kiln checks the result, and tries once
+ * more. */
 static int open_to_write(struct db *db, const struct db_options *o)
 {
     for (unsigned tries = 0; tries < 2; tries++) {
@@ -151,8 +154,9 @@ static enum kiln_code configure_connection(struct db *db, const struct db_option
     return rc;
 }
 
-/* The checkpoint syncs the header and the schema before the first commit that must survive a power
- * cut: SQLite discards the write-ahead log of a database file that is empty. */
+/* Checkpoints the new file, which syncs its header and schema to the disk. This must happen before
+ * the first commit that must survive a power cut, because SQLite discards the write-ahead log of an
+ * empty database file. */
 static enum kiln_code complete_new_file(struct db *db, const struct db_options *o,
                                         struct kiln_err *err)
 {
@@ -162,8 +166,8 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
     return rc || !o->full_sync ? rc : db_checkpoint(db, err);
 }
 
-/* The pragma returns the mode that is now in force. If SQLite cannot switch to WAL, that is another
- * mode, not an error. */
+/* Switches to WAL. If SQLite cannot switch, the pragma does not fail, but returns the mode that is
+ * still in use. */
 static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
 {
     sqlite3_stmt *statement = NULL;

@@ -27,7 +27,7 @@ struct db_migration {
 
 struct db_schema {
     const char *name;        /* for messages: "kernels" */
-    uint32_t application_id; /* marks the file as kiln's */
+    uint32_t application_id; /* is stored in the file and marks it as kiln's */
     const struct db_migration *migrations;
     unsigned count;
 };
@@ -40,12 +40,12 @@ struct db_table {
 
 struct db_options {
     const char *path;
-    /* If not empty, the content of the database in memory, which must stay valid and unchanged
-     * while the connection is open. |path| is then only its name in messages, and read_only and
-     * immutable must be set. An image has no write-ahead log. */
+    /* If not empty, the database is this memory, which must stay valid and unchanged while the
+     * connection is open. |path| is then only its name in messages, and read_only and immutable
+     * must be set. An image has no write-ahead log. */
     struct bytes image;
     const char *shown; /* name of the file in messages; NULL: |path| */
-    /* The schema that opening migrates the file to; NULL: another connection has done so. */
+    /* db_open migrates the file to this schema. NULL: another connection has done so already. */
     const struct db_schema *schema;
     const char *const *statements; /* a query is identified by its index in this table */
     size_t statement_count;
@@ -53,7 +53,7 @@ struct db_options {
     unsigned cache_kib; /* page cache */
     unsigned log_pages; /* checkpoint the write-ahead log at this many pages; 0: 1000 */
     bool full_sync;     /* sync the disk at each commit, not only at checkpoints */
-    bool read_only;     /* with a schema: KILN_UNSUPPORTED unless the file is up to date */
+    bool read_only;     /* with |schema|: KILN_UNSUPPORTED unless the file has that schema */
     /* With read_only: no file is created or changed. An existing write-ahead log is read only if
      * its -shm file exists too. */
     bool leave_files;
@@ -64,8 +64,9 @@ struct db_options {
      * SQLite's features, and a step that takes longer than any valid file needs counts as
      * damage. */
     bool foreign;
-    /* Borrowed; NULL: no. A damaged page may be intact on the disk. With read_only, a statement
-     * that meets one runs once more, from the disk; this counts those that then succeed. */
+    /* Borrowed; NULL: off. Only with read_only: a statement that meets a damaged page runs a second
+     * time and reads from the disk, because the page may only be damaged in memory. Counts the
+     * statements that succeed the second time. */
     _Atomic uint64_t *misreads;
     const struct db_table *table; /* a table that must exist with these columns; NULL: no check */
 };
@@ -80,11 +81,11 @@ uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
 /* Drops cached pages, so that the next read comes from the file. */
 void db_forget_pages(struct db *db);
-/* Copies the write-ahead log into the file and truncates the log. Waits some seconds for
- * readers; if they stay, a later checkpoint does the rest. */
+/* Copies the write-ahead log into the file and truncates the log. Waits some seconds for readers.
+ * If they remain, a later checkpoint copies the rest. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
-/* Like db_checkpoint without waiting, for callers that must not block: copies only what no
- * reader needs. */
+/* Like db_checkpoint, but without waiting, for callers that must not block. Copies only pages that
+ * no reader needs. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);
 
 /* A write transaction; rolled back at the end of its scope unless it was committed. */

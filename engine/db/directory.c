@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DAMAGED_COPIES_MAX 1000u /* with the same second in their name */
+#define DAMAGED_COPIES_MAX 1000u /* damaged files whose names have the same second */
 
 /* Adds to |err| the advice |first| and how to set another directory. */
 static enum kiln_code add_advice(const struct db_directory_options *o, const char *first,
@@ -23,8 +23,9 @@ static enum kiln_code add_advice(const struct db_directory_options *o, const cha
                      o->setting, is_root ? "" : " or ", is_root ? "" : o->variable);
 }
 
-/* A sticky directory is refused too: others cannot remove kiln's files there, but they can create a
- * write-ahead log for the database, which SQLite would apply. */
+/* Refuses a directory or file that others may change. Even a directory with the sticky bit is
+ * refused: others cannot remove kiln's files there, but they can create a write-ahead log for the
+ * database, which SQLite would apply. */
 static enum kiln_code refuse_foreign_access(const struct db_directory_options *o, const char *what,
                                             const char *name, const struct stat *seen,
                                             struct kiln_err *err)

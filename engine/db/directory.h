@@ -36,17 +36,18 @@ struct db_directory {
 KILN_MUST_CHECK enum kiln_code db_directory_open(const struct db_directory_options *options,
                                                  struct db_directory *ret_directory,
                                                  struct kiln_err *err);
-void db_directory_close(struct db_directory *directory); /* accepts one that failed to open */
+void db_directory_close(struct db_directory *directory); /* also after a failed db_directory_open */
 /* Stores the options in |directory| without opening anything. */
 void db_directory_init(struct db_directory *directory, const struct db_directory_options *options);
-/* Opens and locks the directory if it is not open or has been replaced at its path. Unless
- * |writing|, nothing is created or changed: there may then be no directory and no lock. */
+/* Opens and locks the directory if it is not open, or if its path now leads to another one. Without
+ * |writing|, creates and changes nothing, so the directory or the lock may be missing
+ * afterwards. */
 KILN_MUST_CHECK enum kiln_code db_directory_refresh(struct db_directory *directory, bool writing,
                                                     struct kiln_err *err);
 
-/* KILN_NOT_FOUND without a message if |name| is absent; KILN_INVALID if it is not a regular
- * file; KILN_DENIED if other users may access it. Opens nothing, because closing a descriptor
- * drops SQLite's locks. */
+/* Checks a file of the directory. KILN_NOT_FOUND without a message if |name| is absent;
+ * KILN_INVALID if it is not a regular file; KILN_DENIED if other users may access it. Does not open
+ * the file, because closing the descriptor would drop SQLite's locks on it. */
 KILN_MUST_CHECK enum kiln_code db_directory_check_file(const struct db_directory *directory,
                                                        const char *name, struct stat *ret_seen,
                                                        struct kiln_err *err);

@@ -62,9 +62,9 @@ static const struct meaning *meaning_of(int rc, int errnum)
     }
 }
 
-/* SQLite has the errno of a failure in one of three places. A failed access to the log leaves it in
- * errno, which is set to 0 before each statement. Otherwise it is in the connection, or, after a
- * failed "commit", only in the file object. */
+/* Finds the errno of a failure, which SQLite leaves in one of three places. After a failed access
+ * to the log, it is still in errno, which is set to 0 before each statement. Otherwise it is in the
+ * connection or, after a failed "commit", only in the file object. */
 static int errno_of(const struct db *db, int rc)
 {
     int errnum = errno;
@@ -76,7 +76,8 @@ static int errno_of(const struct db *db, int rc)
     return errnum;
 }
 
-/* SQLite has one code for a read-only file and a read-only filesystem. */
+/* Whether the filesystem is read-only. SQLite's code is the same for a read-only file and a
+ * read-only filesystem. */
 static bool is_on_read_only(const struct db *db)
 {
     struct statvfs seen;

@@ -2,12 +2,12 @@
 #include "engine/db/connection.h"
 
 /* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual machine.
- * A scan takes about six for each row, and valid files have fewer than a million rows. Without a
- * bound, a table whose pages form a ring would be read for ever. */
+ * A scan takes about six for each row, and valid files have fewer than a million rows. Without this
+ * limit, a table whose pages form a ring would be read forever. */
 #define WORK_UNIT 10000
 #define WORK_MAX 1000
 
-/* Limits of SQLite features; the schemas of valid files stay far below. */
+/* Limits of SQLite features. The schemas of valid files need much less. */
 static const struct {
     int feature;
     int max;
@@ -53,9 +53,10 @@ static enum kiln_code is_stored(struct db *db, const char *table, const char *co
     return code;
 }
 
-/* Whether it is a column of an ordinary table. SQLite's metadata does not include views, nor the
- * columns of virtual tables whose module was not called. The rows of sqlite_schema are no
- * substitute: a crafted file may state there something else than SQLite uses. */
+/* Whether |column| is a column of the ordinary table |table|. The metadata that SQLite returns
+ * includes neither views nor the columns of virtual tables whose module was not called. The rows of
+ * sqlite_schema cannot be used instead: in a crafted file, they may differ from what SQLite
+ * uses. */
 static bool has_column(struct db *db, const char *table, const char *column)
 {
     return sqlite3_table_column_metadata(db->handle, "main", table, column, NULL, NULL, NULL, NULL,
@@ -77,7 +78,8 @@ static enum kiln_code check_column(struct db *db, const char *table, const char 
 
 enum kiln_code db_check_table(struct db *db, const struct db_table *table, struct kiln_err *err)
 {
-    /* Reads the schema first: its damage would make the table only seem absent below. */
+    /* Reads the schema first. If it is damaged, that is the error; below, the table would only seem
+     * to be absent. */
     int64_t ignored = 0;
     enum kiln_code rc = db_number(db, "select count(*) from sqlite_schema", &ignored, err);
     if (!rc && !has_column(db, table->name, NULL))

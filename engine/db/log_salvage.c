@@ -46,8 +46,8 @@ struct checksum {
 struct log {
     int fd;             /* owned */
     int file_fd;        /* owned; of the database; -1: the log is only inspected */
-    uint32_t page_size; /* of log and database */
-    bool is_big_endian; /* words of the checksums */
+    uint32_t page_size; /* the same in log and database */
+    bool is_big_endian; /* the byte order of the checksums' words */
     bool has_header;    /* the header passes its check */
     uint8_t salt[SALT_SIZE];
     struct checksum start; /* stored in the header */
@@ -58,9 +58,9 @@ struct log {
 struct log_page {   /* one frame */
     uint64_t at;    /* number of the frame, from 1 */
     uint32_t page;  /* number of the page in the database */
-    uint32_t pages; /* of the database after this transaction; 0: the transaction continues */
+    uint32_t pages; /* the database's pages after this transaction; 0: it continues */
     bool sum_is_right;
-    bool is_current; /* its salt is the log's: not left from before the log started over */
+    bool is_current; /* has the log's salt, so it is not a leftover */
     bool is_good;
 };
 
@@ -126,7 +126,7 @@ static void read_header(struct log *log, const char *path, const uint8_t header[
     memcpy(log->salt, header + 16, SALT_SIZE);
     if (log->has_header)
         return;
-    log->is_big_endian = false; /* the machine's byte order, and almost all are little-endian */
+    log->is_big_endian = false; /* assumes the byte order of almost all machines */
     log->page_size = page_size_of_file(path);
 }
 
@@ -166,7 +166,7 @@ static void find_salt(struct log *log)
     log->sum = log->start;
 }
 
-/* |log|->fd stays -1 if there is nothing to read. */
+/* Opens the log. If there is none, or it is empty, |log|->fd remains -1. */
 static enum kiln_code log_open(struct log *log, const char *path, struct kiln_err *err)
 {
     uint8_t header[LOG_HEADER];
@@ -196,7 +196,7 @@ struct extent {          /* how far a log is valid */
     uint64_t good_end;   /* the last such frame that passes its check */
     uint64_t sqlite_end; /* the last such frame that SQLite's recovery reaches */
     uint64_t bad;        /* frames up to |good_end| that fail their check */
-    uint32_t file_pages; /* of the database after |good_end| */
+    uint32_t file_pages; /* the database's pages after |good_end| */
 };
 
 static struct extent measure_log(struct log *log)

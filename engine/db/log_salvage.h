@@ -16,15 +16,15 @@
 #include <stdint.h>
 
 struct log_state {
-    uint64_t pages; /* in the log, up to the last one that ends a transaction */
-    uint64_t lost;  /* of these, unreadable, or in a transaction whose end is unreadable */
-    /* SQLite's recovery would drop transactions that were once complete: those in |lost|, and
-     * intact ones after them. */
+    uint64_t pages; /* pages in the log, up to the last one that ends a transaction */
+    uint64_t lost;  /* those of |pages| that are unreadable, or whose transaction's end is */
+    /* SQLite's recovery would drop complete transactions: those with pages in |lost|, and intact
+     * ones after them. */
     bool damaged;
 };
 
-/* All zeros if there is no log, or none of its transactions was ever complete. If nothing in the
- * log can be interpreted, all its pages are lost. */
+/* Examines the log at |path|. The state is zeroed if there is no log, or if no transaction in it is
+ * complete. If nothing in the log can be interpreted, all its pages are lost. */
 KILN_MUST_CHECK enum kiln_code log_inspect(const char *path, struct log_state *ret_state,
                                            struct kiln_err *err);
 /* Copies the readable pages of the log |path| into the database |file|, in their order. A page that

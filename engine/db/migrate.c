@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-/* kiln will never have this many migrations: a larger number is damage, not a newer kiln. */
+/* kiln will never have this many migrations. A larger number means that the file is damaged, not
+ * that it is from a newer kiln. */
 #define NUMBER_MAX 9999
 
 struct state {

@@ -13,15 +13,16 @@
  * The format (https://sqlite.org/fileformat2.html): a file is an array of pages. Tables and indices
  * are B-trees of pages; rows are in the leaf pages of tables, index entries in all pages of an
  * index tree. Such a page begins with its type and the number of its cells. An array of 16-bit
- * offsets to the cells follows. A cell is, each number a varint (7 bits a byte, the high bit means
- * "continued"):
+ * offsets to the cells follows. A cell has the following parts. Its numbers are varints (7 bits in
+ * each byte; the high bit means that another byte follows), except the last one, which is a 32-bit
+ * number:
  *
  *     size of the record   row id (tables only)   record   number of the first overflow page
  *
- * A record that is too long for its page has only its beginning there. The rest is in a chain of
+ * If a record is too long for its page, only its beginning is there. The rest is in a chain of
  * overflow pages, each of which begins with the number of the next. A record is a header and a
- * body. The header has its own length and one type per column, and a type implies the column's
- * length.
+ * body. The header consists of its own length and one type for each column. The type also
+ * determines the column's length.
  *
  * Example: the row (id 5, x = 300, name = 'abc') of "t (x, name)" is the cell
  *
@@ -42,8 +43,8 @@
 #define INDEX_LEAF 10
 #define TABLE_LEAF 13
 #define VARINT_MAX 9
-/* Records of valid files do not overlap, but those of a crafted file may all claim the same long
- * chain. At most this many times the file's size is read. */
+/* At most this many times the file's size is read. Records of a valid file do not overlap, but
+ * those of a crafted file may all use the same long chain of pages. */
 #define READS_MAX 8
 
 struct page_scan {
@@ -76,7 +77,7 @@ static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_v
     return 0;
 }
 
-/* Fills unreadable parts with zeros, which are no page of a tree. */
+/* Reads a page. Fills unreadable parts with zeros: such a page is not one of a tree. */
 static void read_page_into(struct page_scan *scan, uint32_t page, uint8_t *into)
 {
     size_t have = 0;
@@ -208,13 +209,14 @@ static enum page_kind kind_of_type(uint64_t type)
     return type == 0 ? PAGE_NULL : PAGE_NUMBER;
 }
 
-struct columns { /* position in a record's header */
+struct columns { /* a position in a record's header */
     const uint8_t *at, *end;
     uint64_t body; /* offset of the next column's bytes in the record */
     uint64_t type;
 };
 
-/* The whole header must be in the first |local| bytes. With few columns, it always is. */
+/* Begins at the first column. False unless the whole header is in the first |local| bytes, as it
+ * always is with few columns. */
 static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t local)
 {
     uint64_t header = 0;
@@ -225,8 +227,8 @@ static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t loc
     return true;
 }
 
-/* |ret_at| is the offset of the column's bytes in the record. False at the end, or if the header is
- * damaged. */
+/* Moves to the next column. |ret_at| is the offset of its bytes in the record. False at the end, or
+ * if the header is damaged. */
 static bool columns_next(struct columns *c, uint64_t *ret_at)
 {
     size_t used = read_varint(c->at, c->end, &c->type);
@@ -238,8 +240,8 @@ static bool columns_next(struct columns *c, uint64_t *ret_at)
     return c->body >= *ret_at;
 }
 
-/* Reads the columns' kinds. False unless the header accounts for every byte of the record. Adds the
- * bytes of the header that were read to |of_headers|. */
+/* Reads the columns' kinds. False unless the columns' lengths in the header add up to the length of
+ * the record. Adds the number of header bytes that it read to |of_headers|. */
 static bool describe_record(const uint8_t *record, struct page_cell *cell, uint64_t *of_headers)
 {
     struct columns c;
@@ -279,9 +281,9 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, uint8_t type,
     return describe_record(from, ret_cell, of_headers);
 }
 
-/* Cells of a valid page do not overlap, so together they are at most as long as the page. A crafted
- * page with overlapping cells could keep kiln busy. Headers are counted separately, because cells
- * that are rejected cost time, too. */
+/* Whether the cells that were read are longer together than the page. Those of a valid page do not
+ * overlap, but a crafted page with overlapping cells could keep kiln busy. Headers are counted
+ * separately, because rejected cells take time, too. */
 static bool is_crowded(const struct page_scan *scan, uint64_t of_cells, uint64_t of_headers)
 {
     return of_cells > scan->page_size || of_headers > scan->page_size;
@@ -305,7 +307,7 @@ static bool cells_of_page(struct page_scan *scan,
             at >= pointers && at < scan->page_size && read_cell(scan, at, type, &cell, &of_headers);
         of_cells += is_one ? cell.local : 0;
         if (is_crowded(scan, of_cells, of_headers))
-            return true; /* skips the rest of a damaged or crafted page */
+            return true; /* the rest of the page is skipped: it is damaged or crafted */
         if (is_one && !each(context, &cell))
             return false;
         load_page(scan, page); /* |each| may have loaded another page */

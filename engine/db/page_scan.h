@@ -24,8 +24,8 @@ struct page_scan;
 /* KILN_CORRUPT if the file is shorter than a database's header. */
 KILN_MUST_CHECK enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan,
                                               struct kiln_err *err);
-/* Resets the read budget. Records of a crafted file may overlap, so page_scan_read returns in
- * total at most a few times the file's size. */
+/* page_scan_read returns in total at most a few times the file's size, because records of a crafted
+ * file may overlap. This function sets the total back to 0. */
 void page_scan_restart(struct page_scan *scan);
 void page_scan_destroy(struct page_scan *scan);
 KILN_DEFINE_AUTO(page_scan)
@@ -34,7 +34,7 @@ enum page_kind { PAGE_NULL, PAGE_NUMBER, PAGE_BLOB, PAGE_TEXT };
 
 struct page_cell { /* one record and its location */
     bool in_index;
-    int64_t id; /* row id; 0 in an index, where the record itself ends with it */
+    int64_t id; /* row id; 0 in an index, whose records have it as their last column */
     uint32_t page, at, local,
         overflow;                    /* |local| bytes at |at|, the rest from page |overflow| on */
     uint64_t size;                   /* bytes of the record, including its header */
@@ -42,19 +42,19 @@ struct page_cell { /* one record and its location */
     uint8_t kinds[PAGE_COLUMNS_MAX]; /* enum page_kind */
 };
 
-/* Calls |each| for every record with a plausible header, in no order; |each| returns false to
- * stop. If records of a page overlap, at most as many bytes are reported as fit into the page. One
- * call reads pages, at least one, until |end_ns| by the monotonic clock. False: no page is left, or
- * |each| stopped. */
+/* Calls |each| for every record with a plausible header, in no particular order, until |each|
+ * returns false. If records of a page overlap, those after one page's worth of bytes are skipped.
+ * Reads pages until |end_ns| (monotonic clock), but at least one. Returns false if no page is left
+ * or |each| stopped. */
 bool page_scan_some(struct page_scan *scan, uint64_t end_ns,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
-/* All pages from the first one on. */
+/* Like page_scan_some, but reads all pages, from the first one on. */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 
 struct page_value {
     int64_t number;
-    struct bytes bytes; /* of blobs and texts */
+    struct bytes bytes; /* set for blobs and texts */
 };
 
 /* Appends the record to |record| and points |values| into it, one for each column of the cell.

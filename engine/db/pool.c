@@ -27,7 +27,7 @@ void db_pool_done(struct db_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Called with the mutex held. Waits until all connections are idle, and removes them from the
+/* Call it with the mutex locked. Waits until all connections are idle, and removes them from the
  * pool. */
 static unsigned take_all(struct db_pool *pool, void *connections[DB_POOL_MAX])
 {
@@ -67,7 +67,7 @@ void db_pool_close(struct db_pool *pool)
 {
     void *old[DB_POOL_MAX];
     pthread_mutex_lock(&pool->mutex);
-    pool->max = 0; /* acquirers are refused from now on */
+    pool->max = 0; /* from now on, db_pool_take returns NULL */
     pthread_cond_broadcast(&pool->changed);
     unsigned count = take_all(pool, old);
     pthread_mutex_unlock(&pool->mutex);
@@ -82,8 +82,8 @@ void db_pool_hold(struct db_pool *pool, bool hold)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Called with the mutex held. Waits for an idle connection. |ret_opens|: instead, the caller may
- * open another one, which |opened| counts already. */
+/* Call it with the mutex locked. Waits for an idle connection and returns it. If |ret_opens| is
+ * set, the caller may open another one instead; |opened| counts it already. */
 static void *take_idle(struct db_pool *pool, bool *ret_opens)
 {
     while (pool->held || (pool->max > 0 && pool->idle_count == 0 && pool->opened >= pool->max))
@@ -96,8 +96,8 @@ static void *take_idle(struct db_pool *pool, bool *ret_opens)
     return *ret_opens ? NULL : pool->idle[--pool->idle_count];
 }
 
-/* Called without the mutex, because opening takes long. |opened| counts the new connection already,
- * so db_pool_open and db_pool_close wait for it. */
+/* Opens a connection. Call it with the mutex unlocked, because opening takes long. |opened| counts
+ * the new connection already, so db_pool_open and db_pool_close wait for it. */
 static void *open_another(struct db_pool *pool)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -106,7 +106,7 @@ static void *open_another(struct db_pool *pool)
         return connection;
     pthread_mutex_lock(&pool->mutex);
     pool->opened--;
-    if (pool->opened < pool->max) /* the file was replaced, or out of memory or descriptors */
+    if (pool->opened < pool->max) /* the file was replaced, or memory or descriptors ran out */
         pool->max = pool->opened;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
@@ -131,9 +131,10 @@ void db_pool_return(struct db_pool *pool, void *connection)
 {
     pthread_mutex_lock(&pool->mutex);
     pool->idle[pool->idle_count++] = connection;
-    if (pool->max > 0) /* descriptors or memory may be free again */
+    if (pool->max > 0) /* there may be free descriptors or memory again */
         pool->max = pool->options.max;
-    /* Acquirers and the thread that closes wait on the same condition. */
+    /* Broadcasts, because threads that take a connection and a thread that closes wait on the same
+     * condition. */
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
 }

@@ -50,16 +50,17 @@ void query_bind_text_view(struct query *q, int at, struct bytes text)
 
 void query_bind_bytes(struct query *q, int at, struct bytes bytes)
 {
-    /* A NULL pointer would bind NULL, not an empty blob. */
+    /* With a NULL pointer, SQLite would bind NULL instead of an empty blob. */
     const void *data = bytes.size ? (const void *)bytes.data : "";
     note_failure(q, sqlite3_bind_blob64(q->statement, at, data, bytes.size, SQLITE_STATIC));
 }
 
-/* Starts over with pages from the disk, and skips the rows that were returned before. */
+/* Runs the statement again, with pages that are read from the disk. Skips the rows that were
+ * returned before. */
 static int step_again(struct query *q)
 {
     int rc = SQLITE_ROW;
-    sqlite3_reset(q->statement); /* only then, the old pages are no longer in use */
+    sqlite3_reset(q->statement); /* the old pages are in use until this call */
     db_forget_pages(q->db);
     for (uint64_t i = 0; rc == SQLITE_ROW && i <= q->rows; i++)
         rc = sqlite3_step(q->statement);

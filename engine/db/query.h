@@ -11,8 +11,8 @@
  * Threading  as the connection; one use of a statement at a time
  *
  * A failed bind is remembered and reported by the next query_step. Columns of a damaged file may
- * hold anything: a number may be any number, absent text is "", absent bytes are an empty view.
- * Callers must check the values they read.
+ * have any value. A missing text is read as "", missing bytes as an empty view. Callers must check
+ * the values that they read.
  */
 #include "engine/db/db.h"
 
@@ -22,7 +22,7 @@ struct query {
     struct db *db;                  /* borrowed */
     struct sqlite3_stmt *statement; /* borrowed from the connection */
     int failed;                     /* SQLite's code of the first bind that failed */
-    uint64_t rows;                  /* returned so far */
+    uint64_t rows;                  /* number of rows returned so far */
 };
 
 struct query query_of(struct db *db, size_t statement);
@@ -40,10 +40,10 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes);
 
 /* |ret_row| is true when there is a row to read. */
 KILN_MUST_CHECK enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err);
-/* For loops over rows: true if there is a row, false after the last one or with an error in
- * |*ret_rc|. */
+/* Like query_step, for the condition of a loop: true if there is a row, false after the last one or
+ * on failure, which sets |*ret_rc|. */
 bool query_next(struct query *q, enum kiln_code *ret_rc, struct kiln_err *err);
-/* Runs to the end; rows are ignored. */
+/* Runs the statement to its end and ignores its rows. */
 KILN_MUST_CHECK enum kiln_code query_run(struct query *q, struct kiln_err *err);
 
 /* |column| counts from 0. */

@@ -10,27 +10,26 @@
 #include <sys/stat.h>
 
 /*
- * Why the copy is consistent. kiln holds SQLite's shared lock on the file during the copy. So no
- * writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL mode may
- * still append to the log. It may copy pages from the log into the file (checkpoint), and then
- * start the log over. kiln copies the file first and the log afterwards. Unless the log started
- * over in between, the copied log contains every page that a checkpoint changed during the copy.
- * Recovery then replaces whatever version the copy of the file has. A log that starts over gets a
- * new header (with new salts), so the header is compared before and after.
+ * This explains why the copy is consistent. kiln holds SQLite's shared lock on the file during the
+ * copy. So no writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL
+ * mode may still append to the log. It may copy pages from the log into the file (checkpoint), and
+ * then start the log over. kiln copies the file first and the log afterwards. Unless the log
+ * started over in between, the copied log contains every page that a checkpoint changed during the
+ * copy. Recovery then replaces these pages in the copy of the file, whichever version it has. A log
+ * that starts over gets a new header (with new salts), so the header is compared before and after.
  *
  * Example: page 7 is in the log. While kiln copies the file, a checkpoint writes page 7, and the
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.
  *
  * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
- * corrected only when it ends. A copy made before that looks like a damaged log. But a really
- * damaged log does not change. So if the bytes are different a moment later, the copy is made
- * again.
+ * corrected only when it ends. A copy made before that looks like a damaged log. But a log that is
+ * really damaged does not change. So if the log has other bytes a moment later, kiln copies again.
  */
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
 #define ATTEMPTS 8     /* a log starts over once in a thousand pages, so rarely twice in a row */
-#define SETTLED_MS 100 /* a transaction takes less from writing its last page to its end */
+#define SETTLED_MS 100 /* a transaction ends sooner than this after it wrote its last page */
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 
@@ -40,7 +39,7 @@ struct log_header {
 };
 
 struct source {
-    struct db *db;      /* owned; for its file, no statement is run */
+    struct db *db;      /* owned; opened only for its file, runs no statement */
     sqlite3_file *file; /* borrowed from |db| */
     const char *path;   /* borrowed; symbolic links resolved, as in SQLite's name of the log */
     bool locked;
@@ -128,8 +127,8 @@ static enum kiln_code make_file(const char *path, int *ret_fd, struct kiln_err *
     return KILN_OK;
 }
 
-/* Reads through SQLite's own descriptor: closing another one of the same file would drop this
- * process's locks on the file. */
+/* Copies the file. Reads it through SQLite's own descriptor, because closing another descriptor of
+ * the file would drop this process's locks on it. */
 static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = -1;
@@ -214,7 +213,8 @@ static enum kiln_code copy_companion(const char *from, const char *to, struct ki
     return copy_failed(rc, from, err);
 }
 
-/* Refuses a journal that names a super-journal: SQLite would open and delete any file named there.
+/* Refuses a journal that names a super-journal, because SQLite would open and delete any file that
+ * the journal names.
  */
 static enum kiln_code check_journal(const char *path, struct kiln_err *err)
 {
@@ -234,8 +234,9 @@ static enum kiln_code check_journal(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* A journal without a reserved lock was left by a writer that died; recovery needs it. With the
- * lock, a running writer has just begun it, and the file itself is still unchanged. */
+/* Copies the journal unless a writer holds the reserved lock. Without that lock, a writer that died
+ * left the journal, and recovery needs it. With it, a running writer has just begun the journal,
+ * and the file itself is still unchanged. */
 static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln_err *err)
 {
     int reserved = 0;
@@ -284,7 +285,8 @@ static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_
     return rc;
 }
 
-/* |ret_settled| false: the copied log looks damaged because it was being written; copy again. */
+/* Checks the copied log. |ret_settled| false: it looks damaged, but only because it was being
+ * written. Copy it again. */
 static enum kiln_code check_settled(const char *from_log, const char *to_log, bool *ret_settled,
                                     struct kiln_err *err)
 {
@@ -297,7 +299,8 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* |ret_consistent| false: a writer changed the log too much during the copy; copy again. */
+/* Copies file, log and journal once. |ret_consistent| false: a writer changed the log too much
+ * meanwhile. Copy again. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
@@ -328,7 +331,7 @@ enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *er
     __attribute__((cleanup(source_done))) struct source s = { 0 };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
-    if (!rc && access(to, F_OK) == 0) /* the clean-up below must not remove it */
+    if (!rc && access(to, F_OK) == 0) /* or db_snapshot_remove below would remove it */
         return kiln_fail_errno(err, EEXIST, "cannot create '%s'", to);
     if (!rc)
         rc = lock_source(&s, err);

@@ -4,7 +4,7 @@
 /*
  * A consistent copy of a SQLite database that another program may be writing to.
  *
- * Role       lets kiln read other programs' files at leisure. Nothing is written to the files,
+ * Role       lets kiln read other programs' files without hurry. Nothing is written to the files,
  *            their write-ahead logs or their directory, and writers wait no longer than for an
  *            ordinary reader
  * Threading  any thread; blocks, at most some seconds for a lock

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What several files need to know of SQLite's file format (https://sqlite.org/fileformat2.html).
+ * The parts of SQLite's file format (https://sqlite.org/fileformat2.html) that several files need.
  *
  * Threading  pure functions
  */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Databases in a directory that is reachable only as the working directory.
+ * Opens databases in a directory that this process can only reach as its working directory.
  *
- * Threading  call once, before anything is opened
+ * Threading  call it once, before any database is opened
  */
 
 /* From now on this process opens a relative path as given, from its working directory, and
