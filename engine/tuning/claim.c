@@ -3,15 +3,16 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* Limits of memory and arithmetic: both are at least twice what the fastest GPUs reach (2026: 8
- * TB/s, and 2.5 PFLOP/s in fp8). */
+/* Upper limits of memory bandwidth and arithmetic speed. Both are at least twice what the fastest
+ * GPUs reach (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
-/* One solver is timed for a few seconds. A launch, and therefore a sample, takes more than a
- * microsecond. */
+/* Limits of real measurements: a solver is timed for a few seconds, not for an hour, and a launch,
+ * and therefore a sample, takes more than a microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-/* Taps of one axis that are counted.  Counting only some still gives a lower bound. */
+/* At most this many taps of one axis are counted.  Counting only some of them still gives a lower
+ * bound of the work. */
 #define TAPS_MAX 64u
 
 struct axis { /* one spatial dimension */
@@ -27,7 +28,7 @@ struct reach {       /* lower bounds of the work along one axis */
 /* The number of outputs for which the tap's input is not in the padding. */
 static int64_t outputs_of_tap(const struct axis *a, int64_t tap)
 {
-    int64_t offset = tap * a->dilation - a->pad; /* where the input of output 0 is */
+    int64_t offset = tap * a->dilation - a->pad; /* the position of this tap's input for output 0 */
     int64_t first = offset < 0 ? (-offset + a->stride - 1) / a->stride : 0;
     int64_t end = offset >= a->in ? 0 : (a->in - 1 - offset) / a->stride + 1;
     end = end < a->out ? end : a->out;

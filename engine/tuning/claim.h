@@ -2,27 +2,29 @@
 #pragma once
 
 /*
- * Measurements are claims of clients: rejects those that no GPU can have made.
+ * Checks measured times, because a client can claim any time.  Rejects times that no GPU can reach.
  *
- * Role       the only place that judges times, for measurements (put, lease) and imported records
+ * Role       the only place that checks times, for measurements (put, lease) and imported records
  * Threading  pure functions
  *
- * The checks are far from any real measurement, so they never reject one.  They do not make a claim
- * true: db promote asks for a second user's measurement for that.
+ * The limits are far from any real time, so a real measurement is never rejected.  A time within
+ * the limits can still be false.  Therefore `kilnctl db promote` also needs a measurement of a
+ * second user.
  */
 #include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
-/* The least time that |problem|, which must be valid, can take on any GPU: each tensor once through
- * its memory, or all products that do not fall into the padding. */
+/* The least time that |problem|, which must be valid, can take on any GPU: the time to access each
+ * tensor in memory once, or to compute all products with inputs outside the padding, whichever is
+ * longer. */
 double claim_floor_ms(const struct problem *problem);
-/* KILN_INVALID if the median is less than that, or if there are more samples than anybody waits
- * for, or several without a spread.  |problem| NULL: not known. */
+/* KILN_INVALID if the median is less than claim_floor_ms, if there are more samples than anybody
+ * would wait for, or if there are several samples but no spread.  |problem| NULL: not known. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);
-/* The same for the time of an entry in a FindDb.  0 is accepted, because AMD's files have it for
- * kernels that were too fast for the clock. */
+/* Checks the time of an entry in a FindDb in the same way. 0 is accepted, because AMD's files have
+ * it for kernels that were too fast for the clock. */
 KILN_MUST_CHECK enum kiln_code claim_check_time(const struct problem *problem, double ms,
                                                 struct kiln_err *err);
 /* The problem of a record's key, in databases of this kind; false if kiln cannot describe it. */

@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Writes seven bits in each byte, the lowest first; the top bit says that more follow (LEB128).
- * Most sizes then take one byte instead of four, and an index has hundreds of thousands of names.
+/* Writes seven bits in each byte, the lowest first. The top bit says that another byte follows
+ * (LEB128). Most sizes then take one byte instead of four, and an index has hundreds of thousands
+ * of names.
  */
 static size_t put_number(uint8_t *to, uint32_t v)
 {

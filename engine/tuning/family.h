@@ -9,16 +9,16 @@
  * Ownership  struct kinship borrows the names from a struct family_names of the caller
  * Threading  pure functions
  *
- * Family names are only compared.  A name is one byte for the kind of family, then the problem's
- * fields without those that may differ.  Text records and index files agree on the names as long as
- * the version of the index format is the same.
+ * Family names are only compared.  A name consists of one byte for the kind of family and the
+ * problem's fields, without those that may differ.  Index files contain such names, so a change of
+ * the names needs a new version of the index format.
  */
 #include "common/miopen/tuning_text.h"
 #include "common/protocol/problem.h"
 
 enum family {
     FAMILY_BATCH,   /* the same problem except for the batch size */
-    FAMILY_SPATIAL, /* the same except for the batch size and the spatial size of the input */
+    FAMILY_SPATIAL, /* the same problem except for the batch size and the input's spatial size */
     FAMILIES
 };
 
@@ -34,7 +34,7 @@ struct kinship {
     uint64_t volume;                 /* elements of one channel of the input: d * h * w */
 };
 
-/* Valid problems only (problem_check). */
+/* |p| must be valid (problem_check). The names are stored in |storage|. */
 struct kinship kinship_of(const struct problem *p, struct family_names *storage);
 
 /* The kinship of a key of either kind of database; zeroed when kiln cannot parse the key as a

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree is tsearch(3)'s, which is balanced. tfind() visits the nodes on the way to a place in
- * the tree; the last nodes to its left and to its right are the neighbours of that place. So a
- * comparison that is never 0 and remembers them finds both neighbours of any place.
+ * The tree is that of tsearch(3), which is balanced. tfind() compares the nodes on the way to a
+ * place in the tree. The last node that is less and the last that is greater are the neighbours of
+ * that place. So this file calls tfind() with a comparison function that never returns 0 and
+ * remembers both nodes.
  */
 #include "engine/tuning/kin_order.h"
 
@@ -43,7 +44,7 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 
 struct probe { /* a place between two links */
     const struct kin_link *at;
-    uintptr_t address; /* of a link at the same place as |at|: it is to the left if it is lower */
+    uintptr_t address; /* a link at the same place as |at| is to the left if it is lower */
     const struct kin_link *left, *right; /* the neighbours found so far */
 };
 
@@ -101,7 +102,7 @@ static struct kin_group find_group(const struct kin_walk *walk, uint64_t volume)
 
 static bool is_empty(const struct kin_group *group) { return !group->below && !group->above; }
 
-/* The group of the next volume below |volume|; an empty one if there is none. */
+/* The group with the largest volume below |volume|; empty if there is none. */
 static struct kin_group smaller_group(const struct kin_walk *walk, uint64_t volume)
 {
     const struct kin_link at = { walk->wanted.family, volume, 0 };

@@ -2,17 +2,19 @@
 #pragma once
 
 /*
- * The records of all families in order, so that the nearest one of a family is found without a
- * scan.
+ * Keeps the records of all families in order, so that the nearest record of a family is found
+ * without a scan.
  *
  * Role       an ordered set by family, volume and batch size. A walk returns the members of one
- *            family, the nearest first: each step costs the logarithm of the set's size, so a user
- *            who measures 100 000 problems of one family does not make look-ups slow
+ *            family, the nearest first. Each step takes time proportional to the logarithm of the
+ *            set's size, so a user who measures 100 000 problems of one family does not make
+ *            look-ups slow
  * Ownership  links are embedded in records, which leave the set before they are freed; the set owns
  *            the nodes of its tree
  * Threading  one thread (the engine's)
  *
- * Near means: a small ratio of the volumes, and if those are equal, of the batch sizes.
+ * Two members are near if the ratio of their volumes is small or, if the volumes are equal, the
+ * ratio of their batch sizes.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +25,7 @@ struct kin_link {           /* set before kin_order_add, and not changed until k
     uint64_t volume, batch; /* see struct kinship; not 0 */
 };
 
-struct kin_order { /* zeroed: empty */
+struct kin_order { /* a zeroed struct is an empty order */
     void *root;    /* owned */
     size_t count;
 };
@@ -35,7 +37,8 @@ struct kin_order { /* zeroed: empty */
 bool kin_order_add(struct kin_order *order, const struct kin_link *link);
 void kin_order_remove(struct kin_order *order, const struct kin_link *link);
 
-/* The members with one volume that come next: below and above the wanted batch size. */
+/* The next members of a walk that have the volume |volume|: the nearest ones with a smaller and
+ * with a larger batch size than the wanted one. */
 struct kin_group {
     const struct kin_link *below, *above; /* NULL: none */
     uint64_t volume;
@@ -44,10 +47,10 @@ struct kin_group {
 struct kin_walk {
     const struct kin_order *order;
     struct kin_link wanted;
-    struct kin_group small, large; /* volumes up to the wanted one, and beyond it */
+    struct kin_group small, large; /* with a volume up to the wanted one; with a larger one */
 };
 
-/* The order must not change during the walk. */
+/* Begins a walk. The order must not change during the walk. */
 void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,
                     const struct kin_link *wanted);
 /* The next member of the wanted family, or NULL. */

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A share is so long that the request for the next one costs little in comparison.  It is so short
- * that eight ranks end at about the same time. */
+/* Sizes of a share.  It is large, so that asking for the next one takes little time in comparison,
+ * but small enough that eight ranks end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 
@@ -25,7 +25,7 @@ struct lease {
     char solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint32_t candidates;
-    uint32_t granted;    /* all candidates below this one are in shares or reported */
+    uint32_t granted;    /* all candidates below this number are in shares or reported */
     struct list shares;  /* of struct share, owned: granted and not yet reported */
     struct list waiting; /* of struct lease_waiter, borrowed */
     unsigned waiting_count;
@@ -137,7 +137,8 @@ static uint32_t share_size(const struct lease *lease)
     return size < left ? size : left;
 }
 
-/* Takes a dead holder's share first, then a new one.  *ret_share stays NULL if none is left. */
+/* Takes a share for |holder|: one whose holder left, or else a new one. *ret_share stays NULL if
+ * none is left. */
 static enum kiln_code take_share(struct lease *lease, const void *holder, struct share **ret_share,
                                  struct kiln_err *err)
 {
@@ -190,7 +191,8 @@ static bool has_holder(const struct lease *lease)
     return false;
 }
 
-/* Drops leases that were kept for a waiter that never asked again. */
+/* Drops leases without a holder. They were kept for a waiter that was notified and never asked
+ * again. */
 static void drop_abandoned_leases(struct lease_table *table)
 {
     LIST_EACH (&table->leases, struct lease, link, l) {
@@ -240,7 +242,7 @@ enum kiln_code lease_ask(struct lease_table *table, const void *holder,
             err, KILN_INVALID,
             "'%s' is being tuned with %u candidates, not %u, perhaps by another version",
             request->solver, (unsigned)lease->candidates, (unsigned)request->candidates);
-    if (lease && lease->is_done) { /* its best result is being written */
+    if (lease && lease->is_done) { /* its best result is being stored */
         make_answer(lease, NULL, ret_answer);
         return KILN_OK;
     }
@@ -279,7 +281,8 @@ void lease_unwait(struct lease_waiter *waiter)
     waiter->lease = NULL;
 }
 
-/* Always notifies the first waiter, because a callback may remove others. */
+/* Notifies at most |max| waiters. Takes the first one of the list each time, because a callback may
+ * remove others. */
 static void notify_waiters(struct lease *lease, unsigned max, enum lease_state state)
 {
     for (unsigned i = 0; i < max && !list_is_empty(&lease->waiting); i++) {
@@ -333,7 +336,7 @@ enum kiln_code lease_report(struct lease_table *table, const void *holder,
     }
     enum kiln_code rc = keep_best(lease, &report->best, err);
     if (rc)
-        return rc; /* the share may be reported again */
+        return rc; /* the client may report the share again */
     end_share(share);
     if (lease->candidates > 0)
         rc = take_share(lease, holder, &next, err);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Tuning leases: the first client that asks for a problem gets the lease.  Others share it, wait,
- * or continue with what is known.
+ * Tuning leases.  The first client that asks to tune a problem gets the lease.  Others take a share
+ * of it, wait, or continue with the records that exist.
  *
- * Role       keeps ranks from measuring the same candidates.  It divides the candidates of a tuning
- *            space into shares, keeps the best reported result, and reclaims the shares of holders
- *            that died
+ * Role       prevents the ranks of a job from measuring the same candidates.  It divides the
+ *            candidates of a tuning space into shares, keeps the best reported result, and gives
+ *            the shares of holders that left to others
  *
  * Ownership  the table owns the leases.  A holder is identified by the address of the object for
  *            its connection, which is never dereferenced
@@ -15,7 +15,7 @@
  * Threading  one thread (the engine's)
  *
  * A lease is for (uid, database id, problem, solver).  It ends when every candidate was reported
- * (lease_finish), or when its last holder leaves.
+ * (lease_finish), or when its last holder leaves and nobody waits.
  */
 #include "common/base/err.h"
 #include "common/base/list.h"
@@ -24,7 +24,7 @@
 
 #define LEASES_MAX 4096u
 #define LEASES_MAX_UID 512u
-#define LEASE_WAITERS_MAX 1024u /* of one lease */
+#define LEASE_WAITERS_MAX 1024u /* waiters of one lease */
 #define LEASE_PARAMS_MAX 1024u  /* characters */
 #define LEASE_CANDIDATES_MAX (1u << 20)
 #define LEASE_NAME_MAX 128u /* characters of a solver's name or of a database id */
@@ -36,8 +36,8 @@ struct lease_request {
     const char *database_id;
     const struct problem *problem;
     const char *solver;
-    uint32_t candidates; /* candidates of its tuning space; 0: the lease cannot be shared */
-    bool share;          /* take a share of a lease that another client holds */
+    uint32_t candidates; /* number of candidates in the tuning space; 0: it cannot be shared */
+    bool share;          /* the client also takes a share of another client's lease */
 };
 
 enum lease_state {
@@ -46,12 +46,11 @@ enum lease_state {
     LEASE_DONE,    /* every candidate was measured */
 };
 
-struct lease_best {     /* empty params: none of the candidates ran */
+struct lease_best {     /* the best candidate; empty params: none ran */
     const char *params; /* borrowed; never NULL */
     double median_ms, spread_ms;
     uint32_t samples;
-    struct tuning_origin origin; /* where it was measured; not necessarily on the last reporter's
-                                  * device */
+    struct tuning_origin origin; /* where the best candidate was measured */
     uint64_t measured_at;
 };
 
@@ -64,11 +63,12 @@ struct lease_answer {
 
 KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table,
                                                   struct kiln_err *err);
-void lease_table_destroy(struct lease_table *table); /* requires that nobody waits */
+void lease_table_destroy(struct lease_table *table); /* nobody may wait */
 KILN_DEFINE_AUTO(lease_table)
 
-/* A holder that asks again gets the share that it already holds.  KILN_INVALID if the number of
- * candidates differs from the lease's, or a name is too long.  KILN_BUSY if a limit is reached. */
+/* Asks for a lease.  A holder that asks again gets the share that it already holds.  KILN_INVALID
+ * if the number of candidates differs from the lease's, or a name is too long.  KILN_BUSY if a
+ * limit is reached. */
 KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *holder,
                                          const struct lease_request *request,
                                          struct lease_answer *ret_answer, struct kiln_err *err);
@@ -77,15 +77,15 @@ struct lease_waiter { /* owned by the caller, which zeroes it; linked while it w
     struct list_link link;
     struct lease *lease;
     /* Called once, after the waiter was unlinked, never from within the call that links it.
-     * LEASE_DONE: finished.  LEASE_TAKEN: the lease is free again or has shares, so ask again.
-     * The callback must not call the table. */
+     * LEASE_DONE: every candidate was measured.  LEASE_TAKEN: the lease or a share of it is free,
+     * so ask again.  The callback must not call the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
-/* False if nobody holds such a lease (any longer), or, with |ret_full| set, if it has too many
- * waiters. */
+/* Lets |waiter| wait for a lease. Returns false if nobody holds it, or if it has too many waiters;
+ * the latter sets |ret_full|. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
-void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */
+void lease_unwait(struct lease_waiter *waiter); /* also if it does not wait */
 
 struct lease_report {
     uint64_t lease;         /* the lease's id */
@@ -105,7 +105,7 @@ struct lease_report {
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
                                             const struct lease_report *report,
                                             struct lease_answer *ret_answer, struct kiln_err *err);
-/* The request that a lease is for; borrowed.  False if there is no such lease. */
+/* Fills the request of a lease, with borrowed texts.  False if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
 /* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after the best result is
  * on disk, or could not be stored. */

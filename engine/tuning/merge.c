@@ -9,11 +9,11 @@
 
 #define IMPORTED_TOLERANCE 0.05 /* usual difference between two runs of one benchmark */
 
-struct side { /* one of two measurements, as the values that decide */
+struct side { /* one of two measurements: the values on which the decision depends */
     const struct tuning_row *row;
     double time_ms;
     uint32_t samples;    /* 0: no statistics */
-    struct bytes solver; /* of a find entry; empty if the entry is malformed */
+    struct bytes solver; /* only in find entries; empty if the entry is malformed */
 };
 
 /* Whether entries with the same id name different solvers.  In FindDb's old dialect the id is an
@@ -23,7 +23,8 @@ static bool differ_in_solver(const struct side *a, const struct side *b)
     return a->solver.size && b->solver.size && !bytes_equal(a->solver, b->solver);
 }
 
-/* Whether the two measure different things, so that the faster one replaces the other. */
+/* Whether the two measured different parameters or solvers, so that the faster one replaces the
+ * other. */
 static bool are_alternatives(enum tuning_kind kind, const struct side *a, const struct side *b)
 {
     return kind == TUNING_PERF ? !bytes_equal(a->row->values, b->row->values)

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Merging two measurements of the same solver: statistics decide, never the order of arrival.
+ * Merges two measurements of the same solver.  The statistics decide which one counts, never the
+ * order in which they arrive.
  *
  * Threading  pure functions
  *
@@ -11,13 +12,15 @@
  *     medians differ by no more than the sum of their spreads.  Median and spread become those of
  *     all samples.  If the result is not finite, the existing measurement stays and a conflict is
  *     reported.
- *   - Otherwise they contradict each other, which is reported as a conflict.  More samples win;
- *     then the smaller spread relative to its median; then the newer one.
- *   - Of two without statistics, find keeps the faster and perf the existing one.  It is a conflict
- *     if find's times differ by more than 5 %, or if perf's parameters differ at all.
+ *   - Otherwise they contradict each other, and a conflict is reported.  The one with more samples
+ *     wins; if these are equal, the one with the smaller spread relative to its median; if these
+ *     are equal, too, the newer one.
+ *   - If neither has statistics, a find record keeps the faster one, and a perf record keeps the
+ *     existing one.  It is a conflict if the times in find records differ by more than 5 %, or if
+ *     the parameters in perf records differ at all.
  *   - Perf entries with different parameters compete, and so do find entries of one algorithm with
- *     different solvers (old dialect).  The faster median wins if the two do not overlap, otherwise
- *     the one with more samples.
+ *     different solvers (old dialect).  If their times, with the spreads, do not overlap, the
+ *     faster one wins; otherwise the one with more samples.
  */
 #include "engine/tuning/tuning_db.h"
 
@@ -27,18 +30,18 @@ enum merge_result {
     MERGE_SAME,   /* nothing to do: equal in every relevant field */
     MERGE_KEPT,   /* the existing measurement wins */
     MERGE_TAKEN,  /* the new measurement wins */
-    MERGE_POOLED, /* pooled: |measured| is of all samples; for find, |values| still has the old
-                   * time */
+    MERGE_POOLED, /* pooled: |measured| is that of all samples; in find entries, |values| still has
+                     the old time */
 };
 
 struct merge {
     enum merge_result result;
     bool is_conflict;
-    char why[256]; /* for a conflict: both times, and what decided */
+    char why[256]; /* if is_conflict: both times, and why one of them won */
 };
 
-/* |into| becomes the result.  It borrows from |from| what it takes over, including the id.  Both
- * must have the same id or, for find, the same solver. */
+/* Merges |from| into |into|.  |into| then borrows from |from| what it has taken from it, including
+ * the id.  Both must have the same id or, for find, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
 /* Whether both were measured on the same kind of device, with the same driver and toolchain. */

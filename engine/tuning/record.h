@@ -16,7 +16,7 @@ struct record {
     struct tuning_row *rows;
 };
 
-/* NULL when out of memory.  The rows' places are set to the record's. */
+/* Copies |rows| and sets their places to the record's.  NULL: out of memory. */
 struct record *record_create(const struct tuning_place *place, const struct tuning_row *rows,
                              size_t count);
 void record_destroy(struct record *record);

@@ -13,10 +13,10 @@
 struct shared_texts {
     struct hash_table table;
     struct hash_key key;
-    uint64_t bytes; /* of memory, without the buckets */
+    uint64_t bytes; /* bytes of memory, without the buckets */
 };
 
-/* |key|: users choose the texts, so the hash must be keyed. */
+/* |key| is the key of the hash function, which is needed because users choose the texts. */
 void shared_texts_init(struct shared_texts *t, const struct hash_key *key);
 void shared_texts_done(struct shared_texts *t); /* also frees texts that were not given back */
 /* Returns NULL when out of memory.  A |text| of NULL counts as "". */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define INDEX_SUFFIX ".kti"
-#define INDEX_UNFINISHED ".XXXXXX" /* suffix of the name while the file is being written */
+#define INDEX_UNFINISHED ".XXXXXX" /* suffix of the name of a file that is being written */
 #define SCRATCH_MAX (4u * TUNING_VALUE_MAX)
 
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend)
@@ -45,7 +45,8 @@ void system_slot_destroy(struct system_slot *slot)
     free(slot);
 }
 
-/* An undamaged file that is not the imported one would give wrong answers. */
+/* Checks that the index is the imported one. Another file would give wrong answers, even if it is
+ * not damaged. */
 static enum kiln_code check_index(const struct system_slot *slot, struct kiln_err *err)
 {
     struct digest digest = tuning_index_digest(slot->index);
@@ -79,7 +80,7 @@ static void open_index(struct tuning *t, struct system_slot *slot)
              slot->file.source);
 }
 
-/* Makes a slot without its index. */
+/* Creates a slot that has no index yet. */
 static enum kiln_code create_slot(const struct tuning_system_file *file,
                                   struct system_slot **ret_slot, struct kiln_err *err)
 {
@@ -121,8 +122,8 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* A damaged index gets a slot without index.  Data that never was an index makes opening fail: the
- * developer who built it in must notice. */
+/* Opens an index that is built into the program.  If it is damaged, its slot has no index.  If the
+ * data never was an index, tuning_open fails, so that the developer who built it in notices. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
@@ -172,7 +173,8 @@ struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind ki
 
 static unsigned unit_distance(unsigned a, unsigned b) { return a > b ? a - b : b - a; }
 
-/* If no file is for this number of compute units, MIOpen uses the file of the nearest number. */
+/* If there is no file for this number of compute units, MIOpen uses the file for the nearest
+ * number. */
 static struct system_slot *nearest_slot(const struct tuning *t, enum tuning_kind kind,
                                         const char *database_id, const char *backend)
 {
@@ -208,7 +210,7 @@ struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
 
 /* ---- opening ---- */
 
-struct load { /* of the records on disk */
+struct load { /* loading the records from the disk */
     struct tuning *tuning;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -276,7 +278,7 @@ static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
     return rc ? rc : load.rc;
 }
 
-/* An imported database takes precedence over a built-in one. */
+/* Adds the built-in databases, except those that an imported one replaces. */
 static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *data,
                                     struct kiln_err *err)
 {
@@ -382,7 +384,8 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* In FindDb's old dialect the id of an entry is an algorithm. */
+/* Whether the row is one of |solver|. In FindDb's old dialect, the id of an entry is an algorithm,
+ * so the solver's name is in its values. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {
     struct tuning_entry entry;
@@ -452,7 +455,7 @@ static bool visit_stored(void *context, const struct tuning_place *place,
     const struct tuning_held *held = tuning_table_find(walk->tuning->table, place);
     (void)rows;
     (void)count;
-    return !held || walk->each(walk->context, held); /* left out if memory ran out */
+    return !held || walk->each(walk->context, held); /* missing if memory ran out */
 }
 
 enum kiln_code tuning_each_after(struct tuning *t, const struct tuning_place *after,

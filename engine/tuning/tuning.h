@@ -7,11 +7,12 @@
  * Role       searches the user tier first, then host, then system; combines tuning.db, its records
  *            in memory and the mapped indices
  *
- * Ownership  an answer borrows until the next look-up, or until a change is taken over
+ * Ownership  an answer is borrowed until the next look-up, or until a change is taken over
  *
  * Threading  tuning_find and listing functions: the engine's thread.  A change is prepared and
  *            written on the tuning work queue (tuning_job_work).  The engine's thread then takes it
- *            over (tuning_job_take), so a look-up never waits for the disk.  One step at a time
+ *            over (tuning_job_take), so a look-up never waits for the disk.  Only one step runs at
+ *            a time
  */
 #include "common/protocol/problem.h"
 #include "engine/data/engine_data.h"
@@ -22,19 +23,19 @@
 
 struct tuning;
 
-/* What to do with entries that were measured with another driver or toolchain than the client's.
- * Answers mark them in any case. */
+/* What look-ups do with stale entries: those that were measured with another driver or toolchain
+ * than the client's. Answers always mark them. */
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
     const char *directory; /* the state directory; NULL: measurements stay in memory, and other
                             * changes fail with KILN_UNSUPPORTED */
-    const struct engine_data *data;    /* borrowed: its indices are system databases, where none was
-                                          imported; may be NULL */
+    const struct engine_data *data;    /* borrowed: its indices are system databases that imported
+                                          ones replace; may be NULL */
     bool without_user, without_system; /* ignore that tier's records; without_user: also refuse
                                         * new ones */
-    uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit; without a directory
-                                                bytes of memory, all records together */
+    uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit; without a directory,
+                                                bytes_per_uid limits the memory of all records */
     enum tuning_stale stale; /* TRUST serves them, WARN counts them, IGNORE leaves them out */
     bool allow_network_fs;
 };
@@ -51,36 +52,36 @@ KILN_DEFINE_AUTO(tuning)
 
 struct tuning_question {
     enum tuning_kind kind;
-    const char *database_id, *backend; /* for find, an empty backend is the device's own */
+    const char *database_id, *backend; /* for find, an empty backend means the device's own */
     uint32_t uid;                      /* the user whose tier to search */
     const struct problem *problem;     /* NULL: look up by |key| */
     struct bytes key;
-    const char *driver, *toolchain; /* the client's; "": nothing is stale */
-    bool nearest;                   /* on a miss, try another batch size, then another spatial
-                                     * size */
+    const char *driver, *toolchain; /* of the client; "": no entry is stale */
+    bool nearest;                   /* on a miss, look for a record with another batch size, then
+                                       for one with another spatial size */
 };
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id; /* of the record.  Without a system database for the client's device
-                              * it is the same arch with the nearest number of compute units
-                              * (MIOpen's rule) */
-    struct bytes key;        /* of the record; differs from the key asked for when it is a
-                              * neighbour */
-    struct bytes value; /* common/miopen/tuning_text.h; of perf merged: user's entries, then host's,
-                           then system's */
+    const char *database_id; /* of the record.  If there is no system database for the client's
+                                device, it is that of the same arch with the nearest number of
+                                compute units (MIOpen's rule) */
+    struct bytes key;        /* of the record; a neighbour's key differs from that of the
+                                question */
+    struct bytes value;      /* see common/miopen/tuning_text.h; for perf, entries of all tiers: the
+                                user's first, then the host's, then the system's */
     const struct tuning_row *
         rows; /* measurements, one an entry in order; the system's entries, at the end, have none */
     size_t row_count;
     bool is_stale;
     bool is_near;
-    double batch_ratio;   /* larger divided by smaller; 1 when equal */
-    double spatial_ratio; /* the same for the areas (volumes) of the inputs */
+    double batch_ratio;   /* of the batch sizes: the larger divided by the smaller, so at least 1 */
+    double spatial_ratio; /* the same for the input's area (in 3-D, volume) */
 };
-/* Whether it was measured with another driver or toolchain than these.  A side that is unknown
- * ("" or NULL) does not make it stale. */
+/* Whether a measurement was made with another |driver| or |toolchain| than these.  A text that is
+ * unknown ("" or NULL) on either side does not make it stale. */
 bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);
-/* On a miss KILN_NOT_FOUND, without a message. */
+/* KILN_NOT_FOUND without a message on a miss. */
 KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
                                            const struct tuning_question *question,
                                            struct tuning_answer *ret_answer, struct kiln_err *err);
@@ -94,33 +95,34 @@ bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *quest
 
 /*
  * A change: created on the engine's thread, executed on the tuning work queue, then taken over on
- * the engine's thread.  It must be destroyed on the engine's thread.  Destroyed before its work
- * succeeded, it has no effect.  Destroyed later, it is on disk, and the rest of it is taken over.
+ * the engine's thread.  It must be destroyed on the engine's thread.  If it is destroyed before its
+ * work succeeded, it has no effect.  If it is destroyed later, it stays on the disk, and look-ups
+ * get it completely.
  */
 struct tuning_job;
 
 struct tuning_counts {                 /* results of a job */
-    uint64_t records, entries;         /* read, or looked at */
-    uint64_t added, replaced, removed; /* records */
+    uint64_t records, entries;         /* that were read or looked at */
+    uint64_t added, replaced, removed; /* changed records */
     uint64_t bad;                      /* malformed lines or rows */
     uint64_t verbatim;                 /* records whose key kiln cannot parse as a problem */
     uint64_t conflicts;
     uint64_t held;   /* entries that a promotion did not copy, because only one user has them */
-    uint64_t bytes;  /* of the source */
+    uint64_t bytes;  /* size of the file that was read */
     uint64_t before; /* records in the system database that it replaced */
 };
 
 struct tuning_promoter { /* one user of a promotion */
     uint32_t uid;
-    uint64_t entries, promoted; /* looked at; copied to the host's records */
-    uint64_t changes;           /* plans of other users that the entries decide, or would */
+    uint64_t entries, promoted; /* entries that were looked at; entries that were copied */
+    uint64_t changes;           /* plans of other users that these entries change or would */
 };
 
 struct tuning_plan_change {           /* borrowed for the call */
-    uint32_t uid;                     /* whose entry decides */
+    uint32_t uid;                     /* the user whose entry decides */
     const struct tuning_place *place; /* of the host's record */
     struct bytes solver;
-    struct bytes from, to; /* solvers of find, parameters of perf; |from| empty: a heuristic */
+    struct bytes from, to; /* for find solvers, for perf parameters; |from| empty: a heuristic */
     bool is_held;          /* no other user has measured it, so it was not promoted */
 };
 
@@ -141,17 +143,17 @@ struct tuning_key { /* a problem's key in one kind of database */
     struct bytes key;
 };
 
-struct tuning_selection { /* records of the host and user tiers; NULL, empty, NONE: any */
+struct tuning_selection { /* of the host and user tiers; NULL, empty and NONE select any */
     enum tuning_tier tier;
-    uint32_t uid; /* with by_uid: only this user's records of the user tier; when removing, only
-                   * this user's records */
+    uint32_t uid; /* with by_uid, only this user's records of the user tier; a removal then removes
+                     no others */
     bool by_uid;
     bool by_kind;
     enum tuning_kind kind;
     const char *database_id, *backend;
-    const char *solver; /* only entries with it */
+    const char *solver; /* only entries of this solver */
     struct bytes key;
-    const struct tuning_key *keys; /* of |key_count|; 0: any */
+    const struct tuning_key *keys; /* array of |key_count|; 0: any key */
     size_t key_count;
     uint64_t older_than; /* only entries measured before this time, if their time is known; 0:
                           * any */
@@ -161,10 +163,10 @@ struct tuning_import {
     const char *path;             /* an unpacked copy that only kilnd can access */
     const char *source_name;      /* what the user calls the file */
     struct tuning_file_name name; /* kind, format, database id, backend */
-    enum tuning_tier tier; /* system: compiled into an index that replaces the existing one */
-    uint32_t uid;          /* the importer; for tier user also the owner */
-    bool strict;           /* fail on the first bad line */
-    const char *library;   /* the library that wrote it, as far as the name tells */
+    enum tuning_tier tier;        /* system: an index is made, which replaces the existing one */
+    uint32_t uid;                 /* the user who imports; for tier user also the owner */
+    bool strict;                  /* fail on the first bad line */
+    const char *library;          /* the library that wrote the file, if its name says so */
 };
 KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
                                                  const struct tuning_import *import,
@@ -172,8 +174,8 @@ KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
 #define TUNING_FIGURE_MAX 1e9 /* milliseconds (11 days): longer times are rejected */
 /* Stores measured entries of one record; entries of other solvers stay.  If the same solver was
  * measured before on the same device, driver and toolchain, the two are merged
- * (engine/tuning/merge.h); otherwise the old entry is replaced.  |rows| are untrusted:
- * KILN_INVALID names what cannot be stored. */
+ * (engine/tuning/merge.h); otherwise the old entry is replaced.  |rows| are not trusted: the
+ * message of KILN_INVALID names what cannot be stored. */
 KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struct tuning_row *rows,
                                               size_t count, struct tuning_job **ret_job,
                                               struct kiln_err *err);
@@ -181,20 +183,21 @@ KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struc
  * succeeds without effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
-    bool needs_two;  /* copy only entries that a second user has too, with about the same time
-                      * and, for perf, the same parameters */
-    uint32_t caller; /* whose own entries need no second user */
+    bool needs_two;  /* copy only entries that a second user has, too, with about the same time and,
+                        for perf, the same parameters */
+    uint32_t caller; /* entries of this user need no second user */
     bool is_dry_run; /* change nothing */
 };
-/* Copies records of the user tier to the host tier in the order in which they were stored,
- * merged by engine/tuning/merge.h.  The users' records stay. */
+/* Copies records of the user tier to the host tier, in the order in which they were stored, and
+ * merges them with the host's (engine/tuning/merge.h).  The users keep their records. */
 KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_selection *selection,
                                                   const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
-/* Restores the host's records that the last promotion changed. Records that were changed again stay
- * as they are; each is reported as a conflict. KILN_NOT_FOUND when the job's work finds none. */
+/* Restores the host's records that the last promotion changed. Records that were changed since then
+ * stay as they are; each is reported as a conflict. The job's work fails with KILN_NOT_FOUND if
+ * there are none. */
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);
@@ -216,22 +219,23 @@ KILN_MUST_CHECK enum kiln_code tuning_job_backup(struct tuning *tuning, const ch
                                                  struct tuning_job **ret_job, struct kiln_err *err);
 void tuning_job_destroy(struct tuning_job *job);
 KILN_DEFINE_AUTO(tuning_job)
-/* Executes a step of the job, on the work queue: a step of an import, a merge or a removal ends
- * after about 20 ms.  When it returns, the step's changes are on disk completely or not at all.  An
- * import stores nothing before its whole file was read.  Other jobs have one step. */
+/* Executes a step of the job.  Call it on the work queue.  An import, a merge and a removal have
+ * steps of about 20 ms; other jobs have one step.  When it returns, the step's changes are on disk
+ * completely or not at all.  An import stores nothing until its whole file was read. */
 KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
                                                const struct tuning_job_events *events,
                                                struct kiln_err *err);
-/* Makes the step's changes visible to look-ups.  Call it on the engine's thread after the step
- * succeeded, until it returns true; each call takes over some hundred records.  Only then may this
- * or another job do a step. */
+/* Makes the step's changes visible to look-ups; each call takes over some hundred records.  After
+ * the step succeeded, call it on the engine's thread until it returns true.  Before that, neither
+ * this job nor another may execute a step. */
 bool tuning_job_take(struct tuning *tuning, struct tuning_job *job);
-/* There is another step. */
+/* Whether the job has another step. */
 bool tuning_job_has_more(const struct tuning_job *job);
-/* Frees what was replaced (perhaps an index of many megabytes), on the work queue, after that.
- * Destroying the job does the same on the engine's thread. */
+/* Frees what the step replaced, which may be an index of many megabytes. Call it on the work queue
+ * after tuning_job_take. Otherwise tuning_job_destroy does it on the engine's thread. */
 void tuning_job_clear(struct tuning_job *job);
-/* Frees what further steps need: there will be none.  On the work queue, like tuning_job_clear. */
+/* Frees what further steps would need.  Call it on the work queue if there will be no further
+ * step. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
 /* Memory that a file's records take between two steps; records that were stored count as well.  0
@@ -240,11 +244,12 @@ uint64_t tuning_job_bytes(const struct tuning_job *job);
 
 /* ---- lists ---- */
 
-/* Records of the user and host tiers, see tuning_table_each. */
+/* Calls |each| for selected records of the user and host tiers, as tuning_table_each does. */
 void tuning_each(const struct tuning *tuning, const struct tuning_selection *selection,
                  bool (*each)(void *context, const struct tuning_held *held), void *context);
-/* Records of |after|'s tier, user, kind and device whose keys come after its key, in the order of
- * their keys, until |each| returns false.  On the tuning work queue. */
+/* Calls |each| for the records of |after|'s tier, user, kind and device whose keys come after its
+ * key, in the order of their keys, until |each| returns false.  Call it on the tuning work
+ * queue. */
 KILN_MUST_CHECK enum kiln_code tuning_each_after(struct tuning *tuning,
                                                  const struct tuning_place *after,
                                                  bool (*each)(void *context,
@@ -266,7 +271,7 @@ struct tuning_stats {
     uint64_t system_records, host_records, user_records;
     uint64_t hits[3]; /* by tier: system, host, user */
     uint64_t misses, near, stale;
-    uint64_t ignored;  /* look-ups from which stale entries were left out (TUNING_IGNORE) */
+    uint64_t ignored;  /* look-ups that left out stale entries (TUNING_IGNORE) */
     uint64_t damaged;  /* records of indices that failed their check, and indices that could not
                         * be opened */
     uint64_t left_out; /* records on disk that are missing in memory, because memory ran out */
@@ -275,8 +280,8 @@ struct tuning_stats {
 struct tuning_stats tuning_stats_of(const struct tuning *tuning);
 uint64_t tuning_count_of(const struct tuning *tuning,
                          uint32_t uid); /* number of the user's records */
-/* Runs SQLite's integrity check on tuning.db, on the tuning work queue.  KILN_CORRUPT says what
- * is wrong. */
+/* Runs SQLite's integrity check on tuning.db.  Call it on the tuning work queue.  KILN_CORRUPT says
+ * what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_check_db(struct tuning *tuning, struct kiln_err *err);
 
 /* ---- exporting MIOpen's files ---- */
@@ -285,19 +290,19 @@ struct tuning_export {
     struct tuning_file_name name; /* what to write: kind, format, database id, backend */
     enum tuning_tier tier;
     uint32_t uid;
-    bool merged;   /* combine the tier with those below it, as a look-up does (to write a host's
-                    * system file) */
+    bool merged;   /* combine the tier with those below it, as a look-up does; used to write a
+                      system file for a host */
     bool converts; /* convert records from another dialect */
-    enum find_dialect dialect; /* with |converts|; the old dialect keeps only the fastest solver of
-                                * each algorithm */
+    enum find_dialect dialect; /* the dialect to convert to, with |converts|; the old one keeps only
+                                  the fastest solver of each algorithm */
     /* Called before the first record and about every megabyte.  Any code but KILN_OK ends the
      * export.  May be NULL. */
     enum kiln_code (*check_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
 /* Writes |path|, which must not exist.  A system database that is exported unchanged has the same
- * bytes as its source.  KILN_NOT_FOUND when there is nothing to write.  Blocks, so call it on a
- * work queue, while no job is taken over. */
+ * bytes as its source.  KILN_NOT_FOUND when there is nothing to write.  It blocks, so call it on a
+ * work queue.  No job may be taken over meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_export_file(struct tuning *tuning,
                                                   const struct tuning_export *what,
                                                   const char *path,

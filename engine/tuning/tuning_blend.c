@@ -10,21 +10,22 @@ struct blend { /* a record that is being merged */
     const struct tuning_place *place;
     struct tuning_row *rows; /* owned */
     size_t count;
-    size_t size;               /* of the record's text */
+    size_t size;               /* size of the record's text */
     struct record_list owners; /* own the values that were rewritten */
     bool changed;
     struct kiln_err *err;
 };
 
-/* In FindDb's old dialect the solver follows its algorithm. */
+/* Whether the entry is one of |solver|. In FindDb's old dialect, the entry's id is an algorithm,
+ * and the solver is in its values. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;
     return tuning_row_entry(row, &entry) && bytes_equal(entry.solver, solver);
 }
 
-/* The entry that |from| measured again: with the same id, or of the same solver in the other
- * dialect. */
+/* The existing entry that |from| measured again: it has the same id, or the same solver in the
+ * other dialect. */
 static struct tuning_row *row_of(struct blend *b, const struct tuning_row *from)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -55,7 +56,7 @@ static void report_conflict(struct blend *b, struct bytes id, const char *why)
 
 static size_t size_of(const struct tuning_row *row)
 {
-    return row->id.size + 1 + row->values.size + 1; /* with ':' and ';' */
+    return row->id.size + 1 + row->values.size + 1; /* with its ':' and ';' */
 }
 
 static enum kiln_code refuse_entry(struct blend *b, const struct tuning_row *from)
@@ -108,7 +109,8 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     return rc;
 }
 
-/* A put replaces an entry of another driver or toolchain, however many samples that entry has. */
+/* Merges two entries. A put replaces an entry that was measured with another driver or toolchain,
+ * however many samples that entry has. */
 static struct merge merge_rows(struct blend *b, struct tuning_row *into,
                                const struct tuning_row *from)
 {
@@ -146,8 +148,8 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
 
 /* ---- the record ---- */
 
-/* The pending or the stored record at |place|.  One job may change a place twice, for example when
- * it promotes two users' records. */
+/* The record at |place|, as this job has changed it already, or else as it is stored.  One job may
+ * change a record twice, for example when it promotes two users' records. */
 static const struct tuning_held *find_held(const struct tuning_job *job,
                                            const struct tuning_place *place, bool *ret_pending)
 {
@@ -156,7 +158,8 @@ static const struct tuning_held *find_held(const struct tuning_job *job,
     return held ? held : tuning_table_find(job->tuning->table, place);
 }
 
-/* Creates the record before it replaces the pending one, whose texts it may borrow. */
+/* Adds the record to the job's changes. Creates it before it replaces the pending record, whose
+ * texts it may borrow. */
 static enum kiln_code keep_record(struct blend *b)
 {
     struct tuning_job *job = b->job;
@@ -169,8 +172,8 @@ static enum kiln_code keep_record(struct blend *b)
     return rc;
 }
 
-/* A bad record fails a put.  Other jobs leave it out and report a conflict, so that it does not
- * prevent the promotion of other users' records. */
+/* Whether the entry can be stored.  If not, a put fails.  Other jobs leave the entry out and report
+ * a conflict, so that one bad record does not prevent the promotion of other users' records. */
 static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum kiln_code *ret_rc)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -203,7 +206,7 @@ static void start_with(struct blend *b, const struct tuning_held *held)
         b->size += size_of(&b->rows[i]);
 }
 
-/* Keeps measurements of solvers that the imported record does not mention. */
+/* Keeps measured entries of solvers that the imported record does not have. */
 static enum kiln_code keep_measured(struct blend *b, const struct tuning_held *held)
 {
     enum kiln_code rc = KILN_OK;

@@ -57,7 +57,8 @@ static char *path_of(const struct tuning_db *db, const char *name)
     return asprintf(&path, "%s/%s", db->directory, name) < 0 ? NULL : path;
 }
 
-/* SQLite would make the file world-readable. */
+/* Creates the file with mode 0600 if it is absent, because SQLite would make it readable for
+ * everybody. */
 static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
@@ -133,7 +134,8 @@ static enum kiln_code rename_to(const struct tuning_db *db, const char *from, st
     return db_directory_sync(&db->home, err);
 }
 
-/* A new file is renamed when it is complete, so an empty or partial file is always damage. */
+/* Creates the first file under another name and renames it when it is complete. So a tuning.db that
+ * is empty or incomplete is always a damaged one. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
@@ -146,8 +148,9 @@ static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *er
     return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
 }
 
-/* There is no tuning.db: kilnd starts for the first time, or was killed between the two renames of
- * a salvage.  A log whose database is gone must not be applied to the new one. */
+/* Creates a tuning.db if there is none: kilnd starts for the first time, or was killed between the
+ * two renames of a salvage.  Moves a log without a database away, because SQLite would apply it to
+ * the new one. */
 static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *salvage,
                                    struct kiln_err *err)
 {
@@ -194,7 +197,7 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Removes unfinished files of a killed process. */
+/* Removes unfinished files that a killed process left. */
 static void tidy_directory(const struct tuning_db *db)
 {
     db_directory_remove(&db->home, TUNING_FILE_NEW);

@@ -4,8 +4,8 @@
 /*
  * tuning.db: what was measured on this host, and which system databases were imported.
  *
- * Role       the persistent store (in the state directory): SQLite, WAL, full sync.  Each call that
- *            changes it is one transaction, which is on disk when the call returns
+ * Role       the persistent store (in the state directory): SQLite, WAL, full sync.  Each change is
+ *            one transaction, which is on disk when tuning_change_commit returns
  * Ownership  rows are borrowed for the duration of a call
  * Threading  one thread at a time (the tuning work queue), also for tuning_db_each
  * On disk    docs/formats/tuning-db.md; schema in db/schema/tuning/
@@ -59,10 +59,10 @@ struct tuning_db;
 
 struct tuning_db_options {
     const char *directory;    /* holds tuning.db; made if absent, mode 0700 */
-    uint64_t records_per_uid; /* limit for each user, beyond which put fails with KILN_FULL; 0:
-                               * no limit */
-    uint64_t bytes_per_uid;   /* the same in bytes: packed size with keys, plus TUNING_ENTRY_COST
-                               * for each entry */
+    uint64_t records_per_uid; /* limit of one user's records; beyond it, put fails with KILN_FULL;
+                                 0: no limit */
+    uint64_t bytes_per_uid;   /* limit of their bytes: packed records with keys, plus
+                                 TUNING_ENTRY_COST for each entry */
     bool allow_network_fs;    /* only tests set it */
 };
 struct tuning_salvage { /* what happened at opening */
@@ -76,10 +76,11 @@ KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *op
                                               struct kiln_err *err);
 void tuning_db_destroy(struct tuning_db *db);
 KILN_DEFINE_AUTO(tuning_db)
-/* Applies from the next put on; any thread may call it. */
+/* Changes the limits from the next put on. Any thread may call it. */
 void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64_t bytes_per_uid);
 
-/* Every record, in the order in which they were first stored. */
+/* Calls |each| for every record, in the order in which they were first stored, until it returns
+ * false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                               bool (*each)(void *context,
                                                            const struct tuning_place *place,
@@ -87,8 +88,8 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                                            size_t count),
                                               void *context, struct kiln_err *err);
 
-/* Records of |after|'s tier, uid, kind, database id and backend whose keys come after its key, in
- * the order of their keys, until |each| returns false. */
+/* Calls |each| for the records of |after|'s tier, uid, kind, database id and backend whose keys
+ * come after its key, in the order of their keys, until |each| returns false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_after(
     struct tuning_db *db, const struct tuning_place *after,
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
@@ -101,7 +102,7 @@ struct tuning_change; /* one transaction; it has no effect unless committed */
 KILN_MUST_CHECK enum kiln_code tuning_change_begin(struct tuning_db *db,
                                                    struct tuning_change **ret_change,
                                                    struct kiln_err *err);
-/* Replaces the whole record by |count| rows, all of one place; 0 removes it. */
+/* Replaces the whole record at |place| by |count| rows. A count of 0 removes it. */
 KILN_MUST_CHECK enum kiln_code tuning_change_record(struct tuning_change *change,
                                                     const struct tuning_place *place,
                                                     const struct tuning_row *rows, size_t count,
@@ -117,13 +118,14 @@ KILN_DEFINE_AUTO(tuning_change)
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
                                                          struct kiln_err *err);
-/* Notes what the promotion wrote at |place|. Call it after the record was written. */
+/* Stores which content the promotion wrote at |place|. Call it after the record was written. */
 KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *change,
                                                           const struct tuning_place *place,
                                                           struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_change_forget_before(struct tuning_change *change,
                                                            struct kiln_err *err);
-/* |count| 0: there was no record.  |is_unchanged|: the record is still as the promotion wrote it.
+/* Calls |each| for the stored records.  |count| 0: there was no record.  |is_unchanged|: the record
+ * is still as the promotion wrote it.
  */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                                      bool (*each)(void *context,
@@ -140,7 +142,7 @@ struct tuning_system_file {
     const char *source;                  /* name of the file that was imported */
     const char *index_file;              /* name of the index file next to tuning.db */
     struct digest digest;                /* of the index's content */
-    uint64_t records, entries, rejected; /* lines that were no records */
+    uint64_t records, entries, rejected; /* rejected: lines that are not records */
     uint64_t imported_at;
     uint32_t uid;
 };
@@ -161,8 +163,9 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
 
 /*
  * A client that lost its connection cannot know whether its put was recorded, so it sends the put
- * again with the same token.  The latest tokens of each user are stored in the transaction of their
- * put.  The limits exceed the number of puts that can be in progress at a time.
+ * again with the same token.  A token is stored in the same transaction as its put; only the latest
+ * tokens of each user are kept.  The limits exceed the number of puts that can be in progress at a
+ * time.
  */
 #define TUNING_PUT_TOKEN 16u   /* bytes */
 #define TUNING_PUTS_UID 256u   /* remembered for each user */

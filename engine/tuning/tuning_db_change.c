@@ -8,9 +8,9 @@ struct tuning_change {
     struct tuning_db *owner; /* borrowed */
     struct transaction transaction;
     struct buffer content;    /* packed rows */
-    int64_t records, systems; /* added, less removed */
+    int64_t records, systems; /* number added, minus number removed */
     bool changed_uncounted;   /* changed records of a user whose usage is not counted yet */
-    struct kiln_err failure;  /* after a failure the change cannot be committed; KILN_OK: none */
+    struct kiln_err failure;  /* if it has a code, the change failed and cannot be committed */
 };
 
 /* ---- beginning and ending ---- */
@@ -21,7 +21,7 @@ static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err
     struct stat seen;
     if (stat(db->path, &seen) == 0 ? seen.st_dev == db->device && seen.st_ino == db->inode
                                    : errno != ENOENT && errno != ENOTDIR)
-        return KILN_OK; /* unknown: SQLite will report a failure */
+        return KILN_OK; /* in place, or unknown: then SQLite will report a failure */
     return kiln_fail(err, KILN_UNAVAILABLE,
                      "the tuning database '%s' was removed or replaced while kilnd ran: put it "
                      "back, or restart kilnd to use the present file",
@@ -50,7 +50,8 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* A user who was counted after this transaction changed their records must be counted again. */
+/* Ends the accounting of a change. If the change was rolled back, and a user was counted after it
+ * had changed that user's records, the counts are wrong, so all are forgotten. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)
@@ -72,8 +73,8 @@ void tuning_change_destroy(struct tuning_change *change)
     free(change);
 }
 
-/* Remembers a failure.  SQLite may have rolled back by itself, and a commit would then store only
- * the later changes. */
+/* Remembers a failure, so that the change cannot be committed: SQLite may have rolled back by
+ * itself, and a commit would then store only later parts. */
 static enum kiln_code note_result(struct tuning_change *change, enum kiln_code rc,
                                   struct kiln_err *err)
 {
@@ -112,7 +113,7 @@ enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_er
 
 /* ---- records ---- */
 
-/* 0: there is no such record. */
+/* The bytes that the stored record counts toward its user's limit; 0: there is no such record. */
 static enum kiln_code cost_there(struct db *file, const struct tuning_place *place,
                                  uint64_t *ret_cost, struct kiln_err *err)
 {
@@ -142,7 +143,8 @@ static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, st
         (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-/* KILN_FULL leaves the change as it was.  |old| and |new| are the record's costs; 0: no record. */
+/* Checks the user's limits.  KILN_FULL leaves the change as it was.  |old| and |new| are the bytes
+ * that the record counts before and afterwards; 0: no record. */
 static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
                                     uint64_t old, uint64_t new, struct kiln_err *err)
 {

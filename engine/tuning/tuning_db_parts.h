@@ -14,7 +14,7 @@
 #define TUNING_FILE "tuning.db"
 #define TUNING_FILE_NEW "tuning.db.new"           /* being written; incomplete until renamed */
 #define TUNING_FILE_SALVAGED "tuning.db.salvaged" /* complete; replaces the damaged file */
-#define TUNING_FILE_WHOLE "tuning.db.whole"       /* the damaged file and its log, for salvage */
+#define TUNING_FILE_WHOLE "tuning.db.whole"       /* the damaged file, with its log merged */
 
 enum tuning_statement {
 #define TUNING_STATEMENT(name, text) TUNING_##name,
@@ -30,7 +30,7 @@ struct tuning_amount {
 };
 struct tuning_usage { /* usage accounting of one user */
     uint32_t uid;
-    struct tuning_amount kept, pending; /* on disk; including the change in progress */
+    struct tuning_amount kept, pending; /* what is on disk; the same with the change in progress */
 };
 
 struct tuning_db {
@@ -38,7 +38,7 @@ struct tuning_db {
     char *directory;         /* owned */
     char *path;              /* owned; of tuning.db */
     struct db *db;           /* owned; NULL while there is none */
-    struct tuning_row *rows; /* owned; TUNING_ENTRIES_MAX, of the record being read */
+    struct tuning_row *rows; /* owned; TUNING_ENTRIES_MAX rows of the record being read */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* may change at any time */
     struct tuning_usage *usages;                     /* owned; users whose records were counted */
     size_t usage_count, usage_max;
@@ -56,8 +56,8 @@ KILN_MUST_CHECK enum kiln_code tuning_file_finish(const struct tuning_db *db, co
 /* Checks the whole file;  KILN_CORRUPT says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_file_check(struct db *file, struct tuning_row *rows,
                                                  struct kiln_err *err);
-/* Checks for damage to file or log that SQLite would not notice, or would misinterpret:
- * KILN_CORRUPT. */
+/* KILN_CORRUPT if the file or its log has damage that SQLite would not notice or would
+ * misinterpret. */
 KILN_MUST_CHECK enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err);
 
 /* Salvages a tuning.db that is damaged (|why|).  The new file replaces it and is not opened yet. */
@@ -65,7 +65,7 @@ KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *
                                               struct tuning_salvage *ret_salvage,
                                               struct kiln_err *err);
 
-void tuning_bind_place(struct query *q, const struct tuning_place *place); /* ?1 to ?6 */
+void tuning_bind_place(struct query *q, const struct tuning_place *place); /* parameters ?1 to ?6 */
 /* Reads the place from columns 0 to 5; false if a value is out of range. */
 bool tuning_read_place(const struct query *q, struct tuning_place *ret_place);
 /* Adds |count| to a stored total (struct tuning_tally's rows). */
@@ -78,7 +78,7 @@ KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statem
 
 /* Bytes that a record counts toward its user's limit. */
 uint64_t tuning_record_cost(size_t key_and_content, size_t entries);
-/* The same for the row whose sizes are in columns |column| and |column| + 1. */
+/* tuning_record_cost of the row whose sizes are in columns |column| and |column| + 1. */
 uint64_t tuning_read_cost(const struct query *q, int column);
 /* The user's usage; counts the records on the first call.  Borrowed until the next call. */
 KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t uid,
@@ -87,5 +87,5 @@ KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t ui
 /* Returns NULL if the user's records were not counted yet. */
 struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid);
 void tuning_usage_settle(struct tuning_db *db, bool is_committed); /* call at the end of a change */
-void tuning_usage_forget(struct tuning_db *db); /* drops all counts, when the file's content is
-                                                 * uncertain */
+void tuning_usage_forget(struct tuning_db *db); /* drops all counts. Call it when the file's content
+                                                   is uncertain */

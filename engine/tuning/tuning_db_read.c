@@ -30,7 +30,7 @@ bool tuning_read_place(const struct query *q, struct tuning_place *ret_place)
     return true;
 }
 
-struct visit { /* a call for each record; both NULL: the rows are only to be checked */
+struct visit { /* callbacks for each record; if both are NULL, rows are only checked */
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                  size_t count);
     bool (*before)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
@@ -39,7 +39,8 @@ struct visit { /* a call for each record; both NULL: the rows are only to be che
     const struct tuning_place *after; /* for RECORD_AFTER */
 };
 
-/* Only records before a promotion may lack content; that means that there was no record. */
+/* Reads a record. Only a record from before a promotion may have no content. That means that there
+ * was none. */
 static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
                         size_t *ret_count)
 {

@@ -12,7 +12,7 @@
 
 #define LOG_NAME TUNING_FILE "-wal"
 #define COPY_STEP (64u << 10)
-/* A row with its key. */
+/* Maximum size of a row, including its key. */
 #define ROW_MAX (TUNING_CONTENT_MAX + (64u << 10))
 
 struct salvage {
@@ -23,7 +23,7 @@ struct salvage {
     struct buffer record; /* the record that was read last */
     uint64_t refused;     /* rows that failed their check */
     bool found_twice;     /* a record was found in two versions */
-    uint64_t expected[3]; /* numbers of rows before the damage, by enum tuning_tally */
+    uint64_t expected[3]; /* stored numbers of rows, by enum tuning_tally */
     bool expected_known[3];
     bool log_lost;           /* changes in the log cannot be read */
     struct kiln_err failure; /* the new file cannot be written */
@@ -44,7 +44,8 @@ static void salvage_done(struct salvage *s)
 #define HEADER_TEXT "SQLite format 3"
 #define VERSION_WAL 2
 
-/* A file of a newer SQLite can only be opened for reading. */
+/* Checks the header. The format versions in it are checked here, because SQLite opens a file of a
+ * newer version only for reading, without an error. */
 static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err *err)
 {
     uint8_t header[HEADER_SIZE];
@@ -129,8 +130,9 @@ static uint64_t newest_time(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* A freed page may contain an old version of a record.  Of two versions, the one that was measured
- * later stays.  |ret_newest| is 0 if there is none yet. */
+/* Reads when the record that was salvaged before was measured.  A freed page may contain an old
+ * version of a record; of two versions, the one that was measured later stays.  |ret_newest| is 0
+ * if no version was salvaged yet. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
 {
@@ -241,7 +243,8 @@ static enum kiln_code copy_content(int from, int to, const char *path, struct ki
     return rc;
 }
 
-/* Ignores a log that is not a write-ahead log at all. */
+/* Merges the log into a copy of the damaged file. Ignores a log that is no write-ahead log at
+ * all. */
 static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 {
     const char *directory = s->owner->directory;
@@ -315,7 +318,8 @@ static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct ki
     return rc ? rc : transaction_commit(&s->transaction, err);
 }
 
-/* Freed pages whose list was lost may yield old rows, so more may be saved than there were. */
+/* Counts saved and lost rows. If the list of freed pages is damaged, old rows on them are read,
+ * too, so more rows may be saved than there were. */
 static void count_saved(const struct salvage *s, const uint64_t saved[3],
                         struct tuning_salvage *result)
 {
@@ -355,8 +359,9 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
     return KILN_OK;
 }
 
-/* If kilnd is killed before the damaged file is moved, the next start salvages again.  After that,
- * the complete new file is used. */
+/* Moves the damaged file away and the new one in its place.  If kilnd is killed before the damaged
+ * file was moved, the next start salvages again.  If it is killed later, the next start uses the
+ * new file, which is complete. */
 static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], struct kiln_err *err)
 {
     enum kiln_code rc = rename_in(db, TUNING_FILE_NEW, TUNING_FILE_SALVAGED, err);

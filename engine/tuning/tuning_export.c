@@ -18,12 +18,12 @@ struct out { /* the file being written */
     struct tuning *tuning;
     const struct tuning_export *what;
     int fd;                        /* for text formats */
-    struct buffer text;            /* not yet written */
+    struct buffer text;            /* text that is not written yet */
     struct perf_db_writer *writer; /* owned; for SQLite */
     struct buffer value;           /* scratch: a joined or converted value */
     struct scratch scratch;
     struct tuning_counts counts;
-    uint64_t bytes, check_at; /* written so far; when to check free space again */
+    uint64_t bytes, check_at; /* bytes written so far; at |check_at|, free space is checked again */
     enum kiln_code rc;
     struct kiln_err *err;
 };
@@ -55,8 +55,8 @@ static enum kiln_code check_free_space(struct out *out)
     return out->what->check_space(out->what->context, out->bytes, out->err);
 }
 
-/* A key that was kept verbatim may not fit a SQLite database; such records are counted.  Records
- * with TF32 would only confuse MIOpen. */
+/* Writes a record.  A key that was kept verbatim may not fit a SQLite database; such records are
+ * only counted.  Records with TF32 are left out, because MIOpen does not know this type. */
 static void write_record(struct out *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
@@ -96,8 +96,8 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
     return true;
 }
 
-/* Whether |value| has a faster entry, or an earlier equal one, of |entry|'s algorithm.  The old
- * dialect keeps one solver of each algorithm. */
+/* Whether |value| has an entry of the same algorithm that is faster than |entry|, or equally fast
+ * and before it.  The old dialect keeps only one solver of each algorithm. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -166,7 +166,7 @@ static void write_system(struct out *out, struct tuning_index *index)
 {
     struct tuning_index_record record;
     for (uint64_t i = 0; !out->rc && i < tuning_index_count(index); i++) {
-        if (!tuning_index_at(index, i, &record)) { /* do not write an incomplete file */
+        if (!tuning_index_at(index, i, &record)) { /* fails, because the file would be incomplete */
             out->rc =
                 kiln_fail(out->err, KILN_CORRUPT,
                           "record %llu of the imported %s database of '%s' is damaged: import "
@@ -177,15 +177,16 @@ static void write_system(struct out *out, struct tuning_index *index)
         }
         bool merges = out->what->merged && out->what->tier != TUNING_TIER_SYSTEM;
         struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-        /* Ids of the source could collide with new ones. */
+        /* Without the ids of the source, if records are merged, because these ids could collide
+         * with new ones. */
         write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
     }
 }
 
-struct tier_walk { /* over the records of one tier */
+struct tier_walk { /* a walk over the records of one tier */
     struct out *out;
     enum tuning_tier tier;
-    struct tuning_index *index; /* its records were written already; NULL: none */
+    struct tuning_index *index; /* records of this index were written already; NULL: none */
 };
 
 static struct tuning_place place_of(const struct out *out, enum tuning_tier tier, struct bytes key)
@@ -207,7 +208,7 @@ static bool is_of_walk(const struct tier_walk *walk, const struct tuning_place *
            strcmp(place->backend, wanted.backend) == 0;
 }
 
-/* Writes a tier after the records of the tier below. */
+/* Whether a record with this key was written already, with the records of a lower tier. */
 static bool is_written(const struct tier_walk *walk, struct bytes key)
 {
     struct bytes value;
@@ -228,7 +229,7 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
     if (!is_of_walk(walk, place) || is_written(walk, place->key))
         return true;
     const struct tuning_held *held = tuning_table_find(out->tuning->table, place);
-    if (!held) { /* it was left out because memory was short */
+    if (!held) { /* missing in memory, because memory ran out */
         out->counts.bad++;
         return true;
     }
@@ -252,8 +253,9 @@ static void write_tier(struct out *out, enum tuning_tier tier, struct tuning_ind
     out->rc = out->rc ? out->rc : rc;
 }
 
-/* A look-up falls back to the database with the nearest number of compute units, and so does a
- * merged export.  MIOpen itself would not fall back once a file of the exact name exists. */
+/* The system database to export.  A merged export uses the database with the nearest number of
+ * compute units if there is no other, as a look-up does.  MIOpen could not use that database itself
+ * once the exported file with the exact name exists. */
 static struct system_slot *slot_of(const struct out *out)
 {
     const struct tuning_file_name *name = &out->what->name;

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* Limit of compared relatives in an imported database; the family of a common filter has
- * thousands. */
+/* A search compares at most this many relatives in an imported database. The family of a common
+ * filter has thousands. */
 #define RELATIVES_MAX 20000u
-/* Limit of measured relatives that a search skips because all their entries are stale. */
+/* A search skips at most this many measured relatives because all their entries are stale. */
 #define STALE_RELATIVES_MAX 256u
 
 /* ---- staleness ---- */
@@ -38,8 +38,8 @@ static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
     buffer_put(to, values.data, values.size);
 }
 
-/* Copies the entries of |held| that are not stale into the scratch.  False if none is left, or out
- * of memory. */
+/* Copies the entries of |held| that are not stale into the scratch memory.  False if all are stale,
+ * or if memory ran out. */
 static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
                        const struct tuning_held *held, struct tuning_answer *answer)
 {
@@ -174,7 +174,7 @@ static void add_missing_entries(struct scratch *s, struct bytes lower)
     }
 }
 
-/* The same for a tier of measured entries, with their measurements. */
+/* Like add_missing_entries, for a tier of measured entries: also appends their measurements. */
 static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
                              const struct tuning_answer *lower, struct tuning_answer *top)
 {
@@ -204,8 +204,8 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
     return !s->joined.failed;
 }
 
-/* Joins |top| with the entries of the tiers below for the same key.  Out of memory, |top| stays as
- * it is. */
+/* Joins |top| with the entries of the tiers below for the same key.  If memory runs out, |top|
+ * stays as it is. */
 static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
     struct scratch *s = l->scratch;
@@ -233,7 +233,7 @@ static void join_lower(const struct lookup *l, struct bytes key, struct tuning_a
 
 /* ---- neighbours ---- */
 
-struct search { /* for the nearest relative */
+struct search { /* the state of a search for the nearest relative */
     const struct lookup *lookup;
     struct system_slot *slot; /* the database that is searched */
     struct kinship wanted;
@@ -283,8 +283,9 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
-/* The table's records come nearest first.  So the first usable one is the nearest of its tier, and
- * after one that is not nearer than the best so far, the walk ends. */
+/* Called for a tier's records, the nearest first.  So the first usable one is the nearest of its
+ * tier, and the walk ends there.  It also ends at a record that is not nearer than the best so
+ * far. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;
@@ -294,7 +295,8 @@ static bool consider_held(void *context, const struct tuning_held *held)
         return false;
     if (!answer_held(s->lookup->scratch, s->lookup->question, held, &answer))
         return ++s->stale < STALE_RELATIVES_MAX;
-    /* The next record overwrites the scratch, so find_near looks the best one up again. */
+    /* The next record overwrites the scratch memory, so find_near looks the best record up
+     * again. */
     s->found = true;
     s->batch_ratio = batch;
     s->spatial_ratio = spatial;
@@ -302,7 +304,8 @@ static bool consider_held(void *context, const struct tuning_held *held)
     return false;
 }
 
-/* Searches one family in all tiers.  Of two equally near records, the more private tier's wins. */
+/* Searches one family in all tiers.  Of two equally near records, the one of the more private tier
+ * wins. */
 static void search_family(struct search *s)
 {
     struct tuning *t = s->lookup->tuning;
@@ -319,7 +322,8 @@ static void search_family(struct search *s)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }
 
-/* Compares keys, not problems, because different problems may have the same PerfDb key. */
+/* Finds the nearest relative. Computes the families from the key, not from the problem, because
+ * different problems may have the same PerfDb key. */
 static bool find_near(const struct lookup *l, struct bytes key, struct tuning_answer *ret_answer)
 {
     struct family_names names;
@@ -415,7 +419,7 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
-    s->stale = TUNING_TRUST; /* include stale entries, and leave the scratch unused */
+    s->stale = TUNING_TRUST; /* includes stale entries, so the scratch memory is not used */
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
         if (find_in_tier(&l, tier, key, &ret_answers[count]))

@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-struct tuning_reading {                   /* of one file */
+struct tuning_reading {                   /* reading one file */
     struct tuning_job *job;               /* borrowed */
     struct tuning_reader *reader;         /* owned */
-    struct tuning_index_builder *builder; /* owned; NULL: the lines become records */
+    struct tuning_index_builder *builder; /* owned; NULL: the lines become records in memory */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
     struct tuning_keys keys; /* finds keys that are equal once they are converted */
     struct buffer key_texts;
-    uint64_t size;  /* of the records so far */
+    uint64_t size;  /* bytes of the records read so far */
     uint64_t fresh; /* how many of them the user does not have yet */
     enum kiln_code rc;
     struct kiln_err *err; /* borrowed for this step */
@@ -53,8 +53,8 @@ struct named { /* a record's key, its problem and its families */
     struct kinship kin;
 };
 
-/* Old text PerfDbs use FindDb keys, but look-ups use PerfDb keys, so the key is converted.  A
- * problem with mixed layouts has no PerfDb key and keeps its own. */
+/* Converts a FindDb key to a PerfDb key: old text PerfDbs use FindDb keys, but look-ups use PerfDb
+ * keys.  A problem with mixed layouts has no PerfDb key, so its key stays as it is. */
 static void convert_key(struct named *named, struct kiln_err *why)
 {
     const struct problem *problem = &named->problem;
@@ -67,9 +67,9 @@ static void convert_key(struct named *named, struct kiln_err *why)
     named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
 }
 
-/* A key that kiln cannot parse, or of a problem that it cannot describe, is kept verbatim: it gets
- * no families, and |why| says why.  AMD's own files have such keys, and MIOpen's later versions
- * may. */
+/* Determines a record's key, problem and families.  If kiln cannot parse the key, or cannot
+ * describe its problem, the key is kept verbatim, the record has no families, and |why| says why.
+ * AMD's own files have such keys, and later versions of MIOpen may have others. */
 static void name_record(const struct tuning_job *job, struct bytes key, struct named *named,
                         struct kiln_err *why)
 {
@@ -153,8 +153,8 @@ static void fail_full(struct tuning_reading *r, const char *what, uint64_t max)
                       (unsigned long long)max);
 }
 
-/* Stops before a hostile file fills the memory, and before anything is stored.  tuning.db also
- * counts the bytes of the user's stored records. */
+/* Ends the import of a file that is too large, before it fills the memory and before anything is
+ * stored. The bytes of the user's stored records are checked later, by tuning.db. */
 static void check_limits(struct tuning_reading *r, const struct record *record)
 {
     const struct tuning *t = r->job->tuning;
@@ -171,8 +171,8 @@ static void check_limits(struct tuning_reading *r, const struct record *record)
                   t->bytes_per_uid);
 }
 
-/* Of equal keys in a file, the first counts.  The reader of SQLite files has checked them, and they
- * are not converted. */
+/* Refuses a key that the file has had before. Of records with the same key, the first one counts.
+ * The keys of SQLite files are not converted, and their reader has checked them already. */
 static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                                      struct kiln_err *err)
 {
@@ -287,7 +287,7 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
                      SYSTEMS_MAX);
 }
 
-/* A new name, because the index that it replaces is in use. */
+/* Makes a name that no file has, because the index that will be replaced is still in use. */
 static char *new_index_name(const struct tuning_file_name *name)
 {
     char *text = NULL;

@@ -193,7 +193,8 @@ static struct digest digest_image(const struct tuning_index *index)
     return sha256_of(bytes_of(index->map + at, index->size - at));
 }
 
-/* Reads the file without the mapping: a page that the disk cannot read would raise SIGBUS there. */
+/* Reads the file, not the mapping: in the mapping, a page that the disk cannot read would raise
+ * SIGBUS. */
 static enum kiln_code digest_file(const struct tuning_index *index, struct digest *ret_digest,
                                   struct kiln_err *err)
 {
@@ -306,7 +307,8 @@ static bool read_family(const struct tuning_index *index, uint32_t place, struct
            le64toh(f.check) == index_family_check(&f, *ret_name) && (*ret_family = f, true);
 }
 
-/* Reads a record without the names of its families, whose places are in |*ret_stored|. */
+/* Reads a record without the names of its families. |ret_stored| states the places of the
+ * families. */
 static bool read_record(const struct tuning_index *index, uint64_t place,
                         struct index_record *ret_stored, struct tuning_index_record *ret)
 {
@@ -339,7 +341,7 @@ struct probe {
     const struct tuning_index *index;
     enum index_part part;
     uint32_t tag;
-    size_t at, left; /* slots; a damaged table may have no free slot, so |left| ends the walk */
+    size_t at, left; /* slots; |left| ends the walk if a damaged table has no free slot */
 };
 
 static struct probe probe_for(const struct tuning_index *index, enum index_part part,
@@ -420,8 +422,8 @@ bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_i
     return true;
 }
 
-/* Reads the record that item |member| of the list of members names.  False if it is damaged, or
- * is not in the family at |place|. */
+/* Reads the record that is number |member| in the list of members.  False if it is damaged, or is
+ * not in the family at |place|. */
 static bool read_member(struct tuning_index *index, uint64_t member, enum family family,
                         uint32_t place, struct tuning_index_record *ret_record)
 {

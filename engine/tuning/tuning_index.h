@@ -5,16 +5,16 @@
  * An imported system database as one read-only file that is mapped rather than parsed
  * (docs/formats/tuning-index.md).
  *
- * Role       compiled once from MIOpen's file, then usable at once after a restart, with one
- *            physical copy for the host.  Holds the records verbatim in source order, a hash table
- *            over keys, a second one over families (for the nearest record), and the ids of the
- *            rows in SQLite
+ * Role       made once from MIOpen's file.  After a restart, kiln can use it at once, and all
+ *            processes of the host share one copy in memory.  Holds the records verbatim in source
+ *            order, a hash table over keys, a second one over families (for the nearest record),
+ *            and the ids of the rows in SQLite
  * Ownership  an index owns its mapping, or borrows an image; look-ups return data borrowed from it
  * Threading  building: one thread; reading: any number of threads
  *
- * The file is untrusted.  Truncating a mapped file would kill the reader.  So kiln maps only files
- * that belong to this user or to root and that no other user may write.  Every offset is checked
- * against the mapping before use.  A record that fails its checksum is a miss.
+ * The file is untrusted.  If somebody truncated a mapped file, a reader would die of SIGBUS.  So
+ * kiln maps only files that belong to this user or to root and that no other user may write.  Every
+ * offset is checked against the mapping before use.  A record that fails its checksum is a miss.
  */
 #include "common/base/digest.h"
 #include "common/base/err.h"
@@ -27,7 +27,7 @@ struct tuning_index_builder;
 struct tuning_index_record {
     struct bytes key, value; /* as in the source */
     struct kinship kin;
-    uint64_t number;     /* line or config id */
+    uint64_t number;     /* the record's line in a text file, or its config id in SQLite */
     const uint64_t *ids; /* row ids of SQLite, one for each entry;  NULL for text files */
     size_t id_count;
 };
@@ -40,14 +40,14 @@ void tuning_index_builder_destroy(struct tuning_index_builder *builder);
 /* Memory that the builder holds; 0 for NULL. */
 uint64_t tuning_index_builder_bytes(const struct tuning_index_builder *builder);
 KILN_DEFINE_AUTO(tuning_index_builder)
-/* Copies the record.  KILN_INVALID, leaving the builder unchanged, if the record is too long.
- * Of two equal keys the first one answers. */
+/* Adds a copy of the record.  KILN_INVALID, with the builder unchanged, if the record is too long.
+ * Of two records with the same key, look-ups find the first. */
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_add(struct tuning_index_builder *builder,
                                                         const struct tuning_index_record *record,
                                                         struct kiln_err *err);
-/* Writes a temporary file next to |path| (|path|.XXXXXX, which a crash leaves behind), syncs and
- * renames it, so |path| is complete or unchanged.  |ret_digest| is the digest of its content,
- * which the header also holds.  The same records give the same digest. */
+/* Writes a temporary file |path|.XXXXXX, syncs it and renames it to |path|, so |path| is complete
+ * or unchanged. (After a crash, the temporary file remains.) |ret_digest| is the digest of the
+ * content, which is also in the header.  The same records give the same digest. */
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_builder *builder,
                                                           const char *path,
                                                           struct digest *ret_digest,
@@ -55,18 +55,19 @@ KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_bu
 
 /* ---- reading ---- */
 
-/* Maps the file and checks header, size and bounds of the tables.  Reads only a few pages,
- * whatever its size.  KILN_NOT_FOUND with a message;  KILN_DENIED: others may write it;
- * KILN_CORRUPT;  KILN_UNSUPPORTED: another version. */
+/* Maps the file and checks its header, its size and the bounds of its tables.  Reads only a few
+ * pages, even of a large file.  All codes have a message.  KILN_NOT_FOUND: there is no file;
+ * KILN_DENIED: others may write to it; KILN_CORRUPT: it is damaged; KILN_UNSUPPORTED: it has
+ * another version. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning_index **ret_index,
                                                  struct kiln_err *err);
 /* Opens an index in memory.  The image must be aligned to 8 bytes and stay unchanged for the
- * index's lifetime.  Codes as for tuning_index_open. */
+ * index's lifetime.  Returns the same codes as tuning_index_open. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
                                                        struct tuning_index **ret_index,
                                                        struct kiln_err *err);
-/* For a reader that takes several steps: the mapping stays, even if another file replaces it.  Drop
- * the reference with tuning_index_destroy, on any thread. */
+/* Takes a reference, for a reader that needs several steps.  The index then stays usable even if
+ * another one replaces it.  Drop the reference with tuning_index_destroy, on any thread. */
 struct tuning_index *tuning_index_ref(struct tuning_index *index);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
@@ -78,9 +79,9 @@ struct digest tuning_index_digest(const struct tuning_index *index);
 uint64_t tuning_index_count(const struct tuning_index *index);   /* records */
 uint64_t tuning_index_entries(const struct tuning_index *index); /* entries of all records */
 uint64_t tuning_index_bytes(const struct tuning_index *index);   /* of the file */
-/* All keys and values: a record's value follows its key. */
+/* The keys and values of all records; a record's value follows its key. */
 struct bytes tuning_index_text(const struct tuning_index *index);
-/* How often reading has met a damaged record or family. */
+/* How often a damaged record or family was read. */
 uint64_t tuning_index_damaged(const struct tuning_index *index);
 /* False on a miss. */
 bool tuning_index_find(struct tuning_index *index, struct bytes key, struct bytes *ret_value);

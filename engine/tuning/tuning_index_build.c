@@ -26,7 +26,7 @@ struct tuning_index_builder {
     struct buffer records; /* of struct index_record, as in the file */
     struct buffer ids, names, text;
     struct buffer families; /* of struct built_family */
-    struct slots family_of; /* name to place in |families|, hashed with a separate key */
+    struct slots family_of; /* finds the place in |families| of a name; |key| is its hash key */
     struct hash_key key;
 };
 
@@ -208,7 +208,8 @@ static struct index_record record_for(const struct tuning_index_builder *b,
                                   .id_count = htole32((uint32_t)r->id_count) };
 }
 
-/* An empty buffer has no memory, so offsets from it would be undefined. */
+/* The bytes that were added after offset |at|. An empty buffer has no memory, and adding an offset
+ * to its NULL pointer would be undefined. */
 static struct bytes added_since(const struct buffer *b, size_t at)
 {
     return at < b->size ? bytes_of(b->data + at, b->size - at) : (struct bytes){ 0 };
@@ -233,8 +234,7 @@ enum kiln_code tuning_index_builder_add(struct tuning_index_builder *b,
     for (size_t i = 0; i < r->id_count; i++)
         buffer_put_u64(&b->ids, r->ids[i]);
     if (!ok || b->text.failed || b->ids.failed) {
-        b->text.failed =
-            true; /* the buffers contain a part of a record, so nothing may be written */
+        b->text.failed = true; /* the buffers have part of a record, so nothing may be written */
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to index a database");
     }
     stored.check = htole64(
@@ -289,7 +289,7 @@ uint64_t tuning_index_builder_bytes(const struct tuning_index_builder *b)
 
 /* ---- writing ---- */
 
-struct image { /* of the file; owns the parts that are not in the builder */
+struct image { /* the content of the file; owns the parts that are not in the builder */
     struct index_header header;
     struct slots key_slots, family_slots;
     struct index_family *families;
@@ -306,8 +306,9 @@ static void image_done(struct image *i)
 }
 #define IMAGE_AUTO __attribute__((cleanup(image_done)))
 
-/* Derives the hash key from the records, whose checksums cover all text.  So the same content gives
- * the same file, but the author of the content cannot choose the slot of a key. */
+/* Derives the hash key from the digest of the records, whose checksums cover all text.  So the same
+ * content gives the same file, and the author of a file cannot choose keys that all have the same
+ * slot. */
 static struct hash_key key_for(const struct tuning_index_builder *b)
 {
     struct digest digest = sha256_of(buffer_view(&b->records));
@@ -427,8 +428,8 @@ static enum kiln_code image_make(const struct tuning_index_builder *b, struct im
     return KILN_OK;
 }
 
-/* Starts writing the content to the disk before its digest is computed, which saves a fifth of the
- * time. */
+/* Writes the content. Asks the kernel to begin writing it to the disk before its digest is
+ * computed, which saves a fifth of the time. */
 static enum kiln_code write_image(void *context, int fd, struct kiln_err *err)
 {
     static const uint8_t zeros[8];

@@ -46,13 +46,13 @@ struct index_header {
     char magic[8];
     uint32_t version;
     uint32_t zero;
-    uint8_t digest[DIGEST_SIZE]; /* SHA-256 of all from |kind| to the end of the file */
-    uint64_t check;              /* checksum of this header, with 0 here */
+    uint8_t digest[DIGEST_SIZE]; /* SHA-256 of the bytes from |kind| to the end of the file */
+    uint64_t check;              /* checksum of this header, computed with 0 in this field */
     uint32_t kind;
     uint32_t zero_too;
     uint64_t file_size;
     uint64_t entries;
-    uint64_t hash_key[2]; /* of the slots */
+    uint64_t hash_key[2]; /* of the two hash tables */
     struct index_extent parts[INDEX_PARTS];
     uint8_t room[32]; /* zeros */
 };
@@ -64,22 +64,22 @@ struct index_record {
     uint64_t batch, volume, number;
     uint32_t first_id, id_count;
     uint32_t families[FAMILIES];
-    uint64_t check; /* checksum of all above, key, value and ids */
+    uint64_t check; /* checksum of the fields above, the key, the value and the ids */
 };
 _Static_assert(sizeof(struct index_record) == 64, "as documented");
 
 struct index_family {
     uint64_t name; /* offset in PART_NAMES */
     uint32_t name_size;
-    uint32_t first, count; /* in PART_MEMBERS */
+    uint32_t first, count; /* index of the first member in PART_MEMBERS; number of members */
     uint32_t zero;
-    uint64_t check; /* checksum of all above and the name */
+    uint64_t check; /* checksum of the fields above and the name */
 };
 _Static_assert(sizeof(struct index_family) == 32, "as documented");
 
 struct index_slot {
     uint32_t tag;   /* upper half of the hash */
-    uint32_t place; /* plus one; 0: free */
+    uint32_t place; /* index of the record or family plus one; 0: the slot is free */
 };
 
 /* The checksums of |record| and |family| as stored in the file. */

@@ -3,7 +3,7 @@
 
 #include "common/base/clock.h"
 
-/* A step of the work, on the work queue. */
+/* Length of a step on the work queue. */
 #define STEP_NS 20000000u
 /* Records that one call takes over, which blocks the loop for about a millisecond. */
 #define TAKE_STEP 250u
@@ -53,7 +53,8 @@ static size_t pick_others(const struct tuning_job *job, const struct tuning_held
     return count;
 }
 
-/* By the time of its step, others may have changed the record, or removed it. */
+/* Removes the selected entries of a record. Since the records were listed, others may have changed
+ * the record or removed it. */
 static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_place *place,
                                 struct kiln_err *err)
 {
@@ -74,7 +75,7 @@ static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_plac
     return record_list_add(&job->changes, record_create(&held->place, rows, kept), err);
 }
 
-struct walk { /* over the records of a selection */
+struct walk { /* a walk over the records of a selection */
     struct tuning_job *job;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -119,7 +120,7 @@ static enum kiln_code write_changes(struct tuning_job *job, struct tuning_change
     return rc;
 }
 
-/* Applies at least one of |given|, and others until the step ends. */
+/* Applies at least one record of |given|, and more until the step ends. */
 static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *change,
                                   uint64_t end_ns, struct kiln_err *err)
 {
@@ -136,7 +137,8 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
     return rc;
 }
 
-/* Call it before the first change, so that a promotion can be undone. */
+/* Stores the records as they are before a promotion, so that it can be undone. Call it before the
+ * first change. */
 static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
 {
@@ -149,7 +151,8 @@ static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
-/* Call it after the last change, so that undoing leaves what others change from then on. */
+/* Stores what a promotion wrote, so that undoing it does not touch records that are changed later.
+ * Call it after the last change. */
 static enum kiln_code note_written(const struct tuning_job *job, struct tuning_change *change,
                                    struct kiln_err *err)
 {
@@ -197,8 +200,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
     if (rc)
         return rc;
     rc = tuning_change_commit(change, err);
-    /* The new index is listed now.  Even a failed commit may have taken effect, so the file stays
-     * in both cases; the next start removes files that are not listed. */
+    /* tuning.db now lists the new index.  Even a failed commit may have taken effect, so the file
+     * is kept in both cases.  The next start removes files that are not listed. */
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;
@@ -247,7 +250,7 @@ enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_e
         return tuning_db_backup(job->tuning->db, job->path, err);
     if (job->type == JOB_VACUUM)
         return tuning_db_vacuum(job->tuning->db, &job->counts.bytes, err);
-    if (job->is_on_disk) /* the step before was taken over */
+    if (job->is_on_disk) /* the previous step was taken over */
         tuning_job_clear(job);
     job->is_on_disk = false;
     job->events = events;

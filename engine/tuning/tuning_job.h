@@ -32,24 +32,24 @@ struct tuning_job {
     struct tuning_selection selection; /* its texts and keys are owned */
     struct tuning_promotion promotion;
     char *path;                     /* owned; of the backup */
-    struct record_list given;       /* for put: the measured rows; for an import: the file's
-                                     * records; for a removal: the records' places */
-    size_t applied;                 /* how many of |given| this and earlier steps took */
-    struct tuning_reading *reading; /* owned; of an import whose file is being read */
+    struct record_list given;       /* for a put, the measured rows; for an import, the file's
+                                       records; for a removal, the places of the records */
+    size_t applied;                 /* how many of |given| were applied so far */
+    struct tuning_reading *reading; /* owned; the state of an import that reads its file */
     bool is_worked_out;             /* |given| and |changes| have all that is to be stored */
     struct tuning_put_token token;  /* for put, if |is_once| */
     bool is_once;
-    struct record_list changes;   /* new contents of records of this step; in tuning.db once it
-                                   * succeeded */
+    struct record_list changes;   /* the records that this step changes; in tuning.db once the step
+                                     succeeded */
     size_t written;               /* how many of |changes| are in the transaction */
-    struct tuning_table *pending; /* owned;  |changes| by place, for jobs that may meet a place
-                                   * twice */
+    struct tuning_table *pending; /* owned; |changes| by place, for jobs that may change a record
+                                     twice */
     bool is_on_disk;              /* whether |changes| are on disk */
     size_t taken;                 /* how many of |changes| the table has */
     struct system_slot *slot;     /* owned: the imported system database */
-    struct system_slot *old;      /* owned: the one it replaced, once taken */
-    char *new_index;              /* owned; a file that nothing refers to yet: removed with the
-                                   * job */
+    struct system_slot *old;      /* owned: the slot that it replaced, once taken over */
+    char *new_index;              /* owned; a file that tuning.db does not list yet; it is removed
+                                     with the job */
     struct tuning_counts counts;
     const struct tuning_job_events *events; /* borrowed during work */
 };
@@ -60,7 +60,7 @@ KILN_MUST_CHECK enum kiln_code job_read(struct tuning_job *job, uint64_t end_ns,
 void job_reading_destroy(struct tuning_reading *reading);
 uint64_t job_reading_bytes(const struct tuning_reading *reading); /* 0 for NULL */
 
-/* Add the new contents of the host's records to |job->changes|. */
+/* Add the host's records as they will be to |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err);
 

@@ -77,7 +77,8 @@ enum kiln_code tuning_job_merge(struct tuning *t, const struct tuning_import *im
 
 static bool is_amount(double ms) { return ms >= 0 && ms <= TUNING_FIGURE_MAX; }
 
-/* Records are exported as text and parsed again, so every part must be valid there. */
+/* Checks a measured entry. Records are exported as text and parsed again, so every part must be
+ * valid in text. */
 static enum kiln_code check_measured(const struct tuning_place *place,
                                      const struct tuning_row *measured, struct kiln_err *err)
 {
@@ -105,7 +106,8 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     return rc ? rc : claim_check(is_known ? &problem : NULL, &row->measured, err);
 }
 
-/* Limits the stated number of samples, so that one client cannot outvote all later measurements. */
+/* Limits the number of samples that a client states. Otherwise its measurement could win over all
+ * later ones. */
 static void cap_samples(struct record *record)
 {
     for (size_t i = 0; i < record->count; i++) {
@@ -114,7 +116,8 @@ static void cap_samples(struct record *record)
     }
 }
 
-/* The place in the form in which records are stored and looked up. */
+/* The place as records are stored and looked up: with the device's own backend, and without an
+ * owner in the host tier. */
 static struct tuning_place normal_place(const struct tuning_place *place)
 {
     struct tuning_place usual = *place;
@@ -142,8 +145,8 @@ static bool has_all(const struct tuning_held *held, const struct tuning_row *row
     return true;
 }
 
-/* Enforces the limits without a tuning.db, which otherwise does it.  Entries that exist already may
- * be measured again. */
+/* Enforces the limits of a host without tuning.db, which otherwise enforces them.  Entries that
+ * exist already may be measured again. */
 static enum kiln_code check_memory(const struct tuning *t, const struct tuning_place *place,
                                    const struct tuning_row *rows, size_t count,
                                    struct kiln_err *err)
@@ -315,7 +318,7 @@ enum kiln_code tuning_job_backup(struct tuning *t, const char *path, struct tuni
     return KILN_OK;
 }
 
-/* Best effort: the next start removes a file that stays. */
+/* Removes the file. If that fails, the next start removes it. */
 void job_remove_index(const struct tuning *t, const char *name)
 {
     KILN_AUTO(mem) char *path = NULL;

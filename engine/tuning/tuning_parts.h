@@ -25,18 +25,18 @@
 struct system_slot {
     struct tuning_system_file file; /* its texts are owned */
     struct database_id id;          /* |device| is "" if the database id is not one of MIOpen's */
-    struct tuning_index *index;     /* owned; NULL: damaged or gone */
-    struct engine_item *item;       /* borrowed: it is built into the program; else NULL */
+    struct tuning_index *index;     /* owned; NULL: damaged or missing */
+    struct engine_item *item;       /* borrowed; set if it is built into the program, else NULL */
     char why[320];
 };
 
-struct scratch {               /* for the look-ups of one thread */
+struct scratch {               /* memory for the look-ups of one thread */
     char key[PROBLEM_KEY_MAX]; /* the question's key */
     struct buffer fresh;       /* a value without its stale entries */
     struct tuning_row *kept;   /* owned; the entries of |fresh| */
     size_t kept_max;
     struct buffer joined;           /* a value joined from several tiers */
-    struct tuning_row *joined_rows; /* owned; rows of its entries, except the system's at its end */
+    struct tuning_row *joined_rows; /* owned; measurements of its entries, except the system's */
     size_t joined_count, joined_max;
     enum tuning_stale stale;
     bool left_some_out; /* the current look-up left out stale entries */
@@ -57,32 +57,35 @@ struct tuning {
     bool has_job;           /* a job exists */
     /* tuning_set_limits may change these at any time. */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
-    _Atomic enum tuning_stale stale;                 /* for future scratches */
+    _Atomic enum tuning_stale stale;                 /* used by scratch_init */
 };
 
-/* As tuning_find, for the tuning work queue: uses the caller's scratch.  No job may be taken
- * over meanwhile. */
+/* Like tuning_find, but with the caller's |scratch|, for the tuning work queue.  No job may be
+ * taken over meanwhile. */
 KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scratch,
                                          const struct tuning_question *question,
                                          struct tuning_answer *ret_answer, struct kiln_err *err);
-/* Succeeds even if the index file is damaged or missing. */
+/* Opens the index of an imported database. Succeeds even if the file is damaged or missing; the
+ * slot then has no index. */
 enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
                                 struct system_slot **ret_slot, struct kiln_err *err);
 /* False if it must not be used: its file is damaged or missing, or the built-in data is damaged. */
 bool system_slot_is_usable(const struct system_slot *slot);
 void system_slot_destroy(struct system_slot *slot);
 KILN_DEFINE_AUTO(system_slot)
-/* The slot of the database id; else, by MIOpen's rule, that of the same arch with the nearest
- * number of compute units; else NULL. */
+/* The slot of the database id. If there is none, returns by MIOpen's rule the slot of the same arch
+ * with the nearest number of compute units, or NULL. */
 struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
                                     const char *database_id, const char *backend);
 /* The slot with exactly this id, or NULL. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* For a find without a backend, the device's own: common/miopen/device_database_id.h. */
+/* The backend under which records are stored. For find, an empty one means the device's own
+ * (common/miopen/device_database_id.h). */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
-/* Checks solver and age; tuning_is_selected checks the record. */
+/* Whether the entry is selected by its solver and age. tuning_is_selected checks everything
+ * else. */
 bool tuning_row_is_selected(const struct tuning_selection *selection, const struct tuning_row *row);
 /* Makes an entry that borrows the row's id and values; false if they are malformed. */
 bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_entry);

@@ -3,9 +3,9 @@
  * Promotion: copies entries of users to the host's records, where they decide the plans of all
  * users who have no record of their own.
  *
- * A measurement is a claim, so one user's word is not enough unless an administrator names that
- * user: an entry needs another user who measured the same (struct promotion.needs_two), about as
- * fast.  To find that user, the entries of all users are sorted by record and solver.
+ * A client can claim any time.  So, unless an administrator names the user, an entry is only
+ * promoted if a second user measured about the same time (struct tuning_promotion.needs_two).  To
+ * find that user, the entries of all users are sorted by record and solver.
  */
 #include "engine/tuning/tuning_job.h"
 
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Times of two users that differ by no more than this factor say the same.  A liar can distort the
- * choice between two solvers by as much. */
+/* Times of two users that differ by no more than this factor confirm each other.  So a false time
+ * can be wrong by this factor, too, and change the choice between two solvers. */
 #define SAME_FACTOR 1.25
 
 struct claim { /* one entry of a user; borrows from the record */
@@ -90,8 +90,9 @@ static bool collect_claims(void *context, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Whether |witness| says the same as |claim|.  Parameters alone are no reason to believe a time,
- * which decides between parameters; imported ones state no time. */
+/* Whether |witness| confirms |claim|.  If the claim has a time, the same parameters are not enough,
+ * because the time decides between parameters.  Imported parameters have no time, so for them, the
+ * same parameters are enough. */
 static bool confirms(const struct claim *witness, const struct claim *claim)
 {
     double a = witness->time_ms, b = claim->time_ms;
@@ -132,7 +133,8 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
 
 /* ---- the effect on other users ---- */
 
-/* The record that other users get: the host's, else the system's; empty if there is none. */
+/* The record that users without an own record get: the host's, or else the system's. Empty if there
+ * is none. */
 static struct bytes value_for_others(struct tuning *t, const struct tuning_place *host)
 {
     const struct tuning_held *held = tuning_table_find(t->table, host);
@@ -144,7 +146,7 @@ static struct bytes value_for_others(struct tuning *t, const struct tuning_place
     return slot && tuning_index_find(slot->index, host->key, &value) ? value : (struct bytes){ 0 };
 }
 
-/* Finds the entry of |value| that decides a plan: for find the fastest, for perf that of
+/* Finds the entry of |value| that decides a plan: for find the fastest one, for perf the one of
  * |solver|. */
 static bool find_deciding(enum tuning_kind kind, struct bytes value, struct bytes solver,
                           struct tuning_entry *ret_entry)
@@ -162,7 +164,7 @@ static bool find_deciding(enum tuning_kind kind, struct bytes value, struct byte
     return found;
 }
 
-/* Whether the merge would keep the host's parameters, because they were measured to be faster. */
+/* Whether the merge would keep the host's parameters, because their measured time is better. */
 static bool host_prevails(const struct tuning *t, const struct tuning_place *host,
                           const struct tuning_row *row)
 {
@@ -206,7 +208,8 @@ static void note_change(struct promoting *p, struct tuning_promoter *user,
 
 /* ---- one record ---- */
 
-/* NULL: out of memory.  Users come in the order of their first records, and few of them. */
+/* Finds or adds a user.  The list is short and in the order of the users' first records.  NULL: out
+ * of memory. */
 static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
 {
     for (size_t i = 0; i < p->user_count; i++) {
@@ -219,7 +222,7 @@ static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
     return &p->users[p->user_count++];
 }
 
-/* Copies the entries to promote into |rows|, and notes what changes. */
+/* Copies the entries to promote into |rows|, and reports which plans they change. */
 static size_t pick_rows(struct promoting *p, struct tuning_promoter *user,
                         const struct tuning_held *held, const struct tuning_place *host,
                         struct tuning_row *rows)
@@ -267,7 +270,7 @@ static bool promote_one(struct promoting *p, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Promotes the rows in memory, not those just read from the file. */
+/* Promotes a record. Uses the rows in memory, not the same rows read from the file. */
 static bool promote_stored(void *context, const struct tuning_place *place,
                            const struct tuning_row *rows, size_t count)
 {

@@ -42,7 +42,7 @@ static void put_sum(const struct tuning_place *place, struct buffer *to, size_t 
     write_u32(to->data + start + 4, (uint32_t)(sum >> 32));
 }
 
-/* The content after the checksum; a failed reader if the checksum does not match. */
+/* A reader of the content after the checksum. It has failed if the checksum does not match. */
 static struct reader body_of(const struct tuning_place *place, struct bytes packed)
 {
     struct reader r = reader_of(packed);
@@ -152,7 +152,7 @@ static bool is_id_of_one_before(const struct tuning_row *rows, size_t at)
 
 /* ---- entries ---- */
 
-/* Includes the NUL, so that text_of can return a pointer into the content. */
+/* Appends a text with its NUL, so that text_of can return a pointer into the content. */
 static void put_text(struct buffer *to, const char *text)
 {
     buffer_put_sized(to, bytes_of(known_text(text), strlen(known_text(text)) + 1));
@@ -314,7 +314,8 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
 
 /* ---- imported system databases ---- */
 
-/* The index is opened in the directory of tuning.db, so its name must not lead elsewhere. */
+/* Whether |name| is a plain file name. The index is opened in the directory of tuning.db, so its
+ * name must not lead to another directory. */
 static bool is_file_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/') &&

@@ -23,7 +23,7 @@
 #define TUNING_CONTENT_MAX \
     (TUNING_ENTRIES_MAX * (TUNING_VALUES_MAX + TUNING_ID_MAX + 6 * TUNING_ORIGIN_MAX))
 
-/* KILN_INVALID unless a record may have this place. */
+/* KILN_INVALID if no record may be stored at this place. */
 KILN_MUST_CHECK enum kiln_code tuning_place_check(const struct tuning_place *place,
                                                   struct kiln_err *err);
 /* Appends |rows| to |to|;  KILN_INVALID names a row that cannot be stored. */

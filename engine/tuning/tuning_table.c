@@ -21,14 +21,14 @@ struct tuning_table {
     struct shared_texts texts; /* database ids, backends, origins */
     struct hash_key key;
     uint64_t counts[TIERS];
-    uint64_t bytes; /* of records */
+    uint64_t bytes; /* bytes of all records */
 };
 
-struct held_record { /* one allocation, followed by its rows and bytes */
+struct held_record { /* one allocation: the struct, its rows and its texts */
     struct hash_link by_place;
-    struct kin_link relations[FAMILIES]; /* in |kin| unless the record has no such family */
+    struct kin_link relations[FAMILIES]; /* links in |kin|, for the families that the record has */
     struct tuning_held held;
-    struct owner *owner; /* of the user tier; else NULL */
+    struct owner *owner; /* set in the user tier; else NULL */
     size_t size;         /* of the allocation */
     struct tuning_row rows[];
 };
@@ -138,7 +138,7 @@ static void give_back_origin(struct tuning_table *t, const struct tuning_origin 
     shared_texts_give_back(&t->texts, o->library);
 }
 
-/* Accepts a record that is only partly built; missing parts are NULL. */
+/* Frees a record. Accepts one that is only partly built, whose missing parts are NULL. */
 static void record_free(struct tuning_table *t, struct held_record *r)
 {
     for (size_t i = 0; i < r->held.row_count; i++)
@@ -192,7 +192,7 @@ static void append_value(struct held_record *r, const struct tuning_row *rows, u
     r->held.value = bytes_of(begin, (size_t)(*at - begin));
 }
 
-/* Allocates the record without its shared texts, which may need more memory. */
+/* Allocates the record, except its shared texts, which are allocated separately. */
 static struct held_record *record_alloc(const struct tuning_place *full,
                                         const struct tuning_row *rows, size_t count)
 {
@@ -249,7 +249,7 @@ static void leave_families(struct tuning_table *t, struct held_record *r)
     }
 }
 
-/* False: out of memory; the record is in no family then. */
+/* Adds the record to its families. False: out of memory; it is then in no family. */
 static bool join_families(struct tuning_table *t, struct held_record *r)
 {
     bool ok = true;
@@ -265,7 +265,7 @@ static bool join_families(struct tuning_table *t, struct held_record *r)
     return ok;
 }
 
-/* The record has joined its families. */
+/* Adds a record that is in its families already to the table. */
 static void record_add(struct tuning_table *t, struct held_record *r)
 {
     const struct tuning_place *place = &r->held.place;

@@ -4,7 +4,8 @@
 /*
  * The records of the user and host tiers in memory, so that a look-up is one probe of a hash table.
  *
- * Role       mirrors tuning.db; loaded at opening, updated after each committed change
+ * Role       has the same records as tuning.db: loads them when it is opened, and is updated after
+ *            each committed change
  * Ownership  owns copies of everything; look-up results are borrowed until the next change
  * Threading  one thread (the engine's)
  */
@@ -35,17 +36,17 @@ KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
 /* Returns NULL on a miss. */
 const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
-/* Calls |each| for the records of |filter|'s kind whose other set fields match, in no order,
- * until it returns false.  NULL, empty and TUNING_TIER_NONE match anything; uid counts only with
- * tier user.  |filter| NULL: all records. */
+/* Calls |each| for the records of |filter|'s kind that match its other fields, in no particular
+ * order, until it returns false.  Fields that are NULL, empty or TUNING_TIER_NONE match anything;
+ * |uid| is only compared in the user tier.  |filter| NULL: all records. */
 void tuning_table_each(const struct tuning_table *table, const struct tuning_place *filter,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
 struct tuning_relatives { /* which records are related to a problem */
     const struct kinship *of;
     enum family family;
 };
-/* Calls |each| for the relatives among the records of |place| (ignoring its key), the nearest first
- * (engine/tuning/kin_order.h), until it returns false. */
+/* Calls |each| for the related records of |place|'s tier, user, kind, database id and backend, the
+ * nearest first (engine/tuning/kin_order.h), until it returns false. */
 void tuning_table_near(const struct tuning_table *table, const struct tuning_place *place,
                        struct tuning_relatives relatives,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
