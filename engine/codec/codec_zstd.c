@@ -30,11 +30,12 @@
 #define LEVEL_SMALL 15
 #define LEVEL_LARGE 6
 #define SMALL_MAX (128u << 10)
-/* Memory kept between calls. The next call frees the larger memory of a larger object. */
+/* The most scratch memory that is kept between calls. If an object needed more, the next call frees
+ * it. */
 #define SCRATCH_KEPT (1u << 20)
 
 struct codec {
-    ZSTD_CCtx *packer;   /* owned; created at the first use: readers never pack */
+    ZSTD_CCtx *packer;   /* owned; created at its first use, because readers never pack */
     ZSTD_DCtx *unpacker; /* owned; likewise */
     struct digested {
         ZSTD_CDict *pack;   /* owned; likewise */
@@ -93,7 +94,8 @@ static void keep_smaller(struct packed *best, enum codec_id id, const uint8_t *d
         *best = (struct packed){ id, bytes_of(data, size) };
 }
 
-/* Compresses into the second half of the scratch memory, because |best| may use the first half. */
+/* Compresses with a dictionary. Writes to the second half of the scratch memory, because |best| may
+ * be in the first half. */
 static enum kiln_code pack_with_dictionary(struct codec *codec, size_t dictionary, struct bytes raw,
                                            struct packed *best, struct kiln_err *err)
 {
@@ -140,7 +142,7 @@ enum kiln_code codec_pack(struct codec *codec, struct bytes raw, struct bytes *r
 
 /* ---- unpacking ---- */
 
-/* |ret_digested| is NULL for a codec without a dictionary. */
+/* Finds the prepared dictionary of a codec; |ret_digested| is NULL if the codec has none. */
 static enum kiln_code find_digested(struct codec *codec, uint64_t id,
                                     const ZSTD_DDict **ret_digested, struct kiln_err *err)
 {
@@ -176,7 +178,8 @@ static enum kiln_code unpack_zstd(struct codec *codec, const struct packed_objec
 {
     const struct bytes stored = packed->stored;
     const uint64_t raw_size = packed->raw_size;
-    /* Check before allocating: a damaged size could be a quarter of a gigabyte. */
+    /* Checks the size before it allocates memory, because a damaged size could be a quarter of a
+     * gigabyte. */
     if (ZSTD_getFrameContentSize(stored.data, stored.size) != raw_size)
         return kiln_fail(err, KILN_CORRUPT, "a stored code object does not unpack to %llu bytes",
                          (unsigned long long)raw_size);

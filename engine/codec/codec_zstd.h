@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * The stored form of an object's bytes. An object is compressed with zstd when that makes it
- * smaller, with the dictionary of its GPU family when that makes it smaller still. Otherwise it is
- * stored raw.
+ * The stored form of an object's bytes. An object is compressed with zstd if that makes it smaller,
+ * and with the dictionary of its GPU family if that makes it even smaller. Otherwise it is stored
+ * raw.
  *
  * Role       the only user of libzstd; a codec reuses its contexts between calls
  * Ownership  owns the contexts and the memory that holds results
  * Threading  one thread at a time for each codec
- * On disk    enum codec_id is written into kernels.db and packages: append, never renumber. A
- *            replaced dictionary keeps its number, because stored objects still need it.
+ * On disk    enum codec_id is written into kernels.db and packages: append new numbers, never
+ *            change one. A replaced dictionary keeps its number, because stored objects still need
+ *            it.
  *
  * All codecs of one build with one libzstd compress the same bytes to the same result.
  */
@@ -30,9 +31,11 @@ KILN_MUST_CHECK enum kiln_code codec_create(struct codec **ret_codec, struct kil
 void codec_destroy(struct codec *codec);
 KILN_DEFINE_AUTO(codec)
 
-/* False for a stored form that only a newer kiln, or a flipped bit, can have written. */
+/* Whether this kiln can unpack objects with the codec |id|. If not, a newer kiln wrote |id|, or a
+ * bit of it flipped. */
 bool codec_knows(uint64_t id);
-/* |ret_stored| is borrowed: it belongs to the codec until the next call, or it is |raw| itself. */
+/* Packs an object. |ret_stored| belongs to the codec and is valid until its next call, or it is
+ * |raw| itself. */
 KILN_MUST_CHECK enum kiln_code codec_pack(struct codec *codec, struct bytes raw,
                                           struct bytes *ret_stored, enum codec_id *ret_id,
                                           struct kiln_err *err);
@@ -43,7 +46,7 @@ struct packed_object { /* an object in its stored form, as read from disk; not y
     struct bytes stored;
 };
 /* KILN_CORRUPT unless |packed| is complete and unpacks to exactly |raw_size| bytes. KILN_NOT_FOUND
- * if codec_knows is false for its codec: a miss for this build, not damage. |ret_raw| is borrowed
- * as above. */
+ * if codec_knows is false for its codec, because that is a miss and not damage. |ret_raw| belongs
+ * to the codec and is valid until its next call, or it is part of |packed|. */
 KILN_MUST_CHECK enum kiln_code codec_unpack(struct codec *codec, const struct packed_object *packed,
                                             struct bytes *ret_raw, struct kiln_err *err);

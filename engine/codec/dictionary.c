@@ -11,7 +11,7 @@ extern const unsigned long dictionary_amdgpu_size, dictionary_nvidia_size;
  * stay for ever, because stored objects need them. */
 static const struct dictionary {
     enum codec_id codec;
-    uint16_t machine; /* of the ELF files that it compresses */
+    uint16_t machine; /* the machine of the ELF files that it compresses */
     const unsigned char *data;
     const unsigned long *size;
 } dictionaries[DICTIONARY_COUNT] = {

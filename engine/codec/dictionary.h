@@ -17,7 +17,8 @@ struct bytes dictionary_content(size_t number);
 /* The codec id recorded with objects that were compressed with this dictionary. */
 enum codec_id dictionary_codec(size_t number);
 
-/* DICTIONARY_COUNT when |raw| is not an ELF file for a GPU. */
+/* The number of the dictionary for an object. DICTIONARY_COUNT: |raw| is not an ELF file for a
+ * GPU. */
 size_t dictionary_for(struct bytes raw);
-/* DICTIONARY_COUNT when no dictionary of this build has that codec. */
+/* The number of the dictionary of a codec. DICTIONARY_COUNT: this build has none. */
 size_t dictionary_of(uint64_t codec);

@@ -45,7 +45,7 @@ static void drop_entry(struct hot_set *set, struct entry *e)
     free(e);
 }
 
-/* Evicts until |count| more objects, which cost |cost| bytes, are within the limits. */
+/* Evicts objects until the set has space for |count| more, which have |cost| bytes together. */
 static void evict_for(struct hot_set *set, uint64_t cost, unsigned count)
 {
     while (!list_is_empty(&set->by_use) && (set->bytes + cost > set->limits.limit_bytes ||

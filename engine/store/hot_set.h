@@ -23,22 +23,22 @@ KILN_MUST_CHECK enum kiln_code hot_set_create(const struct hot_set_options *opti
 void hot_set_destroy(struct hot_set *set);
 KILN_DEFINE_AUTO(hot_set)
 
-/* NULL on a miss; a hit becomes the most recently used. */
+/* Returns NULL on a miss. An object that is found becomes the most recently used one. */
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
-/* The same, but the order of use stays as it is. */
+/* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
-/* Takes an additional reference. An object larger than the whole set, or one for which memory
- * runs out, is silently not cached. */
+/* Adds an object, with an additional reference. Does nothing if the object is larger than the limit
+ * of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);
 /* Removes objects private to the uid |owner|, and public objects cached under names that this
  * user requested. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
-/* Incremented by remove, clear and remove_of: the result of an earlier lookup may be out of
- * date. */
+/* A number that hot_set_remove, hot_set_clear and hot_set_remove_of increment. If it has changed
+ * since a look-up began, the result of the look-up may be out of date. */
 uint64_t hot_set_generation(const struct hot_set *set);
-/* Changes the limits now and evicts whatever exceeds them. */
+/* Changes the limits and evicts what exceeds them at once. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
 uint64_t hot_set_limit_bytes(const struct hot_set *set);
 uint64_t hot_set_bytes(const struct hot_set *set);

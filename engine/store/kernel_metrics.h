@@ -4,7 +4,7 @@
 /*
  * Usage data stored with the kernels: usage accounting and the history of metrics.
  *
- * Role       reads and writes rows of kernels.db; the service defines their meaning
+ * Role       reads and writes rows of kernels.db, whose meaning the service defines
  *            (engine/service/metrics/accounting.h, history.h)
  * Ownership  texts are borrowed for the call
  * Threading  as kernel_store.h: puts run on the write queue, the rest on any thread
@@ -38,17 +38,17 @@ struct kernel_accounting_row {
 struct kernel_accounting { /* the rows to write, or the rows read */
     const struct kernel_accounting_row *rows;
     size_t count;
-    uint64_t since;    /* start of accounting, seconds since the epoch; a stored value is kept */
+    uint64_t since;    /* start, seconds since the epoch; a stored start is not replaced */
     bool forget_users; /* first delete all rows of users */
     bool forget_kinds; /* first delete all rows of targets and programs */
 };
 
-/* Replaces the given rows in one transaction. */
+/* Writes the given rows in one transaction, in place of stored ones. */
 KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* users, and pairs of target and program; those with the largest savings */
+    size_t max; /* limit of users, and of pairs; those that saved the most are reported */
     void (*each)(void *context, const struct kernel_accounting_row *row); /* must not keep texts */
     void *context;
 };
@@ -64,13 +64,14 @@ enum kernel_history_column {
 extern const char *const kernel_history_names[HISTORY_COLUMNS];
 
 struct kernel_sample {
-    uint64_t time;   /* end of the sample, seconds since the epoch; of a merged sample, start of its
-                        step */
+    uint64_t time;   /* end of the sample, seconds since the epoch; for a merged sample, the start
+                        of its step */
     uint64_t span_s; /* the period that the sample covers */
     uint64_t values[HISTORY_COLUMNS];
 };
 
-/* Also deletes samples older than |kept_s| and samples with a time in the future. */
+/* Stores a sample. Also deletes samples older than |kept_s| and samples with a time in the
+ * future. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history_put(struct kernel_store *store,
                                                         const struct kernel_sample *sample,
                                                         uint64_t kept_s, bool *ret_written,
@@ -87,7 +88,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_history(
     struct kiln_err *err);
 
 struct kernel_slowest_request {
-    const uint32_t *uid; /* borrowed: public kernels and this user's private ones; NULL: all */
+    const uint32_t *uid; /* borrowed: public kernels and private ones of this user; NULL: all */
     size_t max;          /* kernels */
 };
 /* Reports the kernels with the longest compile times, the slowest first. */
@@ -98,10 +99,10 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
 struct kernel_share { /* the part of the store that belongs to one target or program */
     const char *name; /* NULL: all private kernels, whatever their names */
     uint64_t kernels;
-    uint64_t bytes; /* of compressed objects and rows; a shared object counts for each kernel */
+    uint64_t bytes; /* of compressed objects and rows; an object counts for each of its kernels */
 };
 struct kernel_share_request {
-    bool by_program; /* else by target */
+    bool by_program; /* shares by program; false: shares by target */
     size_t max;      /* shares */
 };
 /* Reports shares, the largest first. Reads every kernel. */

@@ -69,16 +69,16 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
     if (!rc && has_log && has_index)
         rc = store_readers_open(store, STORE_LOG_ALONE, err);
-    else if (!rc) /* a log without its index cannot be read without writing one */
+    else if (!rc) /* to read a log without its index, SQLite would have to write one */
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
         store_readers_close(store);
     return rc;
 }
 
-/* |why| is the failure to open for writing. If the disk is the reason, the store serves what it can
- * read. A directory without permission and without a store is refused, because it is probably a
- * configuration error. */
+/* Opens the store only for reading, because it cannot be opened for writing (|why|). If the disk is
+ * the reason, the store serves what it can read. A directory that has no store and that kilnd may
+ * not write to is refused, because it is probably a configuration error. */
 static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
                                            char notice[512])
 {
@@ -208,7 +208,8 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
         store->path);
 }
 
-/* The write itself has succeeded, so a failure here is not reported. The next write continues. */
+/* Vacuums some pages after a write. The write itself has succeeded, so a failure here is not
+ * reported, and the next write tries again. */
 static void vacuum_after_write(struct kernel_store *store)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -220,7 +221,7 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    /* This check costs 2 us, a put 200 us. */
+    /* This check takes 2 us, which is little beside the 200 us of a put. */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_reopen(store, /* damage= */ NULL, err);
     else if (atomic_load(&store->file_damaged))
@@ -228,7 +229,7 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
     if (rc)
         return rc;
     rc = work(store, context, err);
-    if (rc == KILN_CORRUPT && store->writer) { /* one misread is not damage of the file */
+    if (rc == KILN_CORRUPT && store->writer) { /* one bad read is not damage of the file */
         db_forget_pages(store->writer);
         rc = work(store, context, err);
         store->misreads += rc == KILN_OK;

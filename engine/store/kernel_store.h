@@ -33,21 +33,22 @@ enum kernel_store_mode {
     /* Serves stored kernels and changes no file. Puts and touches are dropped with KILN_OK;
      * explicitly requested changes are KILN_DENIED. */
     KERNEL_STORE_READ_ONLY,
-    /* Opens nothing: every lookup misses, and every list is empty. Writes behave as above. */
+    /* Opens nothing: every lookup misses, and every list is empty. Writes behave as in
+     * READ_ONLY. */
     KERNEL_STORE_OFF,
 };
 
 struct kernel_store_options {
     const char *directory;    /* contains kernels.db; created if absent, mode 0700 */
-    uint64_t limit_bytes;     /* for the disk blocks of kernels.db and its write-ahead log */
-    uint64_t quota_bytes_uid; /* for one uid's kernels, compressed, with their rows; 0: no quota */
+    uint64_t limit_bytes;     /* limit of the disk blocks of kernels.db and its log */
+    uint64_t quota_bytes_uid; /* limit of one uid's compressed kernels and rows; 0: none */
     unsigned readers; /* connections for lookups: one for each thread that may read concurrently */
     enum kernel_store_mode mode;
     bool allow_network_fs; /* only tests set it */
 };
 
 struct kernel_record { /* all that is known about one stored kernel; texts are borrowed */
-    struct digest key; /* of a named kernel: its kernel_name_key */
+    struct digest key; /* kernel_name_key() if it is a named kernel */
     struct digest object;
     struct digest toolchain_id; /* zeros: unknown, never stale */
     struct digest source_id;    /* SHA-256 over the source; zeros: unknown */
@@ -66,7 +67,7 @@ struct kernel_record { /* all that is known about one stored kernel; texts are b
     uint64_t last_used;      /* seconds since the epoch */
     uint64_t uses;
     uint64_t id;     /* increases in the order in which kernels were stored; ignored by put */
-    uint32_t uid;    /* the first user to request it, charged for it by the quota */
+    uint32_t uid;    /* the first user who requested it; it counts for this user's quota */
     bool is_private; /* true: only |uid| may fetch it; false: everyone may */
     bool pinned;     /* never evicted */
 };
@@ -74,16 +75,16 @@ struct kernel_record { /* all that is known about one stored kernel; texts are b
 /* KERNEL_SCOPE_EVERYONE for a public kernel, else the owner's uid. */
 uint64_t kernel_record_scope(const struct kernel_record *record);
 
-struct kernel_filter {          /* all zeros match everything; each field that is set must match */
+struct kernel_filter {          /* a kernel must match all fields that are set; zeros match all */
     const char *target;         /* "gfx90a" also matches gfx90a:xnack- */
     const char *program;        /* the complete name of a program or a named kernel */
-    const char *toolchain;      /* its name */
+    const char *toolchain;      /* name of the toolchain */
     const char *database_id;    /* of named kernels; "gfx906_60" also matches gfx906_60@3.2.0 */
     const char *package;        /* file name */
     struct digest toolchain_id; /* zeros: any */
     uint64_t older_than;        /* last used before this second; 0: any */
     uint64_t scope;             /* with by_scope: a uid or KERNEL_SCOPE_EVERYONE */
-    uint32_t uid;               /* with by_uid */
+    uint32_t uid;               /* used with by_uid */
     bool by_scope;
     bool by_uid;
     bool not_pinned; /* excludes pinned kernels */
@@ -95,7 +96,7 @@ struct kernel_usage {
     uint64_t objects;      /* distinct objects: several kernels may share one */
     uint64_t stored_bytes; /* of objects, compressed */
     uint64_t raw_bytes;    /* of objects */
-    uint64_t limit_bytes;  /* limit of taken_bytes */
+    uint64_t limit_bytes;  /* the limit of taken_bytes */
     uint64_t taken_bytes;  /* disk blocks of kernels.db and its log */
     uint64_t kernels;      /* keys */
     uint64_t pinned;       /* keys */
@@ -107,10 +108,10 @@ struct kernel_usage {
  * space. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
-/* Refuses a network filesystem (KILN_UNSUPPORTED, with the setting that changes it) and a directory
- * that another daemon uses (KILN_BUSY, with its pid). A damaged database is replaced by an empty
- * one, and |ret_notice| says so. If the disk is full, read-only or failing, stored kernels are
- * still served; |ret_notice| and the health report it. */
+/* Opens the store. KILN_UNSUPPORTED: a network filesystem; the message names the setting of the
+ * directory. KILN_BUSY: another daemon uses the directory; the message has its pid. A damaged
+ * database is replaced by an empty one, and |ret_notice| says so. If the disk is full, read-only or
+ * failing, stored kernels are still served; |ret_notice| and the health report it. */
 KILN_MUST_CHECK enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                                  struct kernel_store **ret_store,
                                                  char ret_notice[512], struct kiln_err *err);
@@ -122,17 +123,17 @@ KILN_DEFINE_AUTO(kernel_store)
 enum kernel_notice {
     KERNEL_NOTICE_NONE,
     KERNEL_NOTICE_REPLACED,  /* the file was damaged, removed or replaced; another one is in use */
-    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and takes nothing new for a while, or a
-                                requested write was the first to fail */
+    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while, or a
+                                write has failed for the first time and its caller waits */
     KERNEL_NOTICE_RECOVERED, /* writing works again */
 };
 /* The kind of the notice that kernel_store_open returned in |ret_notice|. */
 enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store);
-/* Returns each notice once; |ret_notice| is the message for the log. Any thread. */
+/* Returns each notice once, with the message for the log in |ret_notice|. Call it on any thread. */
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
 
 /* How often, since the store was opened, a read found damage that a second read from the disk did
- * not confirm. Any thread. */
+ * not confirm. Call it on any thread. */
 uint64_t kernel_store_misreads(const struct kernel_store *store);
 
 /* ---- health ---- */
@@ -145,24 +146,25 @@ enum kernel_health_state {
 };
 
 struct kernel_health {
-    enum kernel_health_state state; /* of writing; reading is not affected */
+    enum kernel_health_state state; /* whether writing works; reading is not affected */
     uint64_t since;                 /* seconds since the epoch; 0 while ok */
-    uint64_t dropped; /* writes without a waiting caller that were dropped since then */
+    uint64_t dropped; /* writes that were dropped since then (no caller waited for them) */
     char text[512];   /* the reason, and what to do; "" while ok */
 };
 
 /* "ok", "full", "read-only", "io-error" */
 const char *kernel_health_name(enum kernel_health_state state);
 void kernel_store_health(struct kernel_store *store, struct kernel_health *ret_health);
-/* Does one short step of background maintenance: retries writing while it is off, shrinks a
- * store that exceeds its limit, and vacuums free pages. |ret_more|: call again soon. The caller
- * runs it periodically; other writes do such steps too. */
+/* Does one short step of background maintenance: retries writing while it is off, shrinks a store
+ * that exceeds its limit, and vacuums free pages. |ret_more|: call again soon. Call it
+ * periodically. Other writes do such steps, too. */
 KILN_MUST_CHECK enum kiln_code kernel_store_tidy(struct kernel_store *store, bool *ret_more,
                                                  struct kiln_err *err);
 
 /* ---- one kernel ---- */
 
-/* KILN_NOT_FOUND without a message on a miss. The object says whether it is private. */
+/* Reads an object. KILN_NOT_FOUND without a message on a miss. |is_private| of the object says
+ * whether it is private. */
 KILN_MUST_CHECK enum kiln_code kernel_store_get(struct kernel_store *store,
                                                 const struct digest *key,
                                                 struct object **ret_object, bool *ret_damaged,
@@ -174,51 +176,54 @@ struct kernel_reader { /* the user on whose behalf a kernel is read */
     bool hidden;    /* the kernel exists and is private to |owner| */
     uint32_t owner; /* valid if |hidden| */
 };
-/* Like kernel_store_get, on behalf of |reader|. A kernel private to another uid is
- * KILN_NOT_FOUND before its bytes are read, so that neither the answer nor its timing reveals
- * that it exists. */
+/* Like kernel_store_get, on behalf of |reader|. If the kernel is private to another uid, returns
+ * KILN_NOT_FOUND before it reads the bytes, so that neither the answer nor its timing reveals that
+ * the kernel exists. */
 KILN_MUST_CHECK enum kiln_code kernel_store_get_as(struct kernel_store *store,
                                                    struct kernel_reader *reader,
                                                    const struct digest *key,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* Stores |object| under |record|'s key and adds the number of evicted kernels to |ret_evicted|.
- * If the quota requires it, kernels of the same uid are evicted. If the limit requires it,
- * kernels of a uid that uses more than half of the limit go first, then anyone's. KILN_FULL: the
- * object alone exceeds limit or quota, only pinned kernels could make space, or the disk is
- * full. */
+/* Stores |object| under |record|'s key and adds the number of evicted kernels to |ret_evicted|. If
+ * the quota is exceeded, kernels of the same uid are evicted. If the limit is exceeded, kernels of
+ * a uid that uses more than half of the limit are evicted first, then kernels of any uid.
+ * KILN_FULL: the object alone exceeds limit or quota, only pinned kernels are left to evict, or the
+ * disk is full. */
 KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 const struct kernel_record *record,
                                                 const struct object *object, uint64_t *ret_evicted,
                                                 struct kiln_err *err);
-/* Number of puts and imports that were really stored since the store was opened: a put dropped
- * while writing is off is KILN_OK too. On the write queue. */
+/* Number of puts and imports that were really stored since the store was opened. It is needed
+ * because a put that is dropped while writing is off returns KILN_OK, too. Call it on the write
+ * queue. */
 uint64_t kernel_store_stored_count(const struct kernel_store *store);
-/* Number of kernels evicted by quotas since the store was opened. On the write queue. */
+/* Number of kernels evicted by quotas since the store was opened. Call it on the write queue. */
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
-/* Like put, for a kernel that a user imports. The quota evicts nothing: beyond it the result is
- * KILN_FULL, with the uid's usage and what to do. For a private kernel, the limit evicts only
- * private kernels of the same uid, or any of the uid's if they use more than half of the limit.
- * These must have been last used before |record|'s last_used, so that kernels of one import do
- * not evict each other. KILN_FULL: that does not free enough space. */
+/* Like kernel_store_put, for a kernel that a user imports. If the quota is exceeded, evicts nothing
+ * and returns KILN_FULL; the message has the uid's usage and what to do. If the limit is exceeded
+ * by a private kernel, evicts only private kernels of the same uid, or any kernels of the uid if
+ * they use more than half of the limit. Only kernels last used before |record|'s last_used are
+ * evicted, so that kernels of one import do not evict each other. KILN_FULL: that does not free
+ * enough space. */
 KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,
                                                    const struct kernel_record *record,
                                                    const struct object *object,
                                                    uint64_t *ret_evicted, struct kiln_err *err);
-/* Moves the row of a damaged object to the quarantine and keeps it for inspection (bounded). The
- * kernel is checked again first. If it passes or no longer exists, nothing changes (KILN_OK). */
+/* Moves the row of a damaged object to the quarantine, which keeps a limited number of rows for
+ * inspection. Checks the kernel again before. If it passes or no longer exists, nothing changes
+ * (KILN_OK). */
 KILN_MUST_CHECK enum kiln_code kernel_store_quarantine(struct kernel_store *store,
                                                        const struct digest *key,
                                                        struct kiln_err *err);
 
-struct kernel_damage {   /* of a row of a package, which is not changed; texts are borrowed */
+struct kernel_damage {   /* a damaged row of a package, which stays as it is; texts are borrowed */
     const char *package; /* file name */
     const char *row;     /* the kernel's name, or its key in hexadecimal */
     const char *reason;  /* a complete message */
     uint64_t found;      /* seconds since the epoch; ignored by put */
 };
-/* Records the damage, once for each row. The number of records is bounded; the oldest are
- * dropped. */
+/* Records the damage, once for each row. The number of records is limited; the oldest are
+ * deleted. */
 KILN_MUST_CHECK enum kiln_code kernel_store_quarantine_packaged(struct kernel_store *store,
                                                                 const struct kernel_damage *damage,
                                                                 struct kiln_err *err);
@@ -235,12 +240,12 @@ KILN_MUST_CHECK enum kiln_code kernel_store_quarantine_of(
 KILN_MUST_CHECK enum kiln_code kernel_store_touch(struct kernel_store *store,
                                                   const struct digest *keys, size_t count,
                                                   uint64_t now, struct kiln_err *err);
-/* Calls |each| once for the kernel. KILN_NOT_FOUND without a message. */
+/* Calls |each| once for the kernel. KILN_NOT_FOUND without a message if there is none. */
 KILN_MUST_CHECK enum kiln_code kernel_store_show(struct kernel_store *store,
                                                  const struct digest *key,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
-/* KILN_NOT_FOUND without a message. */
+/* Removes a kernel. KILN_NOT_FOUND without a message if there is none. */
 KILN_MUST_CHECK enum kiln_code kernel_store_remove(struct kernel_store *store,
                                                    const struct digest *key, struct kiln_err *err);
 
@@ -262,20 +267,20 @@ struct kernel_keys {
     size_t count; /* set by the store */
 };
 /* Writes into |ret_keys| the keys whose hexadecimal form begins with |prefix| (1 to 64 digits),
- * among public kernels and those private to |uid|. With |uid| NULL, among all kernels. Examines a
- * bounded number of keys: KILN_INVALID if more begin with |prefix|. */
+ * among public kernels and those private to |uid|. With |uid| NULL, among all kernels. Examines
+ * only a limited number of keys: KILN_INVALID if more begin with |prefix|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
                                                   const uint32_t *uid, struct kernel_keys *ret_keys,
                                                   struct kiln_err *err);
 
-struct kernel_position { /* of an export; zeroed: the start */
-    bool is_public;      /* the user's private kernels are done */
-    uint64_t id;         /* of the last reported kernel */
+struct kernel_position { /* the position of an export; zeroed at the start */
+    bool is_public;      /* all private kernels of the user were reported */
+    uint64_t id;         /* id of the kernel that was reported last */
 };
 
-/* Returns "gfx90a68@VERSION" if all named kernels of this device that the uid may fetch are
- * stored under this one version. Otherwise, also if some have no version, KILN_NOT_FOUND without
- * a message. */
+/* Returns "gfx90a68@VERSION" if all named kernels of this device that the uid may fetch are stored
+ * under this one version. Otherwise, returns KILN_NOT_FOUND without a message, even if only some
+ * have no version. */
 KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
                                                          struct bytes database_id,
                                                          char ret_id[VERSIONED_ID_MAX],
@@ -284,16 +289,16 @@ KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *st
 struct kernel_export { /* the named kernels to report; borrowed for the call */
     uint32_t uid;      /* the user who may fetch them */
     const char *database_id;
-    size_t max; /* kernels to read, also if they are not reported */
-    /* |raw| is the checked object, borrowed for the call. It is empty if the object failed its
-     * check: run kernel_store_quarantine then. |each| must not call the store. It returns false to
-     * stop, and that kernel counts as reported. */
+    size_t max; /* kernels to read at most, whether they are reported or not */
+    /* Called for each kernel. |raw| is the checked object, borrowed for the call. It is empty if
+     * the object failed its check; call kernel_store_quarantine later in that case. |each| must not
+     * call the store. It returns false to stop; the current kernel still counts as reported. */
     bool (*each)(void *context, const struct kernel_record *record, struct bytes raw);
     void *context;
 };
-/* Reports named kernels, starting at |position|, which it advances. The user's private kernels
- * come first, then the public ones that no private kernel replaces, each group in the order of
- * storing. |ret_end|: there are no more. */
+/* Reports named kernels, starting at |position|, which it advances. The user's private kernels come
+ * first, then the public ones that no private kernel replaces, each group in the order in which
+ * they were stored. |ret_end|: no kernel is left. */
 KILN_MUST_CHECK enum kiln_code kernel_store_each_named(struct kernel_store *store,
                                                        const struct kernel_export *kernels,
                                                        struct kernel_position *position,
@@ -301,10 +306,10 @@ KILN_MUST_CHECK enum kiln_code kernel_store_each_named(struct kernel_store *stor
 
 #define KERNEL_NEAREST_MAX 3
 /* Reports the stored kernels most similar to |wanted| that |wanted|->uid may fetch, best first. If
- * there are kernels of the same program, only they are compared. They are ranked by how many of
- * these agree: arch, target features, options, source, headers, toolchain, toolchain identity and
- * database id. Empty fields of |wanted| do not count. Only a bounded number of the newest kernels
- * is examined. KILN_NOT_FOUND without a message. */
+ * there are kernels of the same program, only these are compared. They are ranked by how many of
+ * these fields agree: arch, target features, options, source, headers, toolchain, toolchain
+ * identity and database id. Empty fields of |wanted| do not count. Only a limited number of the
+ * newest kernels is examined. KILN_NOT_FOUND without a message: there is none. */
 KILN_MUST_CHECK enum kiln_code kernel_store_nearest(
     struct kernel_store *store, const struct kernel_record *wanted,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
@@ -315,8 +320,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
 /* Removes the matching kernels and returns the space to the filesystem. Counts the kernels, and the
- * stored bytes of the objects that went with them: those that no other kernel has. A filter that
- * matches everything works on a full disk too, because the file itself is removed. */
+ * stored bytes of the objects that were removed with them because no other kernel has them. A
+ * filter that matches everything works even on a full disk, because the file itself is removed. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
@@ -324,12 +329,12 @@ KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
 struct kernel_clearing {         /* a clear in steps; zeroed at first except for |filter| */
     struct kernel_filter filter; /* its texts are borrowed */
     uint64_t count, bytes;       /* removed so far: kernels, and stored bytes of their objects */
-    uint64_t after;              /* id of the last kernel that was removed */
-    bool is_removed;             /* every matching kernel is removed; the file is being truncated */
+    uint64_t after;              /* id of the last kernel that was examined */
+    bool is_removed;             /* all matching kernels are removed; now the file is truncated */
     bool is_over;
 };
-/* Like kernel_store_clear for at most 20 ms, 512 removed or 4096 other kernels; a large object or a
- * vacuum may take longer. Call it until |is_over|. */
+/* Does one step of a clear. A step ends after 20 ms, 512 removed kernels or 4096 others; a large
+ * object or a vacuum may take longer. Call it until |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
                                                        struct kernel_clearing *clearing,
                                                        struct kiln_err *err);
@@ -337,11 +342,11 @@ KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *stor
 KILN_MUST_CHECK enum kiln_code kernel_store_pin(struct kernel_store *store,
                                                 const struct digest *key, bool pinned,
                                                 bool *ret_found, struct kiln_err *err);
-struct kernel_pinning { /* a change of pins in steps; zeroed at first except for the first two */
+struct kernel_pinning { /* a change of pins in steps; zeroed at first, except the first two */
     struct kernel_filter filter; /* its texts are borrowed */
     bool pinned;
     uint64_t count; /* matching kernels so far */
-    uint64_t after; /* id of the last one */
+    uint64_t after; /* id of the last kernel that was examined */
     bool is_over;
 };
 /* Pins or unpins matching kernels for at most 20 ms. Call it until |is_over|. */
@@ -359,10 +364,10 @@ struct kernel_gc {
 };
 
 struct kernel_gc_result {
-    uint64_t stale_kernels, stale_bytes;     /* bytes: of objects, compressed */
-    uint64_t evicted_kernels, evicted_bytes; /* including their rows */
+    uint64_t stale_kernels, stale_bytes;     /* stored bytes of the objects */
+    uint64_t evicted_kernels, evicted_bytes; /* bytes of the objects and of the rows */
     uint64_t taken_before, taken_after;      /* disk blocks; equal after a dry run */
-    bool missed; /* more than |to_bytes| remain: pinned kernels, or the file's own tables */
+    bool missed; /* more than |to_bytes| are still taken, by pinned kernels or empty tables */
 };
 
 #define KERNEL_STALE_MAX 256u /* stale toolchains; each compiler upgrade leaves one */
@@ -375,20 +380,20 @@ struct kernel_collecting { /* a gc in steps; zeroed at first except for |gc| */
     enum kernel_collecting_phase phase;
     struct digest stale[KERNEL_STALE_MAX]; /* identities in the store that are not installed */
     size_t stale_count, next;
-    struct kernel_clearing clearing; /* of the next stale toolchain, or of free pages */
-    unsigned rounds;                 /* of eviction and truncation */
-    uint64_t used_max;               /* bytes of used pages after this round */
+    struct kernel_clearing clearing; /* clears a stale toolchain's kernels, or truncates the file */
+    unsigned rounds;                 /* rounds of eviction and truncation */
+    uint64_t used_max;               /* bytes that used pages may have after this round */
     bool is_evicting, none_left;
 };
 
-/* Pinned kernels are never removed. Named kernels, and others with an unknown toolchain, are
- * never stale. Also repairs counters that disagree with the rows, and vacuums all free space. A
- * step takes at most 20 ms, except the first one, which reads all rows, and that of a large object.
- * Call it until the phase is GC_OVER. A dry run has one step. */
+/* Does one step of a gc. It never removes pinned kernels. Named kernels, and others whose toolchain
+ * is not known, are never stale. The gc also repairs counters that disagree with the rows, and
+ * vacuums all free space. A step takes about 20 ms, but the first one reads all rows, and a large
+ * object may take longer. Call it until the phase is GC_OVER. A dry run has one step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_collect_some(struct kernel_store *store,
                                                          struct kernel_collecting *collecting,
                                                          struct kiln_err *err);
-/* All steps. */
+/* Does all steps of a gc. */
 KILN_MUST_CHECK enum kiln_code kernel_store_gc(struct kernel_store *store,
                                                const struct kernel_gc *gc,
                                                struct kernel_gc_result *ret_result,
@@ -400,8 +405,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_usage(struct kernel_store *store,
                                                   struct kernel_usage *ret_usage,
                                                   struct kiln_err *err);
 struct kernel_check {
-    const char *directory; /* borrowed from the store */
-    uint64_t bytes;        /* of the file and its log; 0: there is none, or the mode is off */
+    const char *directory; /* the store's directory; borrowed from it */
+    uint64_t bytes;        /* size of the file and its log; 0: no file, or the mode is off */
     bool checked;          /* SQLite checked every page; |damage| is its result */
     uint64_t age_s;        /* age of that check */
     char damage[256];      /* "": none */

@@ -24,7 +24,7 @@ static struct store_checked latest_result(struct kernel_store *store)
     return last;
 }
 
-/* False if the latest result is too old, or damage was seen since. */
+/* Returns the latest result again. False if it is too old, or if damage was seen since. */
 static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct kernel_check *check)
 {
     const struct store_checked last = latest_result(store);
@@ -37,7 +37,8 @@ static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct 
     return true;
 }
 
-/* Stores the result, unless damage was seen during the check. |now| is the state at its start. */
+/* Keeps the result, unless damage was seen during the check. |now| is the state at the start of the
+ * check. */
 static void remember_result(struct kernel_store *store, struct store_checked now,
                             const struct kernel_check *check)
 {
@@ -58,7 +59,7 @@ void store_check_discard(struct kernel_store *store)
 
 /* ---- checking ---- */
 
-/* Damage is a result of the check, not a failure. */
+/* Runs SQLite's check. Damage is its result, not a failure. */
 static enum kiln_code run_check(struct db *db, struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);

@@ -21,7 +21,7 @@ bool store_file_is_in_place(const struct kernel_store *store)
 {
     struct stat seen;
     if (stat(store->path, &seen) != 0)
-        return errno != ENOENT && errno != ENOTDIR; /* if stat fails otherwise, keep the file */
+        return errno != ENOENT && errno != ENOTDIR; /* other failures do not mean that it is gone */
     return seen.st_dev == store->file.device && seen.st_ino == store->file.inode;
 }
 
@@ -34,8 +34,9 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
     return true;
 }
 
-/* SQLite would create the file with mode 0644. An existing file is never opened here, because
- * closing a descriptor of it drops this process's SQLite locks on the file. */
+/* Creates the file with mode 0600, because SQLite would create it with mode 0644. Never opens an
+ * existing file, because closing a descriptor of it would drop this process's SQLite locks on the
+ * file. */
 enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
 {
     KILN_AUTO(fd)

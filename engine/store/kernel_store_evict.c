@@ -19,13 +19,13 @@
 /* A user with more than limit / USER_SHARE loses kernels first when space is needed. So no user can
  * displace all others, and a single user can still use the whole limit. */
 #define USER_SHARE 2
-/* Assumed for shorter or unknown compile times. */
+/* The compile time that is assumed if it is shorter or not known. */
 #define COMPILE_NS_MIN 1000000u
-/* Assumed for named kernels, whose compile time is unknown. It is between the times of MIOpen's
- * assembler (150 ms) and of its HIP compiler (1700 ms); MIOpen's files do not say which one made a
- * kernel. With less, a whole imported cache would be evicted before the cheapest of kiln's own
- * kernels. Users cannot abuse it: imports cannot raise it, and a private import evicts only the
- * user's own kernels (store_own). */
+/* The compile time that is assumed for named kernels, for which it is not known. It is between the
+ * times of MIOpen's assembler (150 ms) and of its HIP compiler (1700 ms); MIOpen's files do not say
+ * which one made a kernel. With a shorter time, a whole imported cache would be evicted before the
+ * cheapest of kiln's own kernels. Users cannot abuse it: imports cannot raise it, and a private
+ * import evicts only the user's own kernels (store_own). */
 #define COMPILE_NS_NAMED 500000000u
 
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
@@ -73,7 +73,8 @@ enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid
     return rc;
 }
 
-/* Triggers maintain the counters, so they disagree with the rows only after damage. */
+/* Repairs the counters. SQL triggers update them with the rows, so the two disagree only after
+ * damage. */
 enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err)
 {
     static const enum kernel_statement steps[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-/* Rounds of eviction and truncation: a filesystem may use more blocks for a file than the file has
- * pages. */
+/* Most rounds of eviction and truncation. One round may not be enough, because a filesystem may use
+ * more blocks for a file than the file has pages. */
 #define ROUNDS_MAX 4u
 
 static bool is_installed(const struct kernel_gc *options, const struct digest *toolchain)
@@ -64,7 +64,8 @@ static void begin_truncating(struct kernel_collecting *c)
     c->clearing = (struct kernel_clearing){ .is_removed = true };
 }
 
-/* The kernels of one stale toolchain after the other. */
+/* Removes some kernels of a stale toolchain. Continues with the next one when all its kernels are
+ * removed. */
 static enum kiln_code remove_stale(struct kernel_store *store, struct kernel_collecting *c,
                                    struct kiln_err *err)
 {
@@ -85,7 +86,7 @@ static enum kiln_code remove_stale(struct kernel_store *store, struct kernel_col
     return KILN_OK;
 }
 
-/* |ret_over|: no free pages are left in the file. */
+/* Truncates the file by some pages. |ret_over|: it has no free pages left. */
 static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_collecting *c,
                                     bool *ret_over, struct kiln_err *err)
 {

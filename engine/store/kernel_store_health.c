@@ -7,8 +7,9 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* Interval between tries while writing is off; it doubles from the first to the maximum. Each try
- * costs a compression and a failed transaction, but free disk space should be noticed soon. */
+/* While writing is off, kiln tries again after these intervals: it doubles the first one up to the
+ * maximum. Each try takes the time of a compression and a failed transaction, but free disk space
+ * should be noticed soon. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 
@@ -67,7 +68,7 @@ static void wait_longer(struct kernel_store *store)
     store->retry.at_ns = clock_monotonic_ns() + store->retry.after_ns;
 }
 
-/* Returns whether the state is new. */
+/* Records a failed write. Returns whether the state is new. */
 static bool note_failure(struct kernel_store *store, enum kernel_health_state state,
                          const char *why, bool dropped)
 {
@@ -84,8 +85,8 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
     return is_new;
 }
 
-/* Whether the disk has space for the kernel that did not fit. A small write may succeed without it,
- * because the log has space. */
+/* Whether the disk has space for the kernel that did not fit. That a small write succeeds does not
+ * show this, because the log may have space for it. */
 static bool has_free_space(const struct kernel_store *store)
 {
     uint64_t wanted = store->retry.wanted > STORE_FREE_MIN ? store->retry.wanted : STORE_FREE_MIN;
@@ -125,7 +126,7 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_write_ki
         return rc;
     bool dropped = kind == STORE_BACKGROUND;
     bool is_new = note_failure(store, state, err->text, dropped);
-    if (is_new && !dropped) /* otherwise only the caller would know, not the log */
+    if (is_new && !dropped) /* so that not only the caller, but also the log has it */
         store_set_notice(store, KERNEL_NOTICE_TROUBLE, err->text);
     return is_new || !dropped ? rc : KILN_OK;
 }

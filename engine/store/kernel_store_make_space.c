@@ -17,30 +17,31 @@
  * are evicted, down to 957 MiB (19/20 of 1008, minus 1), so that the next puts need not evict.
  */
 #define PAGE STORE_PAGE
-#define OVERFLOW_PAGE 4092u /* bytes of a long value that fit into one overflow page */
-/* Pages that a put changes in addition to those that it fills: one or two of each table and
- * index. */
+#define OVERFLOW_PAGE 4092u /* bytes of a long value in one overflow page */
+/* Bytes of the pages that a put changes in addition to those that it fills: one or two pages of
+ * each table and index. */
 #define CHANGED_BYTES (24u * PAGE)
 /* Pages that the rows may need in addition to long values, because pages split. */
 #define ROW_PAGES 12u
-/* The empty tables and indices. */
+/* Bytes of the empty tables and indices. */
 #define EMPTY_BYTES (24u * PAGE)
-/* Evict down to a twentieth below the limit, so that not every put has to evict ... */
+/* Kernels are evicted until a twentieth of the limit is free, so that not every put has to evict
+ * ... */
 #define SPARE_SHARE 20u
-/* ... but delay the writer by at most about 10 ms for that. */
+/* ... but at most this many beyond what the put needs, which delays the writer by about 10 ms. */
 #define EXTRA_MAX 256u
 #define EVICT_BATCH 32u /* kernels that one transaction evicts */
 /* A lowered limit takes effect over several writes. Each evicts at most this many kernels (about
  * 0.1 s) and moves at most this many pages. */
 #define EVICT_MAX 2048u
 #define MOVE_MAX 4096u
-#define VACUUM_STEPS 64u  /* in one call of kernel_store_tidy */
-#define STEP_NS 20000000u /* of an eviction for gc */
+#define VACUUM_STEPS 64u  /* steps in one call of kernel_store_tidy */
+#define STEP_NS 20000000u /* length of a step of an eviction for gc */
 
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 {
     uint64_t pages = stored_size / OVERFLOW_PAGE + texts_size / OVERFLOW_PAGE + ROW_PAGES;
-    pages += pages / 512; /* auto-vacuum's pointer map */
+    pages += pages / 512; /* pages of auto-vacuum's pointer map */
     return pages * PAGE;
 }
 
@@ -50,8 +51,8 @@ struct goal {
     const struct store_own *own; /* borrowed; NULL: the least valuable kernels are evicted */
     uint64_t used_wanted;        /* bytes of used pages; eviction stops here */
     uint64_t used_max;           /* bytes of used pages; above this, the eviction has failed */
-    uint64_t extra_max;          /* kernels evicted between |used_max| and |used_wanted| */
-    uint64_t evicted_max;        /* kernels */
+    uint64_t extra_max;          /* limit of kernels evicted below |used_max| */
+    uint64_t evicted_max;        /* limit of kernels evicted in all */
     /* So far: */
     uint64_t used, evicted, extra;
     bool repaired;
@@ -64,8 +65,8 @@ static bool is_reached(const struct goal *g)
            (g->used <= g->used_max && g->extra >= g->extra_max);
 }
 
-/* When no kernel can be evicted: repairs the tables, which finds kernels without a recency row and
- * removes objects without a kernel. Then it empties the quarantine. */
+/* Called when no kernel can be evicted: repairs the tables, which finds kernels without a recency
+ * row and removes objects without a kernel. Then empties the quarantine. */
 static enum kiln_code free_more(struct kernel_store *store, struct goal *g, struct kiln_err *err)
 {
     g->none_left = g->repaired || g->own;
@@ -201,12 +202,13 @@ static enum kiln_code subtract_spare_blocks(struct kernel_store *store, uint64_t
 }
 
 struct space_request {
-    uint64_t need;               /* bytes */
+    uint64_t need;               /* bytes that the write needs */
     uint64_t max;                /* bytes that the file may have */
-    const struct store_own *own; /* as in store_make_space */
+    const struct store_own *own; /* see store_make_space */
 };
 
-/* Of a user's own kernels, none more than necessary are evicted. */
+/* The goal of an eviction. If only a user's own kernels are evicted, no more are evicted than
+ * necessary. */
 static struct goal goal_of(const struct space_request *r)
 {
     uint64_t below = r->max - r->max / SPARE_SHARE;
@@ -216,7 +218,7 @@ static struct goal goal_of(const struct space_request *r)
     return goal;
 }
 
-/* Decides about the write after evicting and truncating, which left |s|. */
+/* Decides whether the write may begin. |s| is the space after evicting and truncating. */
 static void judge_space(struct kernel_store *store, const struct space_request *r,
                         const struct goal *goal, const struct store_space *s,
                         struct store_space_result *result)

@@ -3,8 +3,8 @@
 
 #include "common/base/clock.h"
 
-/* Limits of a step of a clear: its time, the kernels or file pages that it changes, and the kernels
- * that it examines. */
+/* Limits of a step of a clear: its time, the kernels that it changes, those that it examines, and
+ * the pages of the file that it moves. */
 #define STEP_NS 20000000u
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u
@@ -29,9 +29,9 @@ struct bulk_change { /* one statement on all matching kernels */
     const struct kernel_filter *filter;
     uint64_t after;   /* last kernel id of the previous batch */
     uint64_t last;    /* last kernel id of this batch */
-    unsigned batch;   /* kernels of a batch at most, whether they match or not */
+    unsigned batch;   /* limit of a batch's kernels, whether they match or not */
     bool is_needed;   /* some kernels of this batch match */
-    uint64_t changed; /* kernels so far */
+    uint64_t changed; /* kernels changed so far */
 };
 
 static enum kiln_code change_batch(struct kernel_store *store, struct bulk_change *change,
@@ -88,7 +88,8 @@ static bool matches_everything(const struct kernel_filter *f)
            !f->not_pinned && !f->by_reader;
 }
 
-/* The batches of a step begin with one kernel and grow. */
+/* The size of the next batch. The first batch of a step has one kernel, and the size doubles each
+ * time. */
 static unsigned next_batch(const struct kernel_store *store, const struct bulk_change *change)
 {
     uint64_t batch = change->batch ? 2ull * change->batch : 1,
@@ -97,8 +98,8 @@ static unsigned next_batch(const struct kernel_store *store, const struct bulk_c
     return batch < store_batch(store) ? (unsigned)batch : store_batch(store);
 }
 
-/* An object may have 64 MiB, and deleting it reads all its pages: looks at the clock after each
- * batch. True in |ret_over|: no kernel is left. */
+/* Changes some kernels. Checks the time after each batch, because an object may have 64 MiB, and
+ * deleting it reads all its pages. |ret_over|: no kernel is left. */
 static enum kiln_code change_some(struct kernel_store *store, struct bulk_change *change,
                                   bool *ret_over, struct kiln_err *err)
 {
@@ -165,7 +166,7 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
     enum kiln_code rc = store_clear_some(store, c, err);
     if (rc != KILN_FULL || !matches_everything(&c->filter))
         return rc;
-    c->is_over = true; /* no row can be deleted */
+    c->is_over = true; /* the disk is full: no row can be deleted */
     struct kernel_usage usage = { 0 };
     (void)!store_usage(store->writer, &usage, err); /* the count is only reported */
     c->count += usage.kernels;

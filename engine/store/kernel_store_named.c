@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct walk { /* over the kernels of one export; pointers are borrowed */
+struct walk { /* a walk over the kernels of one export; pointers are borrowed */
     struct kernel_store *store;
     struct store_reader *reader;
     const struct kernel_export *kernels;
@@ -19,11 +19,11 @@ struct found_kernel {
     struct kernel_record record; /* its texts are borrowed from the walk */
     struct bytes raw;            /* borrowed from the walk or the codec */
     bool found;                  /* false: the scope has no more kernels */
-    bool skipped;                /* it is not reported */
+    bool skipped;                /* the kernel is not reported */
 };
 
-/* MIOpen's rule: a user's private kernel replaces the public one of the same name and
- * arguments. */
+/* Whether a private kernel of the user replaces this public one: it does if it has the same name
+ * and arguments, as in MIOpen. */
 static enum kiln_code is_replaced(const struct walk *w, const struct kernel_record *record,
                                   bool *ret_replaced, struct kiln_err *err)
 {
@@ -52,7 +52,8 @@ static enum kiln_code copy_texts(struct walk *w, struct kernel_record *r, struct
     return KILN_OK;
 }
 
-/* An uncompressed object is borrowed from the query: copies it. Others belong to the codec. */
+/* Copies an uncompressed object, because it is borrowed from the query. A compressed one was
+ * unpacked into the codec's memory. */
 static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct bytes *raw,
                                   struct kiln_err *err)
 {
@@ -88,8 +89,8 @@ static enum kiln_code check_kernel(struct walk *w, const struct query *q, struct
     return copy_object(w, row.packed.stored, &t->raw, err);
 }
 
-/* Reads the next kernel of one scope. The query has ended when this returns. |each| may take long,
- * and the write-ahead log cannot be truncated while a query is open. */
+/* Reads the next kernel of one scope. Ends the query before it returns, because |each| may take
+ * long, and the write-ahead log cannot be truncated while a query is open. */
 static enum kiln_code read_next(struct walk *w, struct found_kernel *t, struct kiln_err *err)
 {
     *t = (struct found_kernel){ 0 };
@@ -157,7 +158,7 @@ enum kiln_code kernel_store_each_named(struct kernel_store *store,
 
 /* ---- versions ---- */
 
-struct versions {                     /* the versions of one device's database id, found so far */
+struct versions {                     /* versions of a device's database id, as found so far */
     struct store_reader *reader;      /* borrowed */
     char plain[VERSIONED_ID_MAX - 2]; /* "gfx90a68" */
     char first[VERSIONED_ID_MAX];     /* "gfx90a68@": sorts before every version */

@@ -7,7 +7,8 @@
  * kernels of other programs are scored, which takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
-/* Score of a field that agrees: more than the likeness of all other fields together. */
+/* Score of a field that agrees. It exceeds the scores of all fields together that are only
+ * similar. */
 #define AGREES 1000
 #define LIKE_MAX 200
 
@@ -22,8 +23,9 @@ struct search {
     size_t count;
 };
 
-/* Scores texts with a common beginning and end, up to LIKE_MAX: option lists that differ in one
- * option, or database ids of one arch. "-O2 -g" and "-O3 -g" share 2 + 3 of 6 characters: 166. */
+/* Scores how similar two texts are: the share of their common beginning and end, up to LIKE_MAX.
+ * This is meant for option lists that differ in one option, and for database ids of one arch.
+ * Example: "-O2 -g" and "-O3 -g" share 2 + 3 of 6 characters, which gives 166. */
 static int likeness(struct bytes a, struct bytes b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
@@ -76,7 +78,8 @@ static int score_of(const struct query *q, const struct kernel_record *wanted)
            score_text(wanted->database_id, query_text(q, 8));
 }
 
-/* Keeps the best. Rows come newest first, so among equal scores the newest stays first. */
+/* Keeps the best candidates. They come newest first, so of those with equal scores, the newest is
+ * the first. */
 static void add_candidate(struct search *s, struct candidate c)
 {
     size_t at = s->count;

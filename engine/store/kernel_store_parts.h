@@ -48,8 +48,8 @@ enum kernel_statement {
 #undef KERNEL_STATEMENT
     KERNEL_STATEMENT_COUNT,
 };
-/* Readers prepare only the first section of the table, because preparing statements takes most
- * of the time of opening. */
+/* Readers prepare only the statements of the table's first section, because preparing statements
+ * takes most of the time of opening. */
 #define KERNEL_READING_COUNT (KERNEL_PROBES + 1)
 
 extern const struct db_schema kernel_schema;
@@ -69,8 +69,8 @@ struct store_reader {
 };
 
 struct store_checked { /* latest result of SQLite's check of the whole file */
-    uint64_t at_ns;    /* 0: never checked, or damage was seen or the file replaced since */
-    uint64_t damages;  /* how often damage was seen or the file replaced */
+    uint64_t at_ns;    /* time of the check; 0: none since damage was seen or the file replaced */
+    uint64_t damages;  /* how often damage was seen or the file was replaced */
     char damage[256];
 };
 
@@ -83,13 +83,13 @@ struct store_readers {                /* kernel_store_readers.c */
 
 struct store_file { /* kernel_store_directory.c: identifies the open file */
     dev_t device;
-    ino_t inode;  /* 0: none was open */
-    bool is_made; /* it did not exist before opening */
-    bool is_gone; /* it was removed while open, and this is not reported yet */
+    ino_t inode;  /* 0: no file was opened yet */
+    bool is_made; /* the file did not exist before it was opened */
+    bool is_gone; /* it was removed while open, which was not reported yet */
 };
 
 struct store_pinned {
-    uint64_t bytes; /* of pinned kernels' objects */
+    uint64_t bytes; /* bytes of the objects of pinned kernels */
     bool is_known;
 };
 
@@ -109,7 +109,7 @@ struct kernel_store {
     char *path;                       /* owned: of kernels.db */
     char *log_path;                   /* owned: of its write-ahead log */
     _Atomic uint64_t limit_bytes;     /* changes at any time: kernel_store_set_limits */
-    _Atomic uint64_t quota_bytes_uid; /* likewise */
+    _Atomic uint64_t quota_bytes_uid; /* changes at any time, too */
     enum kernel_store_mode mode;
     enum kernel_notice opening; /* kind of the notice that opening returned */
 
@@ -145,12 +145,12 @@ bool digest_is_known(const struct digest *digest);
 
 /* ---- directory and file ---- */
 
-/* Call once, before db_directory_refresh opens the directory. */
+/* Call it once, before db_directory_refresh opens the directory. */
 void store_directory_init(struct kernel_store *store, bool allow_network_fs);
 /* Creates the file if absent. Refuses a file that other users may access. */
 KILN_MUST_CHECK enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err);
-/* KILN_NOT_FOUND without a message if the file is absent. Refuses a file that other users may
- * access. */
+/* Checks the file before it is opened. KILN_NOT_FOUND without a message if it is absent. Refuses a
+ * file that other users may access. */
 KILN_MUST_CHECK enum kiln_code store_file_check(struct kernel_store *store, struct kiln_err *err);
 /* False when the path no longer names the file that was opened. */
 bool store_file_is_in_place(const struct kernel_store *store);
@@ -159,9 +159,9 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
 
 /* ---- connections ---- */
 
-/* Options of every connection to kernels.db. */
+/* The options with which a connection to kernels.db is opened. */
 struct db_options store_db_options(struct kernel_store *store, enum store_access access);
-/* Call once, before anything is opened. */
+/* Call it once, before any connection is opened. */
 void store_readers_init(struct kernel_store *store, unsigned count);
 /* Opens all readers and replaces those that were open. */
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
@@ -170,8 +170,8 @@ KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
 void store_readers_close(struct kernel_store *store);
 /* While |hold| is set, look-ups wait instead of being refused. */
 void store_readers_hold(struct kernel_store *store, bool hold);
-/* KILN_OK with a NULL reader if there is nothing to read. KILN_UNAVAILABLE while the file is
- * being replaced. */
+/* Takes a reader. KILN_OK with a NULL reader: there is nothing to read. KILN_UNAVAILABLE: the file
+ * is being replaced. */
 KILN_MUST_CHECK enum kiln_code store_reader_take(struct kernel_store *store,
                                                  struct store_reader **ret_reader,
                                                  struct kiln_err *err);
@@ -184,15 +184,16 @@ KILN_MUST_CHECK enum kiln_code store_open_all(struct kernel_store *store, struct
  * After any failure there is nothing to read. */
 KILN_MUST_CHECK enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err);
 void store_close_all(struct kernel_store *store);
-/* Opens the store. A damaged file is removed first; |damage| describes damage that was found
- * before. */
+/* Opens the store. If the file is damaged, removes it before. |damage| describes damage that was
+ * found earlier, or is NULL. */
 KILN_MUST_CHECK enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *damage,
                                                      char notice[512], struct kiln_err *err);
-/* Opens the store again after damage (|damage|), removal of the file, or a failure to open it
- * for writing. */
+/* Opens the store again, because of damage (|damage|), because the file was removed, or because it
+ * could not be opened for writing. */
 KILN_MUST_CHECK enum kiln_code store_reopen(struct kernel_store *store, const char *damage,
                                             struct kiln_err *err);
-/* Removes the file and creates an empty one: clears a store that has no space for a transaction. */
+/* Removes the file and creates an empty one. This clears a store even if there is no space for a
+ * transaction. */
 KILN_MUST_CHECK enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err);
 
 /* Discards the check's result, because damage was seen or the file was replaced. */
@@ -201,8 +202,8 @@ void store_check_discard(struct kernel_store *store);
 /* ---- writing ---- */
 
 enum store_write_kind {
-    STORE_AWAITED,    /* a caller waits for the result: always tried, failures are returned */
-    STORE_BACKGROUND, /* no caller waits: dropped with KILN_OK while writing is off */
+    STORE_AWAITED,    /* a caller waits for the result: always tries, and returns failures */
+    STORE_BACKGROUND, /* no caller waits: returns KILN_OK and does nothing while writing is off */
 };
 
 /* Runs |work| on the writer. A removed file is created first. If the file turns out to be
@@ -212,12 +213,13 @@ typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
                                            store_work work, void *context, struct kiln_err *err);
 
-/* Maps a failure to a state of writing; OK if it says nothing about the disk. */
+/* The state of writing after a failure; OK if the failure is not due to the disk. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
-/* True while writing is off and it is too early for a retry. Counts the dropped write. */
+/* Returns true if the write must be dropped, because writing is off and it is too early for the
+ * next try. Counts the dropped write. */
 bool store_health_drops(struct kernel_store *store);
-/* Call it after each try. Returns the result for the caller of the write: the first failure, and
- * later failures too if a caller waits. */
+/* Call it after each write. Returns the result for the caller: a failure if it is the first one or
+ * if the caller waits, otherwise KILN_OK. */
 enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind kind,
                                  enum kiln_code rc, const struct kiln_err *err);
 void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text);
@@ -226,43 +228,43 @@ void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const
 
 enum damage { DAMAGE_NONE, DAMAGE_CLAIM, DAMAGE_CONTENT, DAMAGE_FILE };
 
-struct stored_row { /* of kernel and object; borrowed from the query */
+struct stored_row { /* a row of kernel with its object; borrowed from the query */
     const struct digest *key;
     struct bytes claim, sha256;
     struct packed_object packed;
 };
 struct checked_row {
     struct digest digest;
-    struct bytes raw;   /* borrowed as in codec_unpack */
-    enum damage damage; /* of a row that failed the check */
+    struct bytes raw;   /* borrowed, see codec_unpack */
+    enum damage damage; /* which part is damaged, if the row failed the check */
 };
-/* On KILN_CORRUPT, only |ret_checked|->damage is set: the part that is damaged. */
+/* Unpacks and checks a row. With KILN_CORRUPT, only |ret_checked|->damage is set. */
 KILN_MUST_CHECK enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
                                                struct checked_row *ret_checked,
                                                struct kiln_err *err);
 struct object_request {
     const struct digest *key;
-    struct kernel_reader *reader; /* NULL: without access check */
+    struct kernel_reader *reader; /* NULL: access is not checked */
     enum damage damage;           /* set with KILN_CORRUPT */
 };
 /* Reads and checks an object. */
 KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *codec,
                                                  struct object_request *request,
                                                  struct object **ret_object, struct kiln_err *err);
-/* Every lookup calls it with its result: after damage, the next write replaces the file. */
+/* Call it with the result of every look-up. If the file is damaged, the next write replaces it. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 
-/* A claim binds a key to its object. Without it, a flipped bit in an index or a row id would
- * lead to an intact but wrong object. */
+/* A claim is a checksum of a key and its object's digest. Without it, a flipped bit in an index or
+ * a row id could lead to an intact but wrong object. */
 #define CLAIM_SIZE 16
 void store_claim(const struct digest *key, const struct digest *object, uint8_t claim[CLAIM_SIZE]);
 
-/* False, with nothing written, unless |bytes| has the size of a digest. */
+/* Copies a digest. False, with nothing copied, if |bytes| does not have the size of a digest. */
 bool store_to_digest(struct bytes bytes, struct digest *ret_digest);
 /* Builds the record from RECORD_COLUMNS; texts are borrowed from the query. */
 #define RECORD_COLUMN_COUNT 22
 struct kernel_record store_record(const struct query *q);
-/* Reports all records of a query whose parameters are bound. */
+/* Calls |each| for all records of a query. Bind its parameters before. */
 KILN_MUST_CHECK enum kiln_code store_report_records(struct query *q,
                                                     void (*each)(void *,
                                                                  const struct kernel_record *),
@@ -278,10 +280,10 @@ KILN_MUST_CHECK enum kiln_code store_run(struct kernel_store *store,
 KILN_MUST_CHECK enum kiln_code store_run_with_key(struct kernel_store *store,
                                                   enum kernel_statement statement,
                                                   const struct digest *key, struct kiln_err *err);
-/* The first column of the first row, or 0 if there is no row. */
+/* Reads the first column of the first row, or 0 if there is no row. */
 KILN_MUST_CHECK enum kiln_code store_number(struct db *db, enum kernel_statement statement,
                                             uint64_t *ret_number, struct kiln_err *err);
-/* Clamps a time so that sums do not overflow. */
+/* Limits a time so that sums of times do not overflow. */
 uint64_t store_time(uint64_t seconds);
 KILN_MUST_CHECK enum kiln_code store_usage(struct db *db, struct kernel_usage *ret_usage,
                                            struct kiln_err *err);
@@ -290,30 +292,31 @@ KILN_MUST_CHECK enum kiln_code store_count_matches(struct db *db,
                                                    const struct kernel_filter *filter,
                                                    uint64_t *ret_count, uint64_t *ret_bytes,
                                                    struct kiln_err *err);
-/* A step of kernel_store_clear_some, inside store_write. */
+/* A step of kernel_store_clear_some. Call it within store_write. */
 KILN_MUST_CHECK enum kiln_code store_clear_some(struct kernel_store *store,
                                                 struct kernel_clearing *clearing,
                                                 struct kiln_err *err);
 
 /* ---- eviction and space ---- */
 
-/* A kernel's rank for eviction, as a time: the kernel with the lowest rank is evicted first. */
+/* A kernel's rank for eviction, in the form of a time. The kernel with the lowest rank is evicted
+ * first. */
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
-/* Inside a transaction: removes the least valuable kernel, of |uid| unless it is NULL.
- * |ret_gone| false: there are only pinned kernels, or none. */
+/* Removes the least valuable kernel, or that of |uid| unless it is NULL. Call it within a
+ * transaction. |ret_gone| false: there are only pinned kernels, or none. */
 KILN_MUST_CHECK enum kiln_code store_evict_one(struct kernel_store *store, const uint32_t *uid,
                                                bool *ret_gone, struct kiln_err *err);
-struct store_own {   /* limits what storing a private kernel may evict */
+struct store_own {   /* which kernels may be evicted to store a private one */
     uint32_t uid;    /* owner of the private kernels */
-    uint64_t before; /* last used before this time, to spare kernels of the same import */
-    bool shared_too; /* the user exceeds their share, so their public kernels may be evicted too */
+    uint64_t before; /* only kernels last used before this, not those of this import */
+    bool shared_too; /* also the user's public kernels, because the user exceeds their share */
 };
 /* Like store_evict_one, limited to the kernels that |own| describes. */
 KILN_MUST_CHECK enum kiln_code store_evict_own(struct kernel_store *store,
                                                const struct store_own *own, bool *ret_gone,
                                                struct kiln_err *err);
-/* Finds the user who exceeds their share of the limit; |ret_any| false: nobody does. */
+/* Finds the user who exceeds their share of the limit the most. |ret_any| false: nobody does. */
 KILN_MUST_CHECK enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid,
                                                    bool *ret_any, struct kiln_err *err);
 /* Makes counters and recency consistent with the rows. */
@@ -324,8 +327,8 @@ KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct k
 #define STORE_FREE_MIN (1u << 20)
 
 struct store_space { /* bytes */
-    uint64_t file;   /* pages of the file, including those in the log */
-    uint64_t used;   /* of these, pages that are not free */
+    uint64_t file;   /* bytes of the file's pages, including those only in the log */
+    uint64_t used;   /* bytes of those pages that are not free */
     uint64_t blocks; /* disk blocks of the file */
 };
 KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
@@ -333,41 +336,41 @@ KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
 /* The part of the limit that the log may use. */
 uint64_t store_log_share(uint64_t limit);
 
-/* Truncates a log larger than |max| bytes. */
+/* Checkpoints and truncates the log if it is larger than |max| bytes. */
 KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max,
                                                struct kiln_err *err);
 
 struct store_space_result {
     uint64_t evicted; /* kernels */
-    bool never;       /* it cannot fit, whatever is evicted */
+    bool never;       /* the bytes cannot fit, whatever is evicted */
     bool later;       /* the file is being shrunk and is still too large */
     char why[320];    /* message, with |never| or |later| */
 };
-/* Before a transaction that adds |need| bytes: frees the space in separate transactions. If
- * |own| is not NULL, only the kernels that it describes are evicted. */
+/* Frees space for a transaction that adds |need| bytes. Call it before that transaction, because it
+ * uses separate ones. If |own| is not NULL, only the kernels that it describes are evicted. */
 KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
                                                 const struct store_own *own,
                                                 struct store_space_result *ret_result,
                                                 struct kiln_err *err);
-/* Upper bound of the bytes for a kernel's rows and an object of |stored_size| bytes. */
+/* The most bytes that the rows of a kernel and an object of |stored_size| bytes may take. */
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
-/* Moves at most |pages_max| pages from the end of the file into free ones until the file has
- * |target| bytes, and truncates the file. */
+/* Moves pages from the end of the file into free ones and truncates the file, until it has |target|
+ * bytes or |pages_max| pages were moved. */
 KILN_MUST_CHECK enum kiln_code store_truncate(struct kernel_store *store, uint64_t target,
                                               uint64_t pages_max, struct kiln_err *err);
 struct store_eviction {
-    uint64_t kernels; /* evicted in this step */
+    uint64_t kernels; /* kernels evicted in this step */
     bool is_reached, none_left;
 };
-/* Evicts for at most 20 ms, until at most |used_max| bytes of pages are used, or only pinned
- * kernels remain. */
+/* Evicts kernels for at most 20 ms. Stops when at most |used_max| bytes of pages are used, or when
+ * only pinned kernels are left. */
 KILN_MUST_CHECK enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
                                                 struct store_eviction *ret_eviction,
                                                 struct kiln_err *err);
-/* Adds to a failure to free space what the operator can do if the disk is full. */
+/* Adds to the message of a failure to free space what the operator can do if the disk is full. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err);
-/* After a write: vacuums some of the pages of evicted kernels. */
+/* Vacuums some of the pages of evicted kernels. Call it after a write. */
 KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
 /* Disk blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
@@ -375,5 +378,5 @@ uint64_t store_taken_bytes(const struct kernel_store *store);
  * in the log. */
 unsigned store_batch(const struct kernel_store *store);
 KILN_MUST_CHECK enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *err);
-/* Number of pages at which the log is checkpointed. */
+/* The log is checkpointed when it has this many pages. */
 unsigned store_log_pages(uint64_t limit_bytes);

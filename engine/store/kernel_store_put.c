@@ -11,8 +11,8 @@
 /* Bytes that the quota counts for a kernel's rows and index entries in kernel, object and recency,
  * without its texts. Measured: docs/formats/kernels-db.md. */
 #define ROW_BYTES 512u
-/* Kernels of the same user that one put may evict. A lowered quota takes effect over several
- * puts. */
+/* One put evicts at most this many kernels of its user. So if a quota is lowered, several puts are
+ * needed until a user's kernels fit. */
 #define EVICT_OF_UID_MAX 512u
 #define VERSION_MAX 64u
 
@@ -22,18 +22,18 @@ struct put {
     const struct kernel_record *record;
     const struct object *object;
     bool is_import;
-    struct object_view view; /* open while |stored| may point into it */
-    struct bytes stored;     /* the object packed; borrowed from the codec */
+    struct object_view view; /* stays open because |stored| may point into it */
+    struct bytes stored;     /* the packed object; borrowed from the codec */
     enum codec_id codec;
     uint64_t texts_size;
     uint64_t object_id;     /* 0: the store has no such object */
     uint64_t unreadable_id; /* the object's id if it is stored with an unknown codec; else 0 */
     uint64_t stored_size;
     uint64_t need;         /* bytes on the disk */
-    bool pinned;           /* the record is pinned, or the kernel that it replaces */
-    uint64_t before_bytes; /* bytes of the replaced kernel in the same user's quota */
+    bool pinned;           /* the record, or the kernel that it replaces, is pinned */
+    uint64_t before_bytes; /* bytes of the replaced kernel if it counts for the same user */
     uint64_t evicted;
-    enum kiln_code refused; /* it does not fit, which is not a failure of the disk */
+    enum kiln_code refused; /* why the kernel does not fit; not a failure of the disk */
     char why[400];
 };
 
@@ -73,7 +73,7 @@ static enum kiln_code find_object(struct kernel_store *store, struct put *put, s
     query_bind_bytes(&q, 1, digest_view(&put->object->digest));
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    put->object_id = put->unreadable_id = 0; /* values from before the file was replaced */
+    put->object_id = put->unreadable_id = 0; /* they may be of a file that was replaced since */
     if (rc || !row)
         return rc;
     if (!bytes_equal(query_bytes(&q, 2), digest_view(&put->object->digest)))
@@ -97,7 +97,7 @@ static enum kiln_code pack_object(struct kernel_store *store, struct put *put, s
     return rc;
 }
 
-/* Finds the object, or packs it, to learn its stored size. */
+/* Determines the stored size: finds the object in the store, or packs it. */
 static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
@@ -109,8 +109,8 @@ static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* An object's content can be stored only once. So the unreadable form is removed with all its keys,
- * which this kiln could not serve either. */
+/* Removes an object that is stored with an unknown codec, because the store can have each content
+ * only once. Its keys are removed, too; this kiln could not serve them anyway. */
 static enum kiln_code remove_unreadable(struct kernel_store *store, const struct put *put,
                                         struct kiln_err *err)
 {
@@ -251,7 +251,8 @@ static enum kiln_code usage_of_uid(struct kernel_store *store, uint32_t uid, uin
     return rc;
 }
 
-/* Refuses what no eviction helps, before anything is evicted. */
+/* Refuses a kernel that the quota does not allow even if others are evicted, before any is
+ * evicted. */
 static enum kiln_code check_quota(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     if (!store->quota_bytes_uid)
@@ -267,7 +268,7 @@ static enum kiln_code check_quota(struct kernel_store *store, struct put *put, s
     return KILN_OK;
 }
 
-/* Inside the put's transaction: evicts kernels of the same user. */
+/* Evicts kernels of the same user until the quota is met, within the put's transaction. */
 static enum kiln_code enforce_quota(struct kernel_store *store, struct put *put, uint64_t *evicted,
                                     struct kiln_err *err)
 {
@@ -320,7 +321,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     return KILN_OK;
 }
 
-/* Sets |own|->shared_too. */
+/* Sets |own|->shared_too if the user uses more than their share. */
 static enum kiln_code check_share(struct kernel_store *store, struct store_own *own,
                                   struct kiln_err *err)
 {
@@ -386,7 +387,8 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
 {
     struct put put = { .record = record, .object = object };
     enum kiln_code rc = put_with(store, &put, STORE_BACKGROUND, err);
-    /* While the store is being shrunk, puts are dropped. A notice reported that once. */
+    /* While the store is being shrunk, a put is dropped without a failure. A notice reported that
+     * once. */
     if (rc && !(rc == KILN_BUSY && put.refused))
         return kiln_while(err, "storing a kernel");
     *ret_evicted += put.evicted;

@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 
-/* The quarantine may use this many rows and bytes, and at most limit / SHARE bytes. */
+/* Limits of the quarantine: rows, bytes, and the part of the store's limit (limit / SHARE). */
 #define ROWS_MAX 64u
 #define BYTES_MAX (16u << 20)
 #define SHARE 32u
-/* Of a larger object, only the row is kept. */
+/* If an object is larger, only its row is kept. */
 #define OBJECT_MAX (4u << 20)
 
 static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)

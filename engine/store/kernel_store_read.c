@@ -15,9 +15,9 @@ void store_claim(const struct digest *key, const struct digest *object, uint8_t 
     memcpy(claim, sum.bytes, CLAIM_SIZE);
 }
 
-/* Copies with write(2), which takes half the time of filling a mapping page fault by page fault
- * (20 KB: 17 instead of 35 us; 1 MiB: 525 instead of 935 us). If memory runs out, it fails, while a
- * mapping would raise SIGBUS. */
+/* Makes a memfd with write(2). That takes half the time of writing to a mapping, which has a page
+ * fault for each page (20 KB: 17 instead of 35 us; 1 MiB: 525 instead of 935 us). If memory runs
+ * out, write(2) fails, whereas a mapping would raise SIGBUS. */
 static enum kiln_code create_object(struct bytes raw, const struct digest *digest,
                                     struct object **ret_object, struct kiln_err *err)
 {
@@ -59,7 +59,8 @@ enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec
     return KILN_OK;
 }
 
-/* If memory runs out, the object's hits are counted without target and program. */
+/* Keeps target and program for the accounting. If memory runs out, the object's hits are counted
+ * without them. */
 static void note_origin(struct object *object, const char *target, const char *program)
 {
     struct object_origin *origin = calloc(1, sizeof(*origin));
@@ -128,7 +129,7 @@ enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
     return rc;
 }
 
-/* After a miss, |request|->damage says whether damage is the reason. */
+/* Reads an object. After a miss, |request|->damage says whether damage is the reason. */
 static enum kiln_code get_object(struct kernel_store *store, struct object_request *request,
                                  struct object **ret_object, struct kiln_err *err)
 {
@@ -167,7 +168,7 @@ enum kiln_code kernel_store_get_as(struct kernel_store *store, struct kernel_rea
     return rc;
 }
 
-/* Reports the only row of a query whose parameters are bound. */
+/* Calls |each| for the only row of a query. Bind its parameters before. */
 static enum kiln_code report_one(struct kernel_store *store, struct query *q,
                                  void (*each)(void *, const struct kernel_record *), void *context,
                                  struct kiln_err *err)
@@ -222,7 +223,8 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
     return store_note_read(store, rc);
 }
 
-/* Keys that are examined for one prefix. Most may be private to others, who could make very many.
+/* At most this many keys with one prefix are examined. Other users could make very many private
+ * kernels with the same prefix.
  */
 #define PREFIX_MAX 1024u
 

@@ -28,7 +28,7 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
     struct kiln_err why = KILN_ERR_INIT;
     if (!damage) {
         enum kiln_code rc = store_open_all(store, &why);
-        if (rc == KILN_CORRUPT) { /* one misread is not damage of the file */
+        if (rc == KILN_CORRUPT) { /* it is only damaged if a second read finds it, too */
             rc = store_open_all(store, &why);
             store->misreads += rc == KILN_OK;
         }
@@ -72,13 +72,13 @@ static enum kiln_code open_again(struct kernel_store *store, const char *damage,
         rc = remove_files(store, 1, err);
     if (rc)
         return rc;
-    /* If the file was removed, the damage was in that file. */
+    /* If the file was removed, the damage was in the removed file, so it is not reported. */
     return store_open_or_rebuild(store, store->file.is_gone ? NULL : damage, notice, err);
 }
 
-/* All connections of a process share SQLite's index of the log. If the first connection could not
- * open the index for writing, it stays read-only until the last connection closes. So the readers
- * must close before a writer can open. */
+/* Whether the readers must be closed before the file can be opened for writing. All connections of
+ * a process share SQLite's index of the log. If the first connection could not open the index for
+ * writing, it is read-only for all of them until the last one closes. */
 static bool readers_block_writer(const struct kernel_store *store)
 {
     uint64_t log = 0;
@@ -89,8 +89,8 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
 {
     char notice[512] = "";
     if (store->file.inode && !store_file_is_in_place(store))
-        store->file.is_gone = true; /* until it is reported */
-    /* If only writing failed before, readers go on until the file is open for writing. */
+        store->file.is_gone = true; /* stays set until it is reported */
+    /* If only writing failed before, the readers continue until the file is open for writing. */
     bool keeps_readers =
         !store->writer && !damage && !store->file.is_gone && !readers_block_writer(store);
     if (!keeps_readers) {

@@ -5,10 +5,10 @@
 #include <stdio.h>
 
 /*
- * Disk space. At every moment, the limit applies to the disk blocks of two files: kernels.db, which
- * never shrinks by itself, and its write-ahead log, which contains each change a second time until
- * it is checkpointed. So the log may use a share of the limit, and the file the rest. A write makes
- * space before it begins (kernel_store_make_space.c).
+ * This file measures and limits disk space. At every moment, the limit applies to the disk blocks
+ * of two files: kernels.db, which never shrinks by itself, and its write-ahead log, which contains
+ * each change a second time until it is checkpointed. So the log may use a share of the limit, and
+ * the file the rest. A write makes space before it begins (kernel_store_make_space.c).
  */
 #define PAGE STORE_PAGE
 /* The log may use limit / LOG_SHARE, at most LOG_MAX. It is checkpointed at half of that. */
@@ -17,7 +17,8 @@
 #define LOG_PAGES_MIN 8u
 #define LOG_PAGES_MAX 1000u
 #define LOG_PAGE_BYTES 4120u
-/* Kernels that one transaction changes at most, and the bytes that each may add to the log. */
+/* The most kernels that one transaction changes, and the bytes that each of them may add to the
+ * log. */
 #define BATCH_MAX 512u
 #define CHANGED (10u * LOG_PAGE_BYTES)
 /* Pages that one step vacuums (as in kernel_statements.def), and the bytes that this may add to the
@@ -71,7 +72,7 @@ enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max, struct 
     return blocks_of(store->log_path) > max ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
-/* Checkpoints the log unless it can grow by |bytes| within its share. */
+/* Makes space in the log: checkpoints it unless |bytes| more fit into its share of the limit. */
 static enum kiln_code make_log_space(struct kernel_store *store, uint64_t bytes,
                                      struct kiln_err *err)
 {

@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* |fd| must be sealed: if a mapped file is truncated, reading it raises SIGBUS. */
+/* Maps the object. |fd| must be sealed, because if a mapped file is truncated, reading it raises
+ * SIGBUS. */
 static enum kiln_code map_object(int fd, uint64_t size, void **ret_mapping, struct kiln_err *err)
 {
     void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);

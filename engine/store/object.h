@@ -4,8 +4,8 @@
 /*
  * One code object in memory: a sealed memfd that can be passed to any number of clients.
  *
- * Role       the unit that the engine passes around: the store creates objects, the hot set caches
- *            them, replies carry them
+ * Role       what all parts of the engine use for a code object: the store creates objects, the hot
+ *            set caches them, replies contain them
  * Ownership  reference-counted; dropping the last reference closes the descriptor
  * Threading  created on any thread; references are counted on one thread (the daemon's loop)
  */
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-/* Objects up to this size also keep their bytes mapped, so that a reply can contain them
+/* The bytes of objects up to this size are also mapped, so that a reply can contain them
  * (docs/decisions/0004-small-objects-inline.md). */
 #define OBJECT_INLINE_MAX LIMIT_INLINE_OBJECT
 
@@ -48,19 +48,19 @@ KILN_MUST_CHECK enum kiln_code object_from_memfd(int fd, uint64_t compile_ns,
 /* Copies |content| into a new sealed memfd. */
 KILN_MUST_CHECK enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
                                                  struct object **ret_object, struct kiln_err *err);
-/* Like object_from_memfd for content whose digest the caller has just checked: takes ownership
- * of the sealed |fd|, also on failure. compile_ns is 0 until the caller sets it. An unsealed file
- * is acceptable too, if nobody writes to it and it is only passed on as a descriptor. */
+/* Like object_from_memfd, for content whose digest the caller has just checked. Takes ownership of
+ * the sealed |fd|, even on failure. compile_ns is 0 until the caller sets it. |fd| may also be an
+ * unsealed file if nobody writes to it and it is only passed on as a descriptor. */
 KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
 struct object *object_ref(struct object *object);
-/* Accepts NULL; returns NULL. */
+/* Drops a reference. Accepts NULL; returns NULL. */
 struct object *object_unref(struct object *object);
 
-/* Access to the bytes while the view is open: through the object's own mapping, or else through
- * a temporary one. */
+/* Gives access to an object's bytes while the view is open, through the object's own mapping or a
+ * temporary one. */
 struct object_view {
     struct bytes bytes;
     void *mapping; /* owned; NULL when borrowed from the object */
