@@ -8,8 +8,8 @@ Usage: scripts/gpu_results.py verified FILE         every problem was compared, 
        scripts/gpu_results.py measured FILE         find or tune: the timed solvers of each problem
        scripts/gpu_results.py chosen FILE           prints solver, perf config and problem in lines
                                                     for gpu_trials --chosen
-       scripts/gpu_results.py sample N FILE         prints N of FILE's command lines, always the
-                                                    same ones; N 0: all
+       scripts/gpu_results.py sample N FILE SEED    prints N of FILE's command lines, always the
+                                                    same ones for a seed; N 0: all
        scripts/gpu_results.py merged FILE...        prints the results of all files as one document
        scripts/gpu_results.py planned BEFORE AFTER  AFTER used what BEFORE found and timed nothing,
                                                     and its kernels took as long: the median of
@@ -106,11 +106,12 @@ def chosen(path):
     return bool(good)
 
 
-def sample(count, path):
-    """Which lines are taken depends on their text alone, so that shapes and directions mix."""
+def sample(count, path, seed):
+    """Which lines are taken depends on their text and the seed, so that shapes and directions mix."""
+    prefix = b"" if seed == "0" else seed.encode()
     with open(path, encoding="utf-8") as file:
         lines = [line for line in file if line.startswith("conv")]
-    ordered = sorted(lines, key=lambda line: hashlib.sha256(line.encode()).digest())
+    ordered = sorted(lines, key=lambda line: hashlib.sha256(prefix + line.encode()).digest())
     taken = set(ordered[:int(count) or None])
     sys.stdout.writelines(line for line in lines if line in taken)
     return bool(lines)
@@ -155,7 +156,7 @@ def merged(*paths):
 
 def main(arguments):
     commands = {"verified": (verified, 1), "found": (found, 1), "measured": (measured, 1),
-                "chosen": (chosen, 1), "sample": (sample, 2), "planned": (planned, 2),
+                "chosen": (chosen, 1), "sample": (sample, 3), "planned": (planned, 2),
                 "merged": (merged, None)}
     command, count = commands.get(arguments[0] if arguments else None, (None, 0))
     if not command or count not in (None, len(arguments) - 1):

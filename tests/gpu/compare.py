@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares kiln with cuDNN, problem by problem, from JSON lines of gpu_trials and cudnn_baseline.
+"""Compares kiln with cuDNN, problem by problem, from JSON lines of gpu_trials, cudnn_baseline and
+torch_baseline.py.
 
 Usage: tests/gpu/compare.py [--peaks FILE] [--untuned FILE]... [--json FILE] [--markdown FILE]
                             [FILE]...
@@ -21,6 +22,7 @@ import os
 import sys
 
 WORST = 10
+OTHERS = ("cuDNN", "PyTorch")
 NAIVE = "ConvDirectNaive"
 # Times may be below the floor if operands stay in the L2 cache, or with Winograd's algorithm, which
 # needs at best a quarter of a 3x3 filter's multiply-adds. A shorter time belongs to another
@@ -31,19 +33,19 @@ CLOCK_FACTOR = 1.2
 
 
 def read(paths, untuned=()):
-    """Per problem: {'kiln': fastest row, 'untuned': its row, 'cuDNN': fastest row, 'wrong': rows},
-    in the files' order. 'choice' is the untuned row even if it was not right or not timed; 'none'
+    """Per problem: {'kiln': fastest row, 'untuned': its row, 'cuDNN' and 'PyTorch': fastest row,
+    'wrong': rows}, in the files' order. 'choice' is the untuned row even if it was not right or not timed; 'none'
     says that cuDNN has no engine."""
     problems = {}
     for path, kind in [(p, "untuned") for p in untuned] + [(p, "kiln") for p in paths]:
         with open(path, encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
-                who = "cuDNN" if row["solver"] == "cuDNN" else kind
+                who = row["solver"] if row["solver"] in OTHERS else kind
                 best = problems.setdefault(row["label"], {})
                 if who == "untuned":
                     best["choice"] = row
-                if row["state"] == "none":
+                if row["state"] == "none" and who != "PyTorch":
                     best["none"] = True
                 if row["state"] in ("slow", "out of time", "none"):
                     continue
@@ -92,7 +94,7 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
-TIMED = ("kiln", "untuned", "cuDNN")
+TIMED = ("kiln", "untuned", *OTHERS)
 
 
 def figures(best, peaks):
@@ -112,6 +114,8 @@ def figures(best, peaks):
         result["ratio"] = best["cuDNN"]["us"] / best["kiln"]["us"]
     if "untuned" in best and "cuDNN" in best:
         result["untuned_ratio"] = best["cuDNN"]["us"] / best["untuned"]["us"]
+    if "kiln" in best and "PyTorch" in best:
+        result["torch_ratio"] = best["PyTorch"]["us"] / best["kiln"]["us"]
     if "untuned" in best and "kiln" in best:
         result["untuned_loss"] = best["untuned"]["us"] / best["kiln"]["us"]
     return result
@@ -147,33 +151,34 @@ def number(value, digits):
     return "-" if value is None else format(value, f".{digits}f")
 
 
-COLUMNS = ("problem", "kiln µs", "untuned µs", "TFLOP/s", "cuDNN µs", "ratio", "floor µs", "binds",
+COLUMNS = ("problem", "kiln µs", "untuned µs", "TFLOP/s", "cuDNN µs", "PyTorch µs", "ratio", "floor µs", "binds",
            "tuned", "config", "untuned", "config")
 
 
 def cells(r):
     return (r["label"], number(r["kiln_us"], 1), number(r["untuned_us"], 1),
             number(r["kiln_tflops"] or r["untuned_tflops"], 1),
-            "none" if r["no_cuDNN"] else number(r["cuDNN_us"], 1), number(ratio_of(r), 2),
+            "none" if r["no_cuDNN"] else number(r["cuDNN_us"], 1), number(r["PyTorch_us"], 1),
+            number(ratio_of(r), 2),
             number(r["floor_us"], 1), r["binds"] or "-", r["solver"] or "-", r["config"] or "",
             r["untuned_solver"] or "-", r["untuned_config"] or "")
 
 
 def print_table(rows):
-    widths = (46, 9, 10, 8, 9, 6, 9, 6, 17, 28, 17, 0)
+    widths = (46, 9, 10, 8, 9, 10, 6, 9, 6, 17, 28, 17, 0)
     for row in [COLUMNS] + [cells(r) for r in rows]:
-        text = "".join(f"{c:<{w}} " if i in (0, 7, 8, 9, 10, 11) else f"{c:>{w}} "
+        text = "".join(f"{c:<{w}} " if i in (0, 8, 9, 10, 11, 12) else f"{c:>{w}} "
                        for i, (c, w) in enumerate(zip(row, widths)))
         print(text.rstrip())
 
 
-MEANS = (("ratio", "cuDNN : kiln"), ("untuned_ratio", "cuDNN : untuned kiln"),
+MEANS = (("ratio", "cuDNN : kiln"), ("torch_ratio", "PyTorch : kiln"), ("untuned_ratio", "cuDNN : untuned kiln"),
          ("untuned_loss", "untuned kiln : tuned"))
 
 
 def print_markdown(rows, file):
     print("| " + " | ".join(COLUMNS) + " |", file=file)
-    print("| --- |" + " --: |" * 6 + " --- |" * 5, file=file)
+    print("| --- |" + " --: |" * 7 + " --- |" * 5, file=file)
     for r in rows:
         print("| " + " | ".join(cells(r)) + " |", file=file)
     for field, title in MEANS:

@@ -24,7 +24,7 @@ else:
     us = {"cuDNN": float(os.environ["CUDNN_US"]), "ConvImplicitGemm": 20.0}.get(kind, 40.0)
     with open(value("--json"), "w") as out, open(value("--problems")) as problems:
         for line in problems:
-            label = " ".join((value("--type"), value("--layout"), value("--batch"), line.strip()))
+            label = " ".join((value("--type"), value("--layout"), line.strip()))
             print(json.dumps({"label": label, "problem": line, "type": value("--type"),
                               "layout": value("--layout"), "direction": "F", "flops": 1e8,
                               "bytes": 1e6, "solver": kind, "config": "", "us": us,
@@ -63,7 +63,7 @@ class Bench(unittest.TestCase):
         self.assertIn("== dcgan: ", text)
         self.assertIn("cuDNN : kiln, tf32 NCHW all: 1.500 ", text)
         self.assertIn("untuned kiln, bf16 NCHW all: 0.750 ", text)
-        for network, batch, count in (("dcgan", " 128 ", 30), ("r3d-18", " 32 ", 33)):
+        for network, batch, count in (("dcgan", " -n 128 ", 30), ("r3d-18", " -n 32 ", 33)):
             rows = self.problems(network)
             self.assertEqual(len(rows), 2 * count)
             self.assertTrue(all(batch in r["label"] for r in rows))
@@ -76,6 +76,18 @@ class Bench(unittest.TestCase):
         rows = self.problems("slowfast")
         self.assertEqual(len(rows), 7)
         self.assertTrue(all("ratio" in r and "untuned_ratio" in r for r in rows))
+
+    def test_networks_together_are_one_list_of_samples_that_the_seed_chooses(self):
+        sampled = []
+        for seed in ("0", "1"):
+            status, text = self.bench("--network", "slowfast", "--network", "dcgan", "--together",
+                                      "--seed", seed, "--sample", "5", "--types", "fp32", "cudnn")
+            self.assertEqual(status, 0, text)
+            rows = self.problems("together")
+            self.assertEqual(sum(" -n 128 " in r["label"] for r in rows), 5)
+            self.assertEqual(sum(" -n 8 " in r["label"] for r in rows), 5)
+            sampled.append([r["label"] for r in rows])
+        self.assertNotEqual(*sampled)
 
     def test_the_naive_solver_as_untuned_choice_and_an_impossible_time_fail(self):
         status, text = self.bench("--sample", "2", "untuned", untuned="ConvDirectNaive")

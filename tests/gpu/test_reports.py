@@ -131,14 +131,16 @@ class Compare(Files):
 
     def test_all_of_it_is_written(self):
         path = self.lines("all", [row("F a", "ConvA", 10.0), row("F a", "cuDNN", 20.0),
+                                  row("F a", "PyTorch", 5.0),
                                   row("B b", "ConvA", 10.0, state="FAILED", text="lost")])
         markdown, figures = self.directory / "m", self.directory / "j"
         _, text = self.output_of(compare.main, "--peaks", self.file("peaks", PEAKS), "--json",
                                  str(figures), "--markdown", str(markdown), path)
-        self.assertIn("fp32 NCHW all: 2.000 over 1", text)
+        self.assertIn("cuDNN : kiln, fp32 NCHW all: 2.000 over 1", text)
+        self.assertIn("PyTorch : kiln, fp32 NCHW all: 0.500 over 1", text)
         self.assertIn("FAILED: B b ConvA 1,2: ", text)
         self.assertIn("1 trials ", text)
-        self.assertIn("| F a | 10.0 | - | 100.0 | 20.0 | 2.00 | 100.0 | flops | ConvA | 1,2 | - |  |",
+        self.assertIn("| F a | 10.0 | - | 100.0 | 20.0 | 5.0 | 2.00 | 100.0 | flops | ConvA | 1,2 | - |  |",
                       markdown.read_text())
         self.assertEqual(json.loads(figures.read_text())["problems"][0]["ratio"], 2.0)
 
@@ -247,15 +249,17 @@ class Results(Files):
     def test_a_sample_has_the_same_lines_every_time(self):
         path = self.directory / "list"
         path.write_text("# a list\n" + "".join(f"conv -n 1 -c {c}\n" for c in range(50)))
-        all_of = self.output_of(gpu_results.main, "sample", "0", str(path))[1].splitlines()
-        some = self.output_of(gpu_results.main, "sample", "9", str(path))[1].splitlines()
+        all_of = self.output_of(gpu_results.main, "sample", "0", str(path), "0")[1].splitlines()
+        some = self.output_of(gpu_results.main, "sample", "9", str(path), "0")[1].splitlines()
         self.assertEqual(len(all_of), 50)
         self.assertEqual(len(some), 9)
         self.assertEqual(some, [line for line in all_of if line in some])
-        again = self.output_of(gpu_results.main, "sample", "9", str(path))[1].splitlines()
+        again = self.output_of(gpu_results.main, "sample", "9", str(path), "0")[1].splitlines()
         self.assertEqual(some, again)
-        more = self.output_of(gpu_results.main, "sample", "10", str(path))[1].splitlines()
+        more = self.output_of(gpu_results.main, "sample", "10", str(path), "0")[1].splitlines()
         self.assertLess(set(some), set(more))
+        other = self.output_of(gpu_results.main, "sample", "9", str(path), "1")[1].splitlines()
+        self.assertNotEqual(some, other)
 
     def test_other_words_are_refused(self):
         with contextlib.redirect_stderr(io.StringIO()):
