@@ -2,7 +2,7 @@
 /* Who signed a package that kiln did not install: shown to users, believed by no look-up. */
 #include "engine/package/package_set_parts.h"
 
-#include "common/fs.h"
+#include "common/base/fs.h"
 
 #include <stdio.h>
 #include <string.h>
