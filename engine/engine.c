@@ -9,6 +9,7 @@
 #include "engine/service/metrics/history.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
+#include "engine/service/requests/client_compiles.h"
 #include "engine/service/requests/exported_files.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/requests/valid_counts.h"
@@ -133,6 +134,7 @@ void engine_drain(struct engine *e)
     compile_queue_drain(e->queue);
     uploads_cancel(e);
     leases_drain(e);
+    client_compiles_drain(e);
     tuning_service_drain(e);
     recency_write(e, /* force= */ true);
     accounting_write(e, /* force= */ true);
@@ -180,4 +182,5 @@ void engine_tick(struct engine *e)
     exported_files_tick(e);
     tuning_service_tick(e);
     leases_tick(e);
+    client_compiles_tick(e);
 }

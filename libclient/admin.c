@@ -9,6 +9,7 @@
 #define JSON_REQUEST_JSON(name_, number_) { .name = #name_, .number = (number_) },
 #define JSON_REQUEST_JSON_FILES(name_, number_) JSON_REQUEST_JSON(name_, number_)
 #define JSON_REQUEST_BINARY(name_, number_)
+#define JSON_REQUEST_BINARY_FILES(name_, number_)
 static const struct {
     const char *name;
     uint16_t number;

@@ -41,6 +41,7 @@ static struct digest read_digest(struct reader *r)
 
 #define MESSAGE_DEFINE_BINARY(name) MESSAGE_DEFINE(name)
 #define MESSAGE_DEFINE_JSON(name)
+#define MESSAGE_DEFINE_BINARY_FILES(name) MESSAGE_DEFINE_BINARY(name)
 #define MESSAGE_DEFINE_JSON_FILES(name)
 #define KILN_REQUEST(name, number, role, body, purpose) MESSAGE_DEFINE_##body(name)
 #define KILN_REPLY(name, number, body, purpose) MESSAGE_DEFINE_##body(name)

@@ -101,6 +101,7 @@ enum lease_result {
 
 #define MESSAGE_DECLARE_BINARY(name) MESSAGE_DECLARE(name)
 #define MESSAGE_DECLARE_JSON(name)
+#define MESSAGE_DECLARE_BINARY_FILES(name) MESSAGE_DECLARE(name)
 #define MESSAGE_DECLARE_JSON_FILES(name)
 #define KILN_REQUEST(name, number, role, body, purpose) MESSAGE_DECLARE_##body(name)
 #define KILN_REPLY(name, number, body, purpose) MESSAGE_DECLARE_##body(name)

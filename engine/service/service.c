@@ -2,12 +2,13 @@
 #include "engine/service/internal.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/metrics/request_metrics.h"
+#include "engine/service/requests/client_compiles.h"
 #include "engine/service/requests/leases.h"
 
 #include <stdio.h>
 
 enum needed_role { USE, ADMIN };
-enum body { BINARY, JSON, JSON_FILES };
+enum body { BINARY, JSON, BINARY_FILES, JSON_FILES };
 
 /* Requests that are answered at once do not count against the limit of unanswered requests. So a
  * connection at its limit can still cancel. */
@@ -24,7 +25,8 @@ static bool needs_own_uid(unsigned type)
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
            type == MESSAGE_tuning_lease || type == MESSAGE_tuning_report ||
            type == MESSAGE_tuning_import || type == MESSAGE_tuning_merge ||
-           type == MESSAGE_tuning_remove;
+           type == MESSAGE_tuning_remove || type == MESSAGE_compile_begin ||
+           type == MESSAGE_compile_end;
 }
 
 /* The dispatch table, made from common/protocol/messages.def. */
@@ -46,6 +48,7 @@ static const struct route {
 void service_join(struct engine *e, struct caller *caller)
 {
     list_init(&caller->unanswered);
+    list_init(&caller->compiles);
     e->callers++;
 }
 
@@ -59,6 +62,7 @@ void service_leave(struct engine *e, struct caller *caller)
     list_remove(&caller->subscribed);
     e->callers--;
     leases_leave(e, caller);
+    client_compiles_leave(e, caller);
 }
 
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -134,7 +138,7 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
             "'%s' acts on per-user data, which the unmapped uid %u does not have: kilnd sees this "
             "uid for every user that its user namespace does not map. Ask as a user of this host",
             command_of(header->type), (unsigned)caller->uid);
-    if (caller->file_count > 0 && route->body != JSON_FILES)
+    if (caller->file_count > 0 && route->body < BINARY_FILES)
         return kiln_fail(err, KILN_INVALID, "request '%s' takes no descriptors", route->name);
     if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !is_answered_at_once(header->type))
         return kiln_fail(

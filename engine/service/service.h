@@ -77,6 +77,7 @@ struct caller {
     unsigned file_count;
     /* The fields below belong to the engine: zero them before service_join. */
     struct list unanswered; /* of struct deferred, the newest first */
+    struct list compiles;   /* of struct client_compile: those that this connection may do */
     unsigned in_flight;
     bool greeted;
     uint64_t events_request; /* request id for the event frames */

@@ -29,6 +29,7 @@ static void compare(const struct reader *r, struct bytes body, const struct buff
                     "a body that was taken was used whole");                                    \
     }
 #define CHECK_BINARY(name) CHECK(name)
+#define CHECK_BINARY_FILES(name) CHECK(name)
 #define CHECK_JSON(name)
 #define CHECK_JSON_FILES(name)
 #define KILN_REQUEST(name, number, role, body, purpose) CHECK_##body(name)
@@ -40,6 +41,7 @@ KILN_RECORDS(CHECK)
 
 #define ROW(name) check_##name,
 #define ROW_BINARY(name) ROW(name)
+#define ROW_BINARY_FILES(name) ROW(name)
 #define ROW_JSON(name)
 #define ROW_JSON_FILES(name)
 static void (*const checks[])(struct bytes) = {

@@ -206,6 +206,7 @@ static const struct {
     { MESSAGE_tuning_lease, write_lease },
     { MESSAGE_ping, write_ping },
 #define ROW_BINARY(name)
+#define ROW_BINARY_FILES(name)
 #define ROW_JSON(name) { MESSAGE_##name, write_json },
 #define ROW_JSON_FILES(name) ROW_JSON(name)
 #define KILN_REQUEST(name, number, who, body, purpose) ROW_##body(name)

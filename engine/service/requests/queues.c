@@ -13,6 +13,8 @@
 /* Waiting puts, of which a client also sends one at a time. */
 #define TUNING_PUTS_MAX 1024
 #define TUNING_PUTS_MAX_UID 64
+/* Each is one thread of a job that waits for a kernel. */
+#define COMPILE_WAITS_MAX_UID 1024
 
 static void init_group(struct request_group *group, const char *noun)
 {
@@ -46,6 +48,8 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     init_group(&r->builds, "package builds");
     r->builds.max_uid = r->builds.max_uid_admin = 1;
     init_group(&r->lease_waits, "requests for a lease"); /* limited by engine/tuning/lease.c */
+    init_group(&r->compile_waits, "waits for compiles of other processes");
+    r->compile_waits.max_uid = r->compile_waits.max_uid_admin = COMPILE_WAITS_MAX_UID;
     init_group(&r->tuning_puts, "changes of tuning records");
     r->tuning_puts.max = TUNING_PUTS_MAX;
     r->tuning_puts.max_uid = r->tuning_puts.max_uid_admin = TUNING_PUTS_MAX_UID;
@@ -65,5 +69,6 @@ void requests_destroy(struct requests *r)
     request_queue_done(&r->solver_questions);
     request_queue_done(&r->build_steps);
     request_queue_done(&r->import_steps);
+    hash_table_done(&r->compiles);
     free(r);
 }

@@ -7,6 +7,7 @@
  * Ownership  the engine's; requests join and leave by themselves
  * Threading  the engine's thread
  */
+#include "common/base/hash_table.h"
 #include "engine/service/deferred.h"
 
 struct requests {
@@ -14,7 +15,9 @@ struct requests {
     struct request_group verifications;
     struct request_group builds;
     struct request_group lease_waits;
-    struct request_group tuning_puts; /* puts and results of leases */
+    struct request_group compile_waits; /* compile_begin */
+    struct hash_table compiles;         /* of struct client_compile, by key */
+    struct request_group tuning_puts;   /* puts and results of leases */
     /* Scans of the whole store and steps of exports run one at a time, so that fetches, which look
      * up one kernel each, can use the other reader threads. */
     struct request_queue scans;

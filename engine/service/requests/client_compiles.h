@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Compiles that clients do with their own compiler: the requests compile_begin and compile_end.
+ *
+ * Role       stores the results, and lets one connection compile a key while others of the same
+ *            user wait for its result
+ * Ownership  a compile belongs to the connection that may do it, until compile_end or until the
+ *            connection ends
+ * Threading  the engine's thread
+ *
+ * kilnd cannot check such a result, so it answers only requests of the user who sent it. The key
+ * under which it is stored therefore contains the uid.
+ */
+#include "engine/service/internal.h"
+
+/* Call it when |caller| has left: the next waiting connection may do its compiles. */
+void client_compiles_leave(struct engine *e, struct caller *caller);
+/* Answers waiting requests whose time is up. */
+void client_compiles_tick(struct engine *e);
+/* Ends the waiting requests because kilnd is stopping. */
+void client_compiles_drain(struct engine *e);

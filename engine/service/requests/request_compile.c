@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests compile_begin and compile_end. */
+#include "common/base/clock.h"
+#include "common/base/utf8.h"
+#include "engine/service/budget.h"
+#include "engine/service/requests/client_compiles.h"
+#include "engine/service/requests/results.h"
+#include "engine/store/kernel_name.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* No request waits longer; a client that still waits then compiles without the result. */
+#define WAIT_MAX_MS 60000u
+/* What an unfinished compile costs the budget of its user: more than its memory, so that one user
+ * cannot begin millions of compiles. */
+#define COMPILE_COST 4096u
+/* A result: what one call of the compiler returned. */
+#define RESULT_MAX (64u << 20)
+/* Texts that describe a result to users, with the terminating NUL. */
+#define SHOWN_MAX 256
+#define OPTIONS_MAX 2048
+
+/* A compile that a client does. */
+struct client_compile {
+    struct hash_link by_key;
+    struct list_link link; /* in the holder's list */
+    struct digest key;     /* with the uid in it */
+    struct caller *holder; /* borrowed: the connection that may compile */
+    uid_t uid;             /* the user who is charged */
+    struct list waiting;   /* of struct begin, in order of arrival; borrowed */
+};
+
+struct begin {
+    struct deferred base; /* first member; in the group compile_waits */
+    struct fetch_ticket ticket;
+    bool is_fetching;
+    struct digest key, shared_key;
+    uint32_t inline_limit;
+    uint64_t until_ns;
+    struct list_link place; /* in |waiting| of a compile */
+};
+
+static struct digest key_of(uint64_t scope, const struct digest *key)
+{
+    const struct bytes kind = bytes_of_text("compile of a client");
+    return kernel_name_key(scope, kind, bytes_of(key->bytes, DIGEST_SIZE), bytes_of_text(""));
+}
+
+/* ---- answers ---- */
+
+static void send_result(struct engine *e, struct caller *caller, uint64_t request_id,
+                        uint32_t inline_limit, const struct fetch_result *result)
+{
+    const struct result_options options = { .inline_limit = inline_limit };
+    struct result_list list;
+    result_list_begin_frame(&list, e, caller);
+    result_list_add(&list, &options, result);
+    result_list_send(&list, caller, request_id, 0);
+}
+
+static void answer_begin(struct begin *b, const struct fetch_result *result)
+{
+    struct engine *e = b->base.engine;
+    struct caller *caller = b->base.caller;
+    uint64_t request_id = b->base.request_id;
+    uint32_t inline_limit = b->inline_limit;
+    deferred_destroy(&b->base);
+    send_result(e, caller, request_id, inline_limit, result);
+}
+
+/* |code| NOT_FOUND: the client may compile. BUSY: another client still compiles. */
+static void answer_without(struct begin *b, enum kiln_code code)
+{
+    const struct fetch_result result = { .err = { .code = code }, .key = b->key };
+    answer_begin(b, &result);
+}
+
+/* ---- the table ---- */
+
+static struct client_compile *find_compile(struct engine *e, const struct digest *key)
+{
+    HASH_EACH (&e->requests->compiles, digest_hash(key), struct client_compile, by_key, c)
+        if (digest_equal(&c->key, key))
+            return c;
+    return NULL;
+}
+
+static void give_to(struct client_compile *c, struct caller *holder)
+{
+    list_remove(&c->link);
+    list_append(&holder->compiles, &c->link);
+    c->holder = holder;
+}
+
+static struct client_compile *create_compile(struct begin *b, struct kiln_err *err)
+{
+    struct engine *e = b->base.engine;
+    if (budget_take(e->budget, b->base.uid, COMPILE_COST, err))
+        return NULL;
+    struct client_compile *c = calloc(1, sizeof(*c));
+    if (!c) {
+        budget_return(e->budget, b->base.uid, COMPILE_COST);
+        kiln_fail(err, KILN_NO_MEMORY, "cannot note that a client compiles: out of memory");
+        return NULL;
+    }
+    c->key = b->key;
+    c->uid = b->base.uid;
+    list_init(&c->waiting);
+    hash_table_add(&e->requests->compiles, &c->by_key, digest_hash(&c->key));
+    give_to(c, b->base.caller);
+    return c;
+}
+
+static void destroy_compile(struct engine *e, struct client_compile *c)
+{
+    hash_table_remove(&e->requests->compiles, &c->by_key);
+    list_remove(&c->link);
+    budget_return(e->budget, c->uid, COMPILE_COST);
+    free(c);
+}
+
+/* The holder does not compile: the next in the list may. */
+static void pass_on(struct engine *e, struct client_compile *c)
+{
+    if (list_is_empty(&c->waiting)) {
+        destroy_compile(e, c);
+        return;
+    }
+    struct begin *next = LIST_FIRST(&c->waiting, struct begin, place);
+    list_remove(&next->place);
+    give_to(c, next->base.caller);
+    answer_without(next, KILN_NOT_FOUND);
+}
+
+void client_compiles_leave(struct engine *e, struct caller *caller)
+{
+    LIST_EACH (&caller->compiles, struct client_compile, link, c)
+        pass_on(e, c);
+}
+
+void client_compiles_tick(struct engine *e)
+{
+    uint64_t now = clock_monotonic_ns();
+    LIST_EACH (&e->requests->compile_waits.members, struct begin, base.member, b)
+        if (list_holds(&b->place) && now >= b->until_ns)
+            answer_without(b, KILN_BUSY);
+}
+
+void client_compiles_drain(struct engine *e)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    kiln_fail(&why, KILN_UNAVAILABLE, "kilnd is stopping");
+    LIST_EACH (&e->requests->compile_waits.members, struct begin, base.member, b)
+        if (list_holds(&b->place))
+            deferred_fail(&b->base, &why, NULL);
+}
+
+/* ---- begin ---- */
+
+static bool stop_begin(struct deferred *d)
+{
+    struct begin *b = (struct begin *)d;
+    if (b->is_fetching)
+        fetch_cancel(d->engine, &b->ticket);
+    b->is_fetching = false;
+    return true;
+}
+
+static void release_begin(struct deferred *d) { list_remove(&((struct begin *)d)->place); }
+
+static const struct deferred_kind begin_kind = { .size = sizeof(struct begin),
+                                                 .stop = stop_begin,
+                                                 .release = release_begin };
+
+/* Nothing is stored: the first to ask may compile, and the others wait. */
+static void compile_or_wait(struct begin *b)
+{
+    struct engine *e = b->base.engine;
+    struct client_compile *c = find_compile(e, &b->key);
+    struct kiln_err err = KILN_ERR_INIT;
+    if (c && clock_monotonic_ns() < b->until_ns) {
+        e->stats.client_compile_waits++;
+        list_append(&c->waiting, &b->place);
+    } else if (c) {
+        answer_without(b, KILN_BUSY);
+    } else if (create_compile(b, &err)) {
+        answer_without(b, KILN_NOT_FOUND);
+    } else {
+        answer_begin(b, &(struct fetch_result){ .err = err, .key = b->key });
+    }
+}
+
+static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result)
+{
+    struct begin *b = LIST_ENTRY(ticket, struct begin, ticket);
+    b->is_fetching = false;
+    if (result->err.code == KILN_NOT_FOUND)
+        compile_or_wait(b);
+    else
+        answer_begin(b, result);
+}
+
+static struct begin *create_begin(struct engine *e, struct caller *caller, uint64_t request_id,
+                                  const struct message_compile_begin *m, struct kiln_err *err)
+{
+    uint64_t wait_ms = m->wait_ms < WAIT_MAX_MS ? m->wait_ms : WAIT_MAX_MS;
+    struct begin *b = deferred_create(&begin_kind, e, caller, request_id, err);
+    if (!b)
+        return NULL;
+    b->key = key_of((uint64_t)caller->uid, &m->key);
+    b->shared_key = key_of(KERNEL_SCOPE_EVERYONE, &m->key);
+    b->inline_limit = m->inline_limit;
+    b->until_ns = clock_monotonic_ns() + wait_ms * 1000000u;
+    b->is_fetching = true;
+    if (!deferred_wait_or_destroy(&b->base,
+                                  deferred_join(&b->base, &e->requests->compile_waits, err)))
+        return b;
+    return NULL;
+}
+
+/* A result in memory, the usual case, needs no deferred request. */
+enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_compile_begin m = message_compile_begin_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_compile_begin, err);
+    if (rc)
+        return rc;
+    struct digest shared_key = key_of(KERNEL_SCOPE_EVERYONE, &m.key), key;
+    const struct fetch_options options = { .key = key_of((uint64_t)caller->uid, &m.key),
+                                           .shared_key = &shared_key };
+    struct fetch_ticket ticket = { .uid = caller->uid, .ready = on_fetched };
+    struct fetch_result result;
+    if (fetch_at_hand(e, &options, &ticket, &key, &result)) {
+        send_result(e, caller, header->request_id, m.inline_limit, &result);
+        return KILN_OK;
+    }
+    struct begin *b = create_begin(e, caller, header->request_id, &m, err);
+    if (!b) {
+        fetch_refuse(e, &ticket, &key, err);
+        return err->code;
+    }
+    b->ticket = ticket;
+    if (fetch_start(e, &options, &key, &b->ticket, &result))
+        answer_begin(b, &result);
+    return KILN_OK;
+}
+
+/* ---- end ---- */
+
+struct end {
+    struct deferred base; /* first member */
+    struct digest key;
+    int file;            /* owned; -1: taken */
+    uint64_t compile_ns; /* as the client says */
+    char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
+    struct object *object; /* owned reference; NULL until it was stored */
+};
+
+static void release_end(struct deferred *d)
+{
+    struct end *x = (struct end *)d;
+    if (x->file >= 0)
+        close(x->file);
+    object_unref(x->object);
+}
+
+/* Sends the answer before the handler of the request is done with it. */
+static void send_recorded(struct engine *e, struct caller *caller, uint64_t request_id)
+{
+    buffer_clear(&e->body);
+    message_recorded_write(&e->body, &(struct message_recorded){ .count = 1 });
+    service_reply_body(e, caller, MESSAGE_recorded, request_id);
+}
+
+static void reply_recorded(struct deferred *d, struct caller *caller)
+{
+    send_recorded(d->engine, caller, d->request_id);
+}
+
+static const struct deferred_kind end_kind = { .size = sizeof(struct end),
+                                               .reply = reply_recorded,
+                                               .release = release_end };
+
+static void store_result(struct deferred *d)
+{
+    struct end *x = (struct end *)d;
+    uint64_t evicted = 0, now = clock_wall_s();
+    int file = x->file;
+    x->file = -1;
+    d->rc = object_from_memfd(file, x->compile_ns, &x->object, &d->err);
+    if (d->rc)
+        return;
+    const struct kernel_record record = {
+        .key = x->key,
+        .object = x->object->digest,
+        .target = x->target,
+        .toolchain = x->toolchain,
+        .program = x->program,
+        .options = x->options,
+        .version = KILN_VERSION,
+        .raw_size = x->object->size,
+        .compile_ns = x->compile_ns,
+        .created = now,
+        .last_used = now,
+        .uid = (uint32_t)d->uid,
+        .is_private = true,
+    };
+    x->object->is_private = true;
+    x->object->owner = (uint32_t)d->uid;
+    d->rc = kernel_store_put(d->engine->store, &record, x->object, &evicted, &d->err);
+}
+
+/* Gives the result to those who wait for it, even if it could not be stored. */
+static void give_result(struct end *x)
+{
+    struct engine *e = x->base.engine;
+    struct client_compile *c = find_compile(e, &x->key);
+    const struct fetch_result result = { .tier = TIER_COMPILED,
+                                         .key = x->key,
+                                         .object = x->object };
+    hot_set_insert(e->hot, &x->key, x->object);
+    e->stats.client_compiles++;
+    if (!c)
+        return;
+    while (!list_is_empty(&c->waiting))
+        answer_begin(LIST_FIRST(&c->waiting, struct begin, place), &result);
+    destroy_compile(e, c);
+}
+
+/* A connection that does not compile what it began lets the next one do it. */
+static void give_back(struct engine *e, const struct digest *key, const struct caller *caller)
+{
+    struct client_compile *c = find_compile(e, key);
+    if (c && c->holder == caller)
+        pass_on(e, c);
+}
+
+static void end_compile(struct deferred *d)
+{
+    struct end *x = (struct end *)d;
+    if (x->object)
+        give_result(x);
+    else
+        give_back(d->engine, &x->key, d->caller);
+    deferred_end(d);
+}
+
+static const struct deferred_step end_step = { .work_queue = WORK_QUEUE_WRITE,
+                                               .work = store_result,
+                                               .done = end_compile };
+
+static enum kiln_code take_file(struct end *x, struct caller *caller, struct kiln_err *err)
+{
+    struct stat seen;
+    if (fstat(caller->files[0], &seen) || !S_ISREG(seen.st_mode) || seen.st_size <= 0)
+        return kiln_fail(err, KILN_INVALID, "compile_end: the descriptor is not a memory file");
+    if ((uint64_t)seen.st_size > RESULT_MAX)
+        return kiln_fail(err, KILN_INVALID, "compile_end: the result has %lld bytes; at most %u",
+                         (long long)seen.st_size, RESULT_MAX);
+    enum kiln_code rc = deferred_charge(&x->base, (uint64_t)seen.st_size, err);
+    if (rc)
+        return rc;
+    x->file = caller->files[0];
+    caller->files[0] = -1;
+    return KILN_OK;
+}
+
+/* False for control characters, invalid UTF-8, and a NUL within |text|. */
+static bool is_printable(const char *text, size_t size)
+{
+    const unsigned char *at = (const unsigned char *)text, *end = at + size;
+    while (at < end && *at && utf8_size(at) && !utf8_control(at))
+        at += utf8_size(at);
+    return at == end;
+}
+
+static enum kiln_code take_text(const char *what, struct bytes text, size_t size, char *ret_text,
+                                struct kiln_err *err)
+{
+    if (text.size < size) {
+        if (text.size)
+            memcpy(ret_text, text.data, text.size);
+        ret_text[text.size] = '\0';
+        if (is_printable(ret_text, text.size))
+            return KILN_OK;
+    }
+    return kiln_fail(err, KILN_INVALID,
+                     "compile_end: the %s must be printable UTF-8 of less than %zu bytes", what,
+                     size);
+}
+
+static enum kiln_code take_texts(struct end *x, const struct message_compile_end *m,
+                                 struct kiln_err *err)
+{
+    enum kiln_code rc = take_text("target", m->target, sizeof(x->target), x->target, err);
+    if (!rc)
+        rc = take_text("toolchain", m->toolchain, sizeof(x->toolchain), x->toolchain, err);
+    if (!rc)
+        rc = take_text("program", m->program, sizeof(x->program), x->program, err);
+    return rc ? rc : take_text("options", m->options, sizeof(x->options), x->options, err);
+}
+
+enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
+                                  const struct frame_header *header, struct bytes body,
+                                  struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_compile_end m = message_compile_end_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_compile_end, err);
+    if (rc)
+        return rc;
+    struct digest key = key_of((uint64_t)caller->uid, &m.key);
+    if (caller->file_count == 0) {
+        give_back(e, &key, caller);
+        send_recorded(e, caller, header->request_id);
+        return KILN_OK;
+    }
+    struct end *x = deferred_create(&end_kind, e, caller, header->request_id, err);
+    if (!x)
+        return err->code;
+    x->file = -1;
+    x->key = key;
+    x->compile_ns = m.compile_ns;
+    rc = take_texts(x, &m, err);
+    if (!rc)
+        rc = take_file(x, caller, err);
+    if (!rc)
+        deferred_run(&x->base, &end_step);
+    return deferred_wait_or_destroy(&x->base, rc);
+}

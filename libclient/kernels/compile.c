@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/kernels/compile.h"
+
+#include "libclient/kernels/fetch.h"
+
+/* ---- begin ---- */
+
+struct begin {
+    struct kiln_kernel *result; /* owned; NULL: none */
+    enum kiln_code code;
+    struct failure failure; /* owned */
+};
+
+static enum kiln_code accept_begin(struct request *request, const struct reply *reply,
+                                   struct failure *failure)
+{
+    struct begin *begin = request->context;
+    struct reader r = reader_of(reply->body);
+    struct message_kernels m = message_kernels_read(&r);
+    struct reader results = reader_of(m.results);
+    struct message_result o = message_result_read(&results);
+    if (reply->header->type != MESSAGE_kernels || r.failed || r.at != r.end || m.count != 1 ||
+        results.failed || results.at != results.end || (reply->header->flags & FRAME_MORE))
+        return kiln_fail(&failure->err, KILN_CORRUPT,
+                         "kilnd's answer to compile_begin is not one result");
+    bool is_damaged;
+    begin->code = fetch_result(&o, reply, &begin->result, &is_damaged, &begin->failure);
+    if (!is_damaged && !reply_puts_off(reply, begin->code))
+        return KILN_OK;
+    *failure = begin->failure;
+    begin->failure.log = NULL;
+    return begin->code;
+}
+
+enum kiln_code compile_begin(struct kiln_client *client, const struct digest *key, uint32_t wait_ms,
+                             uint64_t deadline_ns, struct kiln_kernel **ret_result,
+                             struct failure *failure)
+{
+    uint8_t storage[FRAME_HEADER_SIZE + DIGEST_SIZE + 8];
+    struct buffer frame;
+    client_frame_init_in(&frame, storage, sizeof(storage));
+    const struct message_compile_begin m = { .key = *key,
+                                             .wait_ms = wait_ms,
+                                             .inline_limit = LIMIT_INLINE_OBJECT };
+    message_compile_begin_write(&frame, &m);
+    struct begin begin = { .failure = FAILURE_INIT };
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    struct request rq = { .type = MESSAGE_compile_begin,
+                          .frame = &frame,
+                          .waiter = &waiter,
+                          .accept = accept_begin,
+                          .context = &begin };
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
+    *failure = rc ? rq.failure : begin.failure;
+    if (rc) {
+        failure_done(&begin.failure);
+        if (begin.result)
+            kernel_destroy(begin.result);
+        return rc;
+    }
+    *ret_result = begin.result;
+    return begin.code;
+}
+
+/* ---- end ---- */
+
+static enum kiln_code accept_recorded(struct request *request, const struct reply *reply,
+                                      struct failure *failure)
+{
+    (void)request;
+    if (reply->header->type != MESSAGE_recorded || (reply->header->flags & FRAME_MORE))
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer to compile_end is another's");
+    return KILN_OK;
+}
+
+/* Not sent again after a lost connection: the right to compile ended with it. */
+enum kiln_code compile_end(struct kiln_client *client, const struct compile_result *result,
+                           uint64_t deadline_ns, struct failure *failure)
+{
+    BUFFER_AUTO struct buffer frame;
+    client_frame_init(&frame);
+    const struct message_compile_end m = { .key = *result->key,
+                                           .compile_ns = result->compile_ns,
+                                           .target = bytes_of_text(result->target),
+                                           .toolchain = bytes_of_text(result->toolchain),
+                                           .program = bytes_of_text(result->program),
+                                           .options = bytes_of_text(result->options) };
+    message_compile_end_write(&frame, &m);
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    struct request rq = { .type = MESSAGE_compile_end,
+                          .frame = &frame,
+                          .waiter = &waiter,
+                          .files = &result->file,
+                          .file_count = result->file >= 0,
+                          .once = true,
+                          .accept = accept_recorded };
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
+    *failure = rq.failure;
+    return rc;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests compile_begin and compile_end: compiles that clients do themselves. */
+#include "tests/support/stepped_clock.h"
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "engine/service/requests/client_compiles.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BEGUN 21 /* request ids */
+#define ENDED 22
+
+static const struct digest key = { .bytes = { 1, 2, 3 } };
+
+/* Another connection of ann's user. */
+static void open_twin(struct users *f, struct test_caller *twin)
+{
+    test_caller_connect(twin, &f->engine, f->ann.base.uid, ROLE_USE);
+}
+
+static void send_begin(struct test_caller *c, uint32_t wait_ms)
+{
+    const struct message_compile_begin m = { .key = key,
+                                             .wait_ms = wait_ms,
+                                             .inline_limit = LIMIT_INLINE_OBJECT };
+    test_caller_forget_replies(c);
+    SEND_MESSAGE(c, compile_begin, BEGUN, &m);
+    fake_executor_run_tasks(&c->fixture->executor);
+}
+
+/* The code of the answer to compile_begin, of which there must be one. */
+static unsigned begin(struct test_caller *c, uint32_t wait_ms)
+{
+    send_begin(c, wait_ms);
+    assert_int_equal(c->reply_count, 1);
+    return last_result(c).code;
+}
+
+static int file_of(const char *content)
+{
+    int fd = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
+    return fd;
+}
+
+static void send_end_as(struct test_caller *c, int file, const struct message_compile_end *m)
+{
+    c->base.files[0] = file;
+    c->base.file_count = file >= 0;
+    SEND_MESSAGE(c, compile_end, ENDED, m);
+    c->base.file_count = 0;
+    if (file >= 0 && c->base.files[0] >= 0)
+        close(c->base.files[0]);
+    fake_executor_run_tasks(&c->fixture->executor);
+}
+
+/* NULL: gives the right to compile back. */
+static void send_end(struct test_caller *c, const char *content)
+{
+    const struct message_compile_end m = { .key = key,
+                                           .compile_ns = 5000000,
+                                           .target = bytes_of_text("sm_90"),
+                                           .toolchain = bytes_of_text("nvrtc 13.0"),
+                                           .program = bytes_of_text("k.cu"),
+                                           .options = bytes_of_text("-arch=sm_90") };
+    test_caller_forget_replies(c);
+    send_end_as(c, content ? file_of(content) : -1, &m);
+}
+
+static void expect_content(const struct test_caller *c, const char *content)
+{
+    struct message_result result = last_result(c);
+    assert_int_equal(result.code, KILN_OK);
+    assert_true(bytes_equal_text(result.content, content));
+}
+
+TEST_F(users, a_result_answers_its_user_and_nobody_else)
+{
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_end(&f->ann, "result");
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
+
+    assert_int_equal(begin(&f->ann, 0), KILN_OK);
+    expect_content(&f->ann, "result");
+    assert_int_equal(begin(&f->bob, 0), KILN_NOT_FOUND);
+    assert_int_equal(begin(&f->admin, 0), KILN_NOT_FOUND);
+    assert_int_equal(users_stat(f, "client_compiles"), 1);
+}
+
+TEST_F(users, a_result_is_on_the_disk)
+{
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_end(&f->ann, "result");
+    users_reopen(f);
+    assert_int_equal(begin(&f->ann, 0), KILN_OK);
+    expect_content(&f->ann, "result");
+
+    struct json *list = test_caller_ask(&f->ann, MESSAGE_kernel_list, NULL);
+    const struct json *kernel = json_first(json_get(list, "kernels"));
+    assert_string_equal(json_get_text(kernel, "toolchain", ""), "nvrtc 13.0");
+    assert_string_equal(json_get_text(kernel, "program", ""), "k.cu");
+    assert_true(json_get_bool(kernel, "private", false));
+    json_destroy(list);
+}
+
+TEST_F(users, one_connection_compiles_and_the_others_wait)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    assert_int_equal(begin(&twin, 0), KILN_BUSY);
+    send_begin(&twin, 1000);
+    assert_int_equal(twin.reply_count, 0);
+
+    send_end(&f->ann, "result");
+    assert_int_equal(twin.reply_count, 1);
+    expect_content(&twin, "result");
+    assert_int_equal(users_stat(f, "client_compile_waits"), 1);
+    test_caller_leave(&twin);
+}
+
+TEST_F(users, a_connection_that_ends_passes_the_compile_on)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&twin, 0), KILN_NOT_FOUND);
+    send_begin(&f->ann, 1000);
+    test_caller_leave(&twin);
+    assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
+    send_end(&f->ann, "result");
+    assert_int_equal(begin(&f->ann, 0), KILN_OK);
+}
+
+TEST_F(users, a_failed_compile_is_given_back)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_begin(&twin, 1000);
+    send_end(&f->ann, NULL);
+    assert_int_equal(last_result(&twin).code, KILN_NOT_FOUND);
+    send_end(&twin, NULL);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    test_caller_leave(&twin);
+}
+
+/* Only the connection that holds a compile can give it back. */
+TEST_F(users, another_connection_cannot_give_a_compile_back)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_end(&twin, NULL);
+    send_end(&f->bob, NULL);
+    assert_int_equal(begin(&twin, 0), KILN_BUSY);
+    test_caller_leave(&twin);
+}
+
+TEST_F(users, a_wait_ends_when_its_time_is_up)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_begin(&twin, 60000);
+    engine_tick(f->engine.engine);
+    assert_int_equal(twin.reply_count, 0);
+    step_clock(60000000000u);
+    engine_tick(f->engine.engine);
+    engine_tick(f->engine.engine);
+    step_clock(0);
+    assert_int_equal(last_result(&twin).code, KILN_BUSY);
+    test_caller_leave(&twin);
+}
+
+TEST_F(users, a_stopping_kilnd_ends_the_waits)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_begin(&twin, 1000);
+    engine_drain(f->engine.engine);
+    assert_reply_refuses(&twin, 0, KILN_UNAVAILABLE, "stopping");
+    test_caller_leave(&twin);
+}
+
+TEST_F(users, a_waiting_connection_may_leave)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_begin(&twin, 1000);
+    test_caller_leave(&twin);
+    send_end(&f->ann, "result");
+    assert_int_equal(begin(&f->ann, 0), KILN_OK);
+}
+
+TEST_F(users, results_that_are_no_memory_files_or_have_bad_texts_are_refused)
+{
+    struct message_compile_end m = { .key = key, .program = bytes_of_text("\x1b[2J") };
+    send_end_as(&f->ann, file_of("result"), &m);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "program");
+    test_caller_forget_replies(&f->ann);
+    m.program = bytes_of_text("k.cu");
+    send_end_as(&f->ann, open("/dev/null", O_RDONLY | O_CLOEXEC), &m);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "memory file");
+    test_caller_forget_replies(&f->ann);
+    send_end_as(&f->ann, file_of(""), &m);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "memory file");
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+}
+
+/* Beyond the user's budget the client compiles without the right to. */
+TEST_F(users, unfinished_compiles_are_charged_to_their_user)
+{
+    struct message_compile_begin m = { .inline_limit = 0 };
+    f->engine.options.queue_bytes_uid = 1u << 20;
+    users_reopen(f);
+    unsigned granted = 0, refused = 0;
+    for (unsigned i = 0; i < 400; i++) {
+        memcpy(m.key.bytes, &i, sizeof(i));
+        test_caller_forget_replies(&f->ann);
+        SEND_MESSAGE(&f->ann, compile_begin, BEGUN, &m);
+        fake_executor_run_tasks(&f->engine.executor);
+        granted += last_result(&f->ann).code == KILN_NOT_FOUND;
+        refused += last_result(&f->ann).code == KILN_BUSY;
+    }
+    assert_true(granted > 100 && granted < 256);
+    assert_int_equal(granted + refused, 400);
+    assert_int_equal(begin(&f->bob, 0), KILN_NOT_FOUND);
+}
