@@ -168,7 +168,7 @@ int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MAX], stru
     *ret_note = '\0';
     if (!miopens && !snapshot_has_log(path))
         return snapshot_open_plain(path, ret_fd, err);
-    int rc = snapshot_open(path, &snapshot, err);
+    int rc = snapshot_open(path, SNAPSHOT_TUNING, &snapshot, err);
     if (rc)
         return rc;
     snprintf(ret_note, DB_NOTE_MAX, "%s", snapshot.note);

@@ -55,14 +55,13 @@ static struct json *create_request(const struct import_options *o, const char *p
     return ask;
 }
 
-/* Sets |ret_note| to what was lost before kilnd received the file. */
-static int send_file(const struct invocation *invocation, const char *path, char ret_note[512],
-                     struct json **ret_reply, struct kiln_error *err)
+static int send_file(const struct invocation *invocation, const char *path, struct json **ret_reply,
+                     struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = create_request(invocation->options, path);
     struct snapshot snapshot;
     struct call_progress progress;
-    int rc = snapshot_open(path, &snapshot, err);
+    int rc = snapshot_open(path, SNAPSHOT_CACHE, &snapshot, err);
     if (rc)
         return rc;
     call_progress_init(&progress, new_file_name(path));
@@ -75,38 +74,19 @@ static int send_file(const struct invocation *invocation, const char *path, char
     close(snapshot.fd);
     if (!rc && json_get(ask, "version"))
         json_set_text(*ret_reply, "version", json_get_text(ask, "version", ""));
-    if (!rc)
-        snprintf(ret_note, 512, "%s", snapshot.note);
     return rc;
 }
 
-/* Whether more rows may be lost than "lost" says: a damaged tree hides the number of its rows. */
-static bool may_have_lost_more(const struct json *reply)
+/* Fails if rows are damaged, although the others were imported. */
+static int judge_reply(const struct json *reply, const char *path, struct kiln_error *err)
 {
-    return json_get_bool(reply, "lost_at_least", false);
-}
-
-/* Fails if rows are damaged or lost, although the rest of the file was imported. */
-static int judge_reply(const struct json *reply, const char *path, const char *note,
-                       struct kiln_error *err)
-{
-    uint64_t damaged = json_get_u64(reply, "damaged", 0), lost = json_get_u64(reply, "lost", 0);
+    uint64_t damaged = json_get_u64(reply, "damaged", 0);
     const char *first = json_get_text(reply, "first", "");
-    bool unknown = may_have_lost_more(reply);
-    if (damaged + lost == 0 && !unknown && !*note)
+    if (damaged == 0)
         return KILN_E_OK;
-    if (lost == 0 && unknown)
-        return cli_fail(err, KILN_E_CORRUPT,
-                        "'%.100s' is damaged: %llu imported, %llu damaged, an unknown number may "
-                        "be lost%s%.140s%s%.140s",
-                        path, (unsigned long long)json_get_u64(reply, "imported", 0),
-                        (unsigned long long)damaged, *first ? "; " : "", first, *note ? "; " : "",
-                        note);
-    return cli_fail(err, KILN_E_CORRUPT,
-                    "'%.100s': %llu imported, %llu damaged, %s%llu lost%s%.140s%s%.140s", path,
+    return cli_fail(err, KILN_E_CORRUPT, "'%.100s': %llu imported, %llu damaged%s%.140s", path,
                     (unsigned long long)json_get_u64(reply, "imported", 0),
-                    (unsigned long long)damaged, unknown ? "at least " : "",
-                    (unsigned long long)lost, *first ? "; " : "", first, *note ? "; " : "", note);
+                    (unsigned long long)damaged, *first ? "; " : "", first);
 }
 
 static void print_count(const struct json *reply, const char *member, const char *what)
@@ -161,32 +141,26 @@ static void print_reply(const struct json *reply, const char *path)
 }
 
 struct sums {
-    uint64_t imported, damaged, lost;
-    bool may_be_more; /* more may be lost than |lost| says */
+    uint64_t imported, damaged;
 };
 
 static void add_counts(struct sums *sums, const struct json *reply)
 {
     sums->imported += json_get_u64(reply, "imported", 0);
     sums->damaged += json_get_u64(reply, "damaged", 0);
-    sums->lost += json_get_u64(reply, "lost", 0);
-    sums->may_be_more |= may_have_lost_more(reply);
 }
 
-/* Returns |ret_reply| even if parts of the file were lost. */
+/* Returns |ret_reply| even if some rows are damaged. */
 static int import_cache(const struct invocation *invocation, const char *path,
                         struct json **ret_reply, struct kiln_error *err)
 {
-    char note[512] = "";
-    int rc = send_file(invocation, path, note, ret_reply, err);
+    int rc = send_file(invocation, path, ret_reply, err);
     if (rc)
         return cli_while(err, "%.200s", path);
     json_set_text(*ret_reply, "file", path);
-    if (*note)
-        json_set_text(*ret_reply, "note", note);
     if (!invocation->common->json)
         print_reply(*ret_reply, path);
-    return judge_reply(*ret_reply, path, note, err);
+    return judge_reply(*ret_reply, path, err);
 }
 
 static int run_kernel_import(const struct invocation *invocation, struct kiln_error *err)
@@ -208,9 +182,6 @@ static int run_kernel_import(const struct invocation *invocation, struct kiln_er
     }
     json_set_u64(json, "imported", sums.imported);
     json_set_u64(json, "damaged", sums.damaged);
-    json_set_u64(json, "lost", sums.lost);
-    if (sums.may_be_more)
-        json_set_bool(json, "lost_at_least", true);
     return several_end(&files, json, err);
 }
 
@@ -229,8 +200,14 @@ const struct command command_kernel_import = {
         "them as well.  --miopen names another version; --miopen none stores them under the plain\n"
         "device.\n"
         "\n"
-        "Everything readable in a damaged file is imported.  Losses are reported, and the exit\n"
-        "status is 1.",
+        "Damaged kernels in a file are skipped and listed, and the exit status is 1.  If the file\n"
+        "itself is damaged, nothing is imported.  You can delete it: jobs compile its kernels\n"
+        "again.  To save the readable rows first, run\n"
+        "\n"
+        "    sqlite3 OLD 'pragma writable_schema = on' .dump |\n"
+        "        sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 NEW\n"
+        "\n"
+        "and import NEW.  No checksum covers the names of kernels and their arguments.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

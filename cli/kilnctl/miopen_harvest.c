@@ -156,7 +156,7 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
 {
     struct snapshot snapshot;
     char count[DB_NAME_MAX];
-    int rc = snapshot_open(file->path, &snapshot, err);
+    int rc = snapshot_open(file->path, SNAPSHOT_CACHE, &snapshot, err);
     if (rc)
         return rc;
     rc = send_snapshot(h, file, &snapshot, ret_answer, err);
@@ -164,16 +164,14 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
     if (rc)
         return cli_while(err, "%.200s", file->path);
     uint64_t imported = json_get_u64(*ret_answer, "imported", 0);
-    uint64_t damaged =
-        json_get_u64(*ret_answer, "damaged", 0) + json_get_u64(*ret_answer, "lost", 0);
+    uint64_t damaged = json_get_u64(*ret_answer, "damaged", 0);
     if (prints_file(h))
         db_say("%.900s: %s", file->path, db_count(imported, "kernel", count));
-    if (damaged == 0 && !json_get_bool(*ret_answer, "lost_at_least", false) && !*snapshot.note)
+    if (damaged == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_CORRUPT,
-                    "'%.200s': %llu kernels were imported, others are damaged or lost%s%.300s",
-                    file->path, (unsigned long long)imported, *snapshot.note ? "; " : "",
-                    snapshot.note);
+                    "'%.200s': %llu kernels were imported, %llu others are damaged", file->path,
+                    (unsigned long long)imported, (unsigned long long)damaged);
 }
 
 /* ---- the directory ---- */

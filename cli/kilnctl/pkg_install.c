@@ -69,9 +69,7 @@ static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kil
                         path);
     if (as_it_is || !(log || text_ends_with(path, ".ukdb")))
         return snapshot_open_plain(path, ret_fd, err);
-    int rc = snapshot_open(path, &snapshot, err);
-    if (!rc && *snapshot.note)
-        fprintf(stderr, "kilnctl: %s\n", snapshot.note);
+    int rc = snapshot_open(path, SNAPSHOT_CACHE, &snapshot, err);
     if (!rc)
         *ret_fd = snapshot.fd;
     return rc;

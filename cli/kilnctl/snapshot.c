@@ -63,11 +63,9 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
 /* ---- the program ---- */
 
 /* Both ends of the socket close on exec.  Only the child's copy, descriptor 3, stays open. */
-static int start_program(const char *program, const char *path, int socket, pid_t *ret_pid,
+static int start_program(const char *program, char *const argv[], int socket, pid_t *ret_pid,
                          struct kiln_error *err)
 {
-    char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--snapshot",
-                           (char *)(uintptr_t)path, NULL };
     posix_spawn_file_actions_t actions;
     int errnum = posix_spawn_file_actions_init(&actions);
     if (errnum)
@@ -139,26 +137,30 @@ static int query_program(const char *path, int socket, pid_t pid, struct snapsho
     return KILN_E_OK;
 }
 
-static int run_program(const char *path, const char *program, struct snapshot *snapshot,
-                       struct kiln_error *err)
+static int run_program(const char *path, const char *program, enum snapshot_of what,
+                       struct snapshot *snapshot, struct kiln_error *err)
 {
+    char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--snapshot",
+                           (char *)(uintptr_t)path,
+                           what == SNAPSHOT_TUNING ? (char *)(uintptr_t) "--salvage" : NULL, NULL };
     int pair[2];
     pid_t pid = 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
     KILN_AUTO(fd) int ours = pair[0];
-    int rc = start_program(program, path, pair[1], &pid, err);
+    int rc = start_program(program, argv, pair[1], &pid, err);
     close(pair[1]); /* else the program's exit would not be noticed */
     return rc ? rc : query_program(path, ours, pid, snapshot, err);
 }
 
-int snapshot_open(const char *path, struct snapshot *ret_snapshot, struct kiln_error *err)
+int snapshot_open(const char *path, enum snapshot_of what, struct snapshot *ret_snapshot,
+                  struct kiln_error *err)
 {
     struct snapshot snapshot = { .fd = -1 };
     char program[PATH_MAX];
     int rc = KILN_E_OK;
     if (snapshot_program_find(program))
-        rc = run_program(path, program, &snapshot, err);
+        rc = run_program(path, program, what, &snapshot, err);
     else if (snapshot_has_log(path))
         rc =
             cli_fail(err, KILN_E_UNSUPPORTED,

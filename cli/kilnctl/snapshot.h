@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Opens a consistent copy of a kernel database that MIOpen may have open.
+ * Opens a consistent copy of a SQLite database that MIOpen may have open.
  *
  * Role       runs kiln-transfer --snapshot with the user's permissions, which merges the
  *            write-ahead log; the caller then sends the descriptor to kilnd
@@ -16,13 +16,18 @@
 struct snapshot {
     int fd;
     bool merged;    /* the file is a copy that includes the write-ahead log */
-    char note[512]; /* what could not be read; usually "" */
+    char note[512]; /* what could not be read of tuning data; usually "" */
+};
+
+enum snapshot_of {
+    SNAPSHOT_CACHE,  /* refused if it is damaged */
+    SNAPSHOT_TUNING, /* as much as can be read */
 };
 
 /* If kiln-transfer is not installed, opens the file itself; KILN_E_UNSUPPORTED if there is a log
  * next to it. */
-CLI_MUST_CHECK int snapshot_open(const char *path, struct snapshot *ret_snapshot,
-                                 struct kiln_error *err);
+CLI_MUST_CHECK int snapshot_open(const char *path, enum snapshot_of what,
+                                 struct snapshot *ret_snapshot, struct kiln_error *err);
 /* Opens the file itself, without its log. */
 CLI_MUST_CHECK int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err);
 /* Whether there is a write-ahead log or a journal next to |path|, so that the file alone is

@@ -127,7 +127,7 @@ static bool set_limits(const struct transfer_job *job)
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit is an error that can be reported */
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
-           set_limit(RLIMIT_CPU, job->salvage ? CPU_MAX_USER_S : CPU_MAX_S) &&
+           set_limit(RLIMIT_CPU, job->of_user ? CPU_MAX_USER_S : CPU_MAX_S) &&
            set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
@@ -209,7 +209,7 @@ static enum kiln_code make_directory(char directory[512], struct kiln_err *err)
     return KILN_OK;
 }
 
-static int send_snapshot(const char *path)
+static int send_snapshot(const char *path, bool salvage)
 {
     char directory[512];
     struct snapshot taken;
@@ -218,7 +218,7 @@ static int send_snapshot(const char *path)
     enum kiln_code rc = make_directory(directory, &err);
     if (!rc) {
         take_place(directory);
-        rc = snapshot_take(path, directory, &taken, &err);
+        rc = snapshot_take(path, directory, salvage, &taken, &err);
         fs_remove_tree(AT_FDCWD, directory);
     }
     transfer_send_snapshot(SOCKET_FD, rc ? NULL : &taken, &err);
@@ -229,13 +229,14 @@ static int send_snapshot(const char *path)
 
 static int usage(FILE *to, int status)
 {
-    fprintf(to, "usage: kiln-transfer [--user UID:GID | --launched | --snapshot PATH]\n"
+    fprintf(to, "usage: kiln-transfer [--user UID:GID | --launched | --snapshot PATH [--salvage]]\n"
                 "Fetches files for kilnd and kilnctl, which start it with a socket as descriptor "
                 "3.\n"
                 "  --user UID:GID   change to that user and group after opening files\n"
                 "  --launched       a systemd unit started it, in kilnd's staging directory\n"
-                "  --snapshot PATH  open one kernel database, merge its write-ahead log, and send\n"
+                "  --snapshot PATH  open one SQLite database, merge its write-ahead log, and send\n"
                 "                   the descriptor\n"
+                "  --salvage        tuning data: leave out damaged pages of the log\n"
                 "  --version        print the version\n");
     return status;
 }
@@ -255,16 +256,21 @@ static bool read_user(const char *text, struct transfer_user *ret_user)
 int main(int argc, char **argv)
 {
     static const struct option known[] = {
-        { "snapshot", required_argument, NULL, 's' }, { "user", required_argument, NULL, 'u' },
-        { "launched", no_argument, NULL, 'l' },       { "version", no_argument, NULL, 'V' },
-        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
+        { "snapshot", required_argument, NULL, 's' },
+        { "user", required_argument, NULL, 'u' },
+        { "launched", no_argument, NULL, 'l' },
+        { "version", no_argument, NULL, 'V' },
+        { "salvage", no_argument, NULL, 'r' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
     const char *path = NULL;
     struct transfer_user user;
-    bool other = false;
+    bool other = false, salvage = false;
     for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         switch (c) {
         case 's': path = optarg; break;
+        case 'r': salvage = true; break;
         case 'l': is_launched = true; break;
         case 'u':
             if (!read_user(optarg, &user))
@@ -285,5 +291,5 @@ int main(int argc, char **argv)
     }
     closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
     signal(SIGPIPE, SIG_IGN); /* servers close connections */
-    return path ? send_snapshot(path) : serve_job(other ? &user : NULL);
+    return path ? send_snapshot(path, salvage) : serve_job(other ? &user : NULL);
 }

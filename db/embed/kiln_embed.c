@@ -20,7 +20,7 @@
 #include "common/target/target.h"
 #include "engine/data/engine_data.h"
 #include "engine/codec/bzip2.h"
-#include "engine/miopen/kern_db.h"
+#include "engine/db/snapshot.h"
 #include "engine/package/package.h"
 #include "engine/package/package_file.h"
 #include "engine/tuning/tuning.h"
@@ -224,7 +224,6 @@ static enum kiln_code make_package(const char *directory, char **words, struct k
     char path[PATH_LENGTH_MAX], copy[PATH_LENGTH_MAX + 8];
     const char *slash = strrchr(words[1], '/');
     char name[NAME_LENGTH_MAX];
-    uint64_t lost = 0;
     snprintf(name, sizeof(name), "%s", slash ? slash + 1 : words[1]);
     bool is_kilns = text_ends_with(name, ".kpkg");
     enum kiln_code rc = read_name(words[1], name, err);
@@ -232,12 +231,11 @@ static enum kiln_code make_package(const char *directory, char **words, struct k
         rc = get_unpacked(words[0], directory, path, err);
     snprintf(copy, sizeof(copy), "%s/copy", directory);
     if (!rc && !is_kilns)
-        rc = kern_db_copy(path, copy, &lost, err);
+        rc = db_snapshot(path, copy, false, err);
     else if (!rc)
         rc = copy_file(path, copy, err);
-    if (!rc && lost > 0)
-        rc = kiln_fail(err, KILN_CORRUPT, "%" PRIu64 " pages of its write-ahead log are damaged",
-                       lost);
+    if (!rc && !is_kilns)
+        rc = db_snapshot_merge(copy, err);
     if (!rc)
         rc = check_package(copy, name, err);
     if (!rc)
@@ -279,9 +277,9 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     e.size = (uint64_t)seen.st_size;
     if (read_name(e.path, e.name, err))
         return err->code;
-    e.kind = text_ends_with(e.name, ".kpkg") || text_ends_with(e.name, "kdb")    ? "kernels"
-             : strstr(e.name, ".fdb.txt") || strstr(e.name, ".ufdb.t") ? "FindDb"
-                                                                       : "PerfDb";
+    e.kind = text_ends_with(e.name, ".kpkg") || text_ends_with(e.name, "kdb") ? "kernels"
+             : strstr(e.name, ".fdb.txt") || strstr(e.name, ".ufdb.t")        ? "FindDb"
+                                                                              : "PerfDb";
     enum kiln_code rc = sha256_of_file(fd, &e.digest, /* ret_size= */ NULL, err);
     *ret_entry = e;
     return rc;

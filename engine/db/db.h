@@ -76,6 +76,9 @@ KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct 
 void db_destroy(struct db *db);
 KILN_DEFINE_AUTO(db)
 
+/* Checks all pages of a |foreign| database, and that its tables and indices have the same rows.
+ * KILN_CORRUPT with the first damage. Takes one step, whose time grows with the file. */
+KILN_MUST_CHECK enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err);
 /* Number of rows that the latest statement itself changed, without changes by triggers. */
 uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);

@@ -22,8 +22,9 @@
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.
  *
  * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
- * corrected only when it ends. A copy made before that looks like a damaged log. But a log that is
- * really damaged does not change. So if the log has other bytes a moment later, kiln copies again.
+ * corrected only when it ends. A copy made before that looks like a damaged log. SQLite's recovery
+ * ends there, which is right. A salvage would read on, but a really damaged log does not change. So
+ * before a salvage, the copy is made again if the bytes are different a moment later.
  */
 
 #define LOCK_WAIT_MS 5000
@@ -43,6 +44,7 @@ struct source {
     sqlite3_file *file; /* borrowed from |db| */
     const char *path;   /* borrowed; symbolic links resolved, as in SQLite's name of the log */
     bool locked;
+    bool salvage; /* a log that looks damaged must not be changing */
 };
 
 static void source_done(struct source *s)
@@ -304,7 +306,7 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
-    bool settled = false;
+    bool settled = true;
     struct log_header before = { 0 }, after = { 0 };
     KILN_AUTO(mem) char *from_log = add_suffix(s->path, "-wal");
     KILN_AUTO(mem) char *to_log = add_suffix(to, "-wal");
@@ -317,7 +319,7 @@ static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_cons
         rc = copy_journal(s, to, err);
     if (!rc)
         rc = copy_companion(from_log, to_log, err);
-    if (!rc)
+    if (!rc && s->salvage)
         rc = check_settled(from_log, to_log, &settled, err);
     if (!rc)
         rc = read_log_header(from_log, &after, err);
@@ -326,9 +328,9 @@ static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_cons
     return rc;
 }
 
-enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *err)
+enum kiln_code db_snapshot(const char *from, const char *to, bool salvage, struct kiln_err *err)
 {
-    __attribute__((cleanup(source_done))) struct source s = { 0 };
+    __attribute__((cleanup(source_done))) struct source s = { .salvage = salvage };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
     if (!rc && access(to, F_OK) == 0) /* or db_snapshot_remove below would remove it */

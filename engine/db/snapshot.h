@@ -17,14 +17,15 @@
 /* Copies the file and its log or journal, if any, to |to| and |to|-wal or |to|-journal, mode
  * 0600. |to| must not exist. On failure nothing is left behind. KILN_BUSY: locked, or written to
  * continuously. KILN_CORRUPT: not a regular file, or a transaction over several files was
- * interrupted. */
-KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *err);
+ * interrupted. |salvage|: for db_snapshot_save. */
+KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, bool salvage,
+                                           struct kiln_err *err);
 /* Recovers the copy as SQLite does after a crash and merges its log. The file is then in
  * rollback mode and readable without any companion file. KILN_CORRUPT: SQLite does not accept it
  * as a database; the copy remains. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err);
-/* Like db_snapshot_merge for a copy that may be damaged. If recovery would drop part of the log,
- * or SQLite rejects the file, each readable page of the log is copied into the file. |ret_log|
+/* Like db_snapshot_merge, for tuning data that may be damaged. If recovery would drop part of the
+ * log, or SQLite rejects the file, each readable page of the log is copied into the file. |ret_log|
  * reports what was lost. KILN_CORRUPT: SQLite rejects the file, and it has no log. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log,
                                                 struct kiln_err *err);

@@ -17,24 +17,13 @@
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-enum kern_db_mode {
-    /* For a file that nobody changes while it is open. Ignores locks and the write-ahead log. */
-    KERN_DB_IMMUTABLE,
-    /* For a file that MIOpen may have open. Respects locks and the write-ahead log, and writes
-     * neither to the file nor to its directory. Makes a copy in TMPDIR, /var/tmp or /tmp, and reads
-     * that. Also opens a file that SQLite rejects, if a row can be found in it. */
-    KERN_DB_LIVE,
-    /* Like KERN_DB_IMMUTABLE, but also opens a file that SQLite rejects. If no row can be found in
-     * it, listing and counting fail with KILN_CORRUPT. */
-    KERN_DB_SALVAGE,
-};
-
 struct kern_db;
 
-/* KILN_CORRUPT: the file is damaged, is no kernel database, or lacks the table or a column; the
- * message says which. KILN_BUSY: another process keeps it locked. */
-KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode,
-                                            struct kern_db **ret_db, struct kiln_err *err);
+/* Nobody may change the file while it is open: locks and a write-ahead log are ignored.
+ * KILN_CORRUPT: not such a database: damaged, another kind of file, or without the table or a
+ * column; the message says which. */
+KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, struct kern_db **ret_db,
+                                            struct kiln_err *err);
 /* Opens an image in memory, which must stay there while it is open; |name| is for messages. */
 KILN_MUST_CHECK enum kiln_code kern_db_open_image(struct bytes image, const char *name,
                                                   struct kern_db **ret_db, struct kiln_err *err);
@@ -59,6 +48,8 @@ struct kern_row {
 KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
                                             struct buffer *ret_raw, bool *ret_damaged,
                                             struct kiln_err *err);
+/* KILN_CORRUPT: the row is empty, or larger than any genuine one. */
+KILN_MUST_CHECK enum kiln_code kern_row_check(const struct kern_row *row, struct kiln_err *err);
 /* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT: the row is damaged. */
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
@@ -83,31 +74,16 @@ struct kern_listing { /* which rows to list, and the callback for each of them *
     uint64_t count;   /* lists at most this many */
     bool (*each)(void *context, const struct kern_row *row); /* returns false to stop */
     void *context;
-    /* Called for each row that cannot be listed; returns false to stop. May be
-     * NULL. */
-    bool (*lost)(void *context, uint64_t id);
-    /* The time (monotonic clock) at which the search of a damaged file is interrupted; 0: never. */
-    uint64_t end_ns;
 };
-/* Lists the rows that can be read, in the order of their ids. Listing continues after a damaged
- * part of the file, and skips rows that the index contradicts. |ret_lost| counts the known ids
- * whose rows could not be read. The rows' objects are not checked (kern_row_unpack). If
- * kern_db_is_searching is true afterwards, call it again. */
+/* Lists the rows in the order of their ids, as stored: kern_row_unpack checks a row.
+ * KILN_CORRUPT: the file is damaged, and the rows after the listed ones cannot be read. */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
-                                            uint64_t *ret_lost, struct kiln_err *err);
-/* Whether the search of a damaged file was interrupted. */
-bool kern_db_is_searching(const struct kern_db *db);
-/* Whether kern_db_open or kern_db_each found damage: the number of lost rows
- * may then be unknown. */
-bool kern_db_is_damaged(const struct kern_db *db);
+                                            struct kiln_err *err);
+/* Checks everything except the rows' objects: the pages, and that table and index have the same
+ * rows. KILN_CORRUPT with the first damage. Reads the whole file in one step. */
+KILN_MUST_CHECK enum kiln_code kern_db_check(struct kern_db *db, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
                                              struct kiln_err *err);
-/* Makes a consistent copy of a live file, with its write-ahead log merged in. The copy is a single
- * file at |to|, which must not exist, with mode 0600. Of a damaged log, only the readable part is
- * merged; |ret_lost| counts its unreadable pages. KILN_CORRUPT: not a database, and it has no
- * log. */
-KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, uint64_t *ret_lost,
-                                            struct kiln_err *err);
 
 /* ---- writing ---- */
 

@@ -2,8 +2,9 @@
 #include "common/protocol/limits.h"
 #include "engine/codec/bzip2.h"
 #include "engine/db/new_file.h"
+#include "engine/db/query.h"
 #include "engine/digest/md5.h"
-#include "engine/miopen/kern_db_parts.h"
+#include "engine/miopen/kern_db.h"
 
 #include <string.h>
 
@@ -39,7 +40,7 @@ enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writ
                                            .statements = statements,
                                            .statement_count = 1,
                                            .value_max =
-                                               LIMIT_CODE_OBJECT + 4ull * KERN_DB_TEXT_MAX };
+                                               LIMIT_CODE_OBJECT + 4ull * LIMIT_NAMED_TEXT };
     enum kiln_code rc = db_new_file(&options, &writer->db, err);
     if (!rc)
         *ret_writer = KILN_TAKE(writer);
@@ -56,9 +57,9 @@ void kern_db_writer_destroy(struct kern_db_writer *writer)
 
 static enum kiln_code check_text(struct bytes text, const char *what, struct kiln_err *err)
 {
-    if (text.size > KERN_DB_TEXT_MAX)
+    if (text.size > LIMIT_NAMED_TEXT)
         return kiln_fail(err, KILN_INVALID, "a kernel's %s may have at most %u bytes, not %zu",
-                         what, KERN_DB_TEXT_MAX, text.size);
+                         what, LIMIT_NAMED_TEXT, text.size);
     if (text.size && memchr(text.data, '\0', text.size))
         return kiln_fail(err, KILN_INVALID, "a kernel's %s may not contain a NUL", what);
     return KILN_OK;

@@ -2,22 +2,17 @@
 #include "common/protocol/limits.h"
 #include "engine/codec/bzip2.h"
 #include "engine/digest/md5.h"
-#include "engine/miopen/kern_db_parts.h"
+#include "engine/miopen/kern_db.h"
 
 #include <string.h>
 
 #define PIECE (16u << 10) /* on the stack */
 
-bool kern_row_is_sane(const struct kern_row *row)
-{
-    return row->name.size <= KERN_DB_TEXT_MAX && row->args.size <= KERN_DB_TEXT_MAX &&
-           row->md5.size <= KERN_DB_TEXT_MAX;
-}
-
 static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *err)
 {
-    if (!kern_row_is_sane(row))
-        return kiln_fail(err, KILN_CORRUPT, "a text has more than %u bytes", KERN_DB_TEXT_MAX);
+    if (row->name.size > LIMIT_NAMED_TEXT || row->args.size > LIMIT_NAMED_TEXT ||
+        row->md5.size > LIMIT_NAMED_TEXT)
+        return kiln_fail(err, KILN_CORRUPT, "a text has more than %u bytes", LIMIT_NAMED_TEXT);
     if (row->name.size == 0)
         return kiln_fail(err, KILN_CORRUPT, "the kernel has no name");
     if (row->raw_size > LIMIT_CODE_OBJECT || row->stored.size > LIMIT_CODE_OBJECT)
@@ -25,6 +20,18 @@ static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *e
     if (row->stored.size == 0)
         return kiln_fail(err, KILN_CORRUPT, "the object is empty");
     return KILN_OK;
+}
+
+static enum kiln_code name_row(const struct kern_row *row, struct kiln_err *err)
+{
+    return kiln_while(err, "row %llu ('%.*s')", (unsigned long long)row->id,
+                      row->name.size > 120 ? 120 : (int)row->name.size,
+                      (const char *)row->name.data);
+}
+
+enum kiln_code kern_row_check(const struct kern_row *row, struct kiln_err *err)
+{
+    return check_sizes(row, err) ? name_row(row, err) : KILN_OK;
 }
 
 /* ---- piece by piece ---- */
@@ -36,18 +43,11 @@ struct kern_unpacking {
     uint64_t raw_size, done; /* bytes */
 };
 
-static enum kiln_code name_row(const struct kern_row *row, struct kiln_err *err)
-{
-    return kiln_while(err, "row %llu ('%.*s')", (unsigned long long)row->id,
-                      row->name.size > 120 ? 120 : (int)row->name.size,
-                      (const char *)row->name.data);
-}
-
 enum kiln_code kern_unpacking_begin(const struct kern_row *row,
                                     struct kern_unpacking **ret_unpacking, struct kiln_err *err)
 {
-    if (check_sizes(row, err))
-        return name_row(row, err);
+    if (kern_row_check(row, err))
+        return err->code;
     KILN_AUTO(kern_unpacking) struct kern_unpacking *u = calloc(1, sizeof(*u));
     if (!u)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to unpack an object");

@@ -42,18 +42,31 @@ enum kiln_code check_package_rows(const char *path, const struct transfer_sink *
 
 /* ---- users' caches ---- */
 
-enum kiln_code count_salvaged_rows(const char *path, uint64_t *ret_rows, struct kiln_err *err)
+enum kiln_code fail_damaged_cache(const char *name, const struct kiln_err *why,
+                                  struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_CORRUPT,
+                     "'%.60s' is damaged, or not a cache of MIOpen: %.200s; nothing was imported: "
+                     "delete the file, or save its readable rows as 'kilnctl kernel import --help' "
+                     "says",
+                     name, why->text);
+}
+
+enum kiln_code check_cache(const char *path, const struct transfer_sink *sink, uint64_t *ret_rows,
+                           struct kiln_err *err)
 {
     KILN_AUTO(kern_db) struct kern_db *db = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = kern_db_open(path, KERN_DB_SALVAGE, &db, err);
+    const char *slash = strrchr(path, '/');
+    transfer_report(sink, "checking", 0, 0);
+    enum kiln_code rc = kern_db_open(path, &db, &why);
+    if (!rc)
+        rc = kern_db_check(db, &why);
+    if (!rc)
+        rc = kern_db_count(db, ret_rows, &why);
+    if (rc == KILN_CORRUPT)
+        return fail_damaged_cache(slash ? slash + 1 : path, &why, err);
     if (rc)
-        return rc;
-    bool is_rejected = kern_db_is_damaged(db); /* by SQLite */
-    rc = kern_db_count(db, ret_rows, &why);
-    if (rc && is_rejected)
         *err = why;
-    else if (rc)
-        *ret_rows = 0; /* rows may be readable nevertheless */
-    return is_rejected ? rc : KILN_OK;
+    return rc;
 }

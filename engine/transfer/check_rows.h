@@ -13,7 +13,10 @@
 KILN_MUST_CHECK enum kiln_code check_package_rows(const char *path,
                                                   const struct transfer_sink *sink,
                                                   uint64_t *ret_rows, struct kiln_err *err);
-/* For a user's cache: damaged rows are acceptable, and kilnd checks each object when it imports it.
- * KILN_CORRUPT: it has no readable row. */
-KILN_MUST_CHECK enum kiln_code count_salvaged_rows(const char *path, uint64_t *ret_rows,
-                                                   struct kiln_err *err);
+/* For a user's cache, whose objects kilnd checks when it imports them. KILN_CORRUPT if the database
+ * itself is damaged; the message says what to do. */
+KILN_MUST_CHECK enum kiln_code check_cache(const char *path, const struct transfer_sink *sink,
+                                           uint64_t *ret_rows, struct kiln_err *err);
+/* Fails with the message of check_cache for the file |name|. */
+KILN_MUST_CHECK enum kiln_code fail_damaged_cache(const char *name, const struct kiln_err *why,
+                                                  struct kiln_err *err);

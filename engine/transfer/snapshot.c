@@ -3,7 +3,8 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
-#include "engine/miopen/kern_db.h"
+#include "engine/db/snapshot.h"
+#include "engine/transfer/check_rows.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,6 +50,8 @@ static enum kiln_code open_file(const char *path, int *ret_fd, struct kiln_err *
     return KILN_OK;
 }
 
+/* ---- tuning data: also what SQLite cannot read of its log ---- */
+
 static void note_damage(struct snapshot *s, const char *path, const struct kiln_err *why)
 {
     off_t log = size_of_companion(path, "-wal");
@@ -60,45 +63,61 @@ static void note_damage(struct snapshot *s, const char *path, const struct kiln_
                  (long long)log);
 }
 
+static void note_lost(struct snapshot *s, uint64_t pages)
+{
+    if (pages > 0)
+        snprintf(s->note, sizeof(s->note),
+                 "the write-ahead log of '%s' is damaged: %llu of its pages are lost, with the "
+                 "records in them",
+                 s->name, (unsigned long long)pages);
+}
+
+/* ---- the copy ---- */
+
+static enum kiln_code make_copy(struct snapshot *s, const char *path, const char *to, int *ret_fd,
+                                struct kiln_err *err)
+{
+    struct log_state log = { 0 };
+    enum kiln_code rc = db_snapshot(path, to, s->salvage, err);
+    if (!rc)
+        rc = s->salvage ? db_snapshot_save(to, &log, err) : db_snapshot_merge(to, err);
+    if (!rc)
+        rc = open_file(to, ret_fd, err);
+    db_snapshot_remove(to);
+    note_lost(s, log.lost);
+    return rc;
+}
+
 static enum kiln_code copy_database(struct snapshot *s, const char *path, const char *directory,
                                     struct kiln_err *err)
 {
     char to[PATH_MAX];
+    int fd = -1;
     if ((size_t)snprintf(to, sizeof(to), "%s/" SNAPSHOT_COPY, directory) >= sizeof(to))
         return kiln_fail(err, KILN_INVALID, "the path of the directory '%s' is too long",
                          directory);
     struct kiln_err why = KILN_ERR_INIT;
-    uint64_t lost = 0;
-    enum kiln_code rc = kern_db_copy(path, to, &lost, &why);
+    enum kiln_code rc = make_copy(s, path, to, &fd, &why);
+    if (rc == KILN_CORRUPT && !s->salvage)
+        return fail_damaged_cache(s->name, &why, err);
     if (rc == KILN_CORRUPT) {
         note_damage(s, path, &why);
-        unlink(to);
         return KILN_OK;
     }
-    int fd = -1;
-    if (rc)
-        rc = kiln_fail(err, rc, "%s", why.text);
-    else
-        rc = open_file(to, &fd, err);
-    unlink(to);
-    if (rc)
+    if (rc) {
+        *err = why;
         return kiln_while(err, "copying '%s' to '%s'", path, directory);
+    }
     close(s->fd);
     s->fd = fd;
     s->merged = true;
-    if (lost > 0)
-        snprintf(
-            s->note, sizeof(s->note),
-            "the write-ahead log of '%s' is damaged: %llu of its pages are lost, with the kernels "
-            "in them",
-            s->name, (unsigned long long)lost);
     return KILN_OK;
 }
 
-enum kiln_code snapshot_take(const char *path, const char *directory, struct snapshot *ret_snapshot,
-                             struct kiln_err *err)
+enum kiln_code snapshot_take(const char *path, const char *directory, bool salvage,
+                             struct snapshot *ret_snapshot, struct kiln_err *err)
 {
-    struct snapshot s = { .fd = -1 };
+    struct snapshot s = { .fd = -1, .salvage = salvage };
     const char *slash = strrchr(path, '/');
     snprintf(s.name, sizeof(s.name), "%s", slash ? slash + 1 : path);
     enum kiln_code rc = open_file(path, &s.fd, err);

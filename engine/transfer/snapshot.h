@@ -17,12 +17,14 @@
 struct snapshot {
     int fd;
     char name[256]; /* of the file, without its directory */
+    bool salvage;   /* tuning data: damaged parts are left out, and |note| says so */
     bool merged;    /* a copy with the write-ahead log merged in; false: the file itself */
     char note[512]; /* what could not be copied; usually "" */
 };
 
 /* Copies a SQLite file that is in WAL mode, or has a log or journal, to a nameless file in
- * |directory|. A damaged database that cannot be copied, and any other file, is returned as it
- * is; for the damaged one |note| says so. */
-KILN_MUST_CHECK enum kiln_code snapshot_take(const char *path, const char *directory,
+ * |directory|. Any other file is returned as it is. Of a cache, SQLite's recovery decides what the
+ * copy contains; KILN_CORRUPT if SQLite rejects the file. With |salvage|, the copy also contains
+ * what SQLite would drop of a damaged log, and a file that SQLite rejects is returned as it is. */
+KILN_MUST_CHECK enum kiln_code snapshot_take(const char *path, const char *directory, bool salvage,
                                              struct snapshot *ret_snapshot, struct kiln_err *err);

@@ -72,7 +72,7 @@ static enum kiln_code choose_name(struct transfer *t)
                          "the URL does not end in a file name: give the package a name like "
                          "'gfx90a68.kdb'");
     unpacked_name(name, t->result->name);
-    return t->job->salvage ? KILN_OK
+    return t->job->of_user ? KILN_OK
                            : package_name_check(t->result->name, /* ret_id= */ NULL, t->err);
 }
 
@@ -80,7 +80,7 @@ static enum kiln_code choose_name(struct transfer *t)
 static enum kiln_code check_signed_name(struct transfer *t)
 {
     char signed_name[NAME_SIZE];
-    if (!t->provenance.has_manifest || t->job->salvage)
+    if (!t->provenance.has_manifest || t->job->of_user)
         return KILN_OK;
     if (!transfer_is_file_name(fetched_name(t)))
         return kiln_fail(t->err, KILN_DENIED, "the manifest signs no file name");
@@ -127,7 +127,7 @@ static void choose_limit(struct transfer *t)
 {
     struct statvfs disk;
     t->limit = (struct copy_limit){ t->job->size_limit, "the setting package_limit" };
-    if (!t->job->salvage)
+    if (!t->job->of_user)
         return;
     t->limit.name = "the limit for an imported cache: the setting package_limit, or four times the "
                     "setting cache_limit if that is less";
@@ -250,8 +250,8 @@ static enum kiln_code finish_file(struct transfer *t)
         return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->result->name);
     if (t->job->unchecked)
         return KILN_OK;
-    if (t->job->salvage)
-        return count_salvaged_rows(t->result->path, &t->result->rows, t->err);
+    if (t->job->of_user)
+        return check_cache(t->result->path, t->sink, &t->result->rows, t->err);
     return check_package_rows(t->result->path, t->sink, &t->result->rows, t->err);
 }
 

@@ -26,8 +26,8 @@ struct transfer_job {
     uint64_t size_limit;      /* bytes, for the fetched and for the unpacked file */
     unsigned disk_part;       /* a user's file may take 1/disk_part of the disk's free space */
     bool require_signature;
-    bool salvage;   /* damaged rows are acceptable: a user's cache that is imported */
-    bool unchecked; /* with salvage: not a kernel database; its reader must check the rows */
+    bool of_user;   /* a cache or tuning file that a user imports, not a package */
+    bool unchecked; /* with of_user: not a kernel database; its reader must check the rows */
 };
 
 struct transfer_progress {

@@ -70,7 +70,7 @@ enum kiln_code transfer_send_job(int socket, const struct transfer_job *job, str
     set_text(text, "trusted_keys", job->trusted_keys);
     json_set_u64(text, "size_limit", job->size_limit);
     json_set_bool(text, "require_signature", job->require_signature);
-    json_set_bool(text, "salvage", job->salvage);
+    json_set_bool(text, "of_user", job->of_user);
     json_set_bool(text, "unchecked", job->unchecked);
     json_set_u64(text, "disk_part", job->disk_part);
     json_set_bool(text, "content", job->content_fd >= 0);
@@ -104,7 +104,7 @@ static struct transfer_job job_of(const struct received_job *j)
         .trusted_keys = json_get_text(text, "trusted_keys", NULL),
         .size_limit = json_get_u64(text, "size_limit", 0),
         .require_signature = json_get_bool(text, "require_signature", true),
-        .salvage = json_get_bool(text, "salvage", false),
+        .of_user = json_get_bool(text, "of_user", false),
         .unchecked = json_get_bool(text, "unchecked", false),
         .disk_part = (unsigned)json_get_u64(text, "disk_part", 0),
     };

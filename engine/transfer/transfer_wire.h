@@ -6,7 +6,7 @@
  * (SOCK_SEQPACKET).
  *
  *   job       {"url", "name", "sha256", "staging", "trusted_keys", "size_limit",
- *              "require_signature", "salvage", "content", "manifest"}; the last two state which
+ *              "require_signature", "of_user", "content", "manifest"}; the last two state which
  *              descriptors are attached, in that order
  *   progress  {"stage", "done", "total", "attempt", "note"}
  *   result    {"code", "text", "name", "sha256", "signer", "source", "fetched", "size", "rows",

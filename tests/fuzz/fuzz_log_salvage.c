@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *copy = fuzz_path("copy.db");
     if (log_inspect(log_path, &state, &err) == KILN_OK)
         fuzz_expect(state.lost <= state.pages, "no more is lost than there was");
-    if (db_snapshot(path, copy, &err) == KILN_OK) {
+    if (db_snapshot(path, copy, true, &err) == KILN_OK) {
         (void)!db_snapshot_save(copy, &state, &err);
         db_snapshot_remove(copy);
     }

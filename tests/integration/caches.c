@@ -18,7 +18,7 @@ TEST_F(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
     import_cache(f, f->path);
 
     expect_status(&f->result, 0, "");
-    snprintf(counted, sizeof(counted), "\"imported\":%zu,\"damaged\":0,\"lost\":0", f->rows->count);
+    snprintf(counted, sizeof(counted), "\"imported\":%zu,\"damaged\":0", f->rows->count);
     assert_says(f->result.output, counted);
     expect_rows(f, KILN_TIER_DISK);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports damaged caches with the real programs. All intact rows must come, and no others.
+ * Imports damaged caches with the real programs. If a row is damaged, all others must come. If the
+ * file is damaged, nothing must come.
  */
 #include "tests/integration/cache_steps.h"
 
@@ -14,19 +15,18 @@
 #define OBJECT_MAX (1u << 20)
 
 struct damage {
-    unsigned long long imported, damaged, lost;
+    unsigned long long imported, damaged;
 };
 
-/* Imports the damaged file. All intact rows must come, and no others. */
-static struct damage import_damaged(struct caches *f)
+/* Imports the file. The imported rows must be served, and no others. */
+static struct damage import_damaged(struct caches *f, int status)
 {
     daemon_process_start(&f->daemon);
     import_cache(f, f->path);
-    expect_status(&f->result, 1, CACHE);
+    expect_status(&f->result, status, CACHE);
     KILN_AUTO(json) struct json *reported = printed_json(&f->result);
     struct damage d = { .imported = json_get_u64(reported, "imported", 0),
-                        .damaged = json_get_u64(reported, "damaged", 0),
-                        .lost = json_get_u64(reported, "lost", 0) };
+                        .damaged = json_get_u64(reported, "damaged", 0) };
     struct kiln_client *client = open_client(f);
     unsigned long long served = 0;
     for (size_t at = 0; at < f->rows->count; at++) {
@@ -40,13 +40,12 @@ static struct damage import_damaged(struct caches *f)
     return d;
 }
 
-/* The number of lost rows is a minimum, because a damaged file may have had more. */
-static void expect_message(const struct caches *f, const struct damage *d)
+static void expect_refused(struct caches *f)
 {
-    char words[128];
-    snprintf(words, sizeof(words), "%llu imported, %llu damaged, %s%llu lost", d->imported,
-             d->damaged, d->lost > 0 ? "at least " : "", d->lost);
-    assert_says(f->result.output, words);
+    struct damage d = import_damaged(f, 1);
+    assert_int_equal(d.imported, 0);
+    assert_says(f->result.output, "nothing was imported");
+    assert_says(f->result.output, "kilnctl kernel import --help");
 }
 
 /* The offset in the file where the packed object of row |at| begins. */
@@ -76,12 +75,11 @@ TEST_F(caches, a_damaged_row_of_a_cache_is_skipped)
     use_small_cache(f);
     put_bytes(f, offset_of_row(f, 7) + 25, bytes_of_text("damage"));
 
-    struct damage d = import_damaged(f);
+    struct damage d = import_damaged(f, 1);
 
     assert_int_equal(d.imported, SMALL_CACHE_ROWS - 1);
     assert_int_equal(d.damaged, 1);
-    assert_int_equal(d.lost, 0);
-    expect_message(f, &d);
+    assert_says(f->result.output, "39 imported, 1 damaged");
 }
 
 /* The number of the table's leaf page with row |at|. */
@@ -97,30 +95,22 @@ static long page_of_row(const struct caches *f, size_t at)
     return atol(text);
 }
 
-TEST(caches, a_lost_page_of_a_cache_costs_only_its_rows)
+TEST(caches, a_cache_with_a_lost_page_is_refused)
 {
     static const uint8_t nothing[4096];
     struct caches *f = *state;
     use_small_cache(f);
     put_bytes(f, (page_of_row(f, 2) - 1) * 4096, bytes_of(nothing, sizeof(nothing)));
 
-    struct damage d = import_damaged(f);
-
-    assert_in_range(d.imported, SMALL_CACHE_ROWS - 10, SMALL_CACHE_ROWS - 1);
-    assert_int_equal(d.imported + d.lost, SMALL_CACHE_ROWS);
-    expect_message(f, &d);
+    expect_refused(f);
 }
 
-TEST_F(caches, the_beginning_of_a_truncated_cache_is_imported)
+TEST_F(caches, a_truncated_cache_is_refused)
 {
     use_small_cache(f);
     shell(f->directory, "truncate -s $(($(stat -c %%s " CACHE ") / 8192 * 4096)) " CACHE);
 
-    struct damage d = import_damaged(f);
-
-    assert_in_range(d.imported, SMALL_CACHE_ROWS / 4, SMALL_CACHE_ROWS - 1);
-    assert_int_equal(d.imported + d.damaged + d.lost, SMALL_CACHE_ROWS);
-    expect_message(f, &d);
+    expect_refused(f);
 }
 
 /* A killed writer leaves thirty rows that are only in the log. */
@@ -137,30 +127,29 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-TEST_F(caches, a_damaged_log_of_a_cache_costs_only_its_damaged_pages)
+/* Recovery ends there, as it does when MIOpen opens the cache. */
+TEST_F(caches, transactions_after_a_damaged_page_of_a_caches_log_are_not_imported)
 {
     leave_log(f);
     shell(f->directory, "printf damage | dd of=" CACHE "-wal bs=1 conv=notrunc status=none "
                         "seek=$(($(stat -c %%s " CACHE "-wal) / 2))");
 
-    struct damage d = import_damaged(f);
+    struct damage d = import_damaged(f, 0);
 
-    assert_in_range(d.imported, SMALL_CACHE_ROWS - 12, SMALL_CACHE_ROWS);
-    assert_says(f->result.output, "write-ahead log");
+    assert_int_equal(d.imported, 10);
 }
 
+/* SQLite's recovery writes the first page from the log. */
 TEST(caches, a_cache_whose_beginning_is_lost_is_recovered_from_its_log)
 {
     static const uint8_t nothing[512];
     struct caches *f = *state;
     leave_log(f);
     put_bytes(f, 0, bytes_of(nothing, sizeof(nothing)));
-    daemon_process_start(&f->daemon);
 
-    import_cache(f, f->path);
+    struct damage d = import_damaged(f, 0);
 
-    expect_status(&f->result, 0, "\"imported\":40,\"damaged\":0,\"lost\":0");
-    expect_rows(f, KILN_TIER_DISK);
+    assert_int_equal(d.imported, SMALL_CACHE_ROWS);
 }
 
 /* Pages that cannot be rolled back stay as the killed writer left them. */
@@ -174,17 +163,29 @@ TEST_F(caches, a_cache_with_a_truncated_journal_imports_no_wrong_rows)
     writer_kill(&w);
     shell(f->directory, "truncate -s $(($(stat -c %%s " CACHE "-journal) / 3)) " CACHE "-journal");
 
-    struct damage d = import_damaged(f);
-
-    assert_true(d.imported < SMALL_CACHE_ROWS);
+    expect_refused(f);
 }
 
-TEST_F(caches, a_file_that_is_no_cache_imports_nothing)
+TEST_F(caches, a_file_that_is_no_cache_is_refused)
 {
     use_small_cache(f);
     shell(f->directory, "head -c 20000 /dev/urandom >" CACHE);
 
-    struct damage d = import_damaged(f);
+    expect_refused(f);
+}
 
-    assert_int_equal(d.imported, 0);
+/* As the help of 'kernel import' says. */
+TEST(caches, the_rows_that_sqlite3_saves_of_a_damaged_cache_are_imported)
+{
+    static const uint8_t nothing[4096];
+    struct caches *f = *state;
+    use_small_cache(f);
+    put_bytes(f, (page_of_row(f, 2) - 1) * 4096, bytes_of(nothing, sizeof(nothing)));
+    shell(f->directory, "mv " CACHE " old && sqlite3 old 'pragma writable_schema = on' .dump | "
+                        "sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 " CACHE);
+
+    struct damage d = import_damaged(f, 0);
+
+    assert_in_range(d.imported, SMALL_CACHE_ROWS - 10, SMALL_CACHE_ROWS - 1);
+    assert_int_equal(d.damaged, 0);
 }

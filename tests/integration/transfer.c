@@ -362,7 +362,7 @@ static void begin_transfer(struct fixture *f, struct transfer *t, bool is_of_use
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
     prepare_files(f, t, f->line.port, PACKAGE);
-    t->task.job.salvage = is_of_user;
+    t->task.job.of_user = is_of_user;
     transfers_start(f->transfers, &t->task);
     LOOP_UNTIL(f->loop, t->attempts);
 }
@@ -732,7 +732,7 @@ TEST_F(transfer, a_snapshot_of_a_users_cache_is_passed_on)
     t.task.job.url = NULL;
     t.task.job.content_fd = fd;
     t.task.job.name = "gfx90a68.ukdb";
-    t.task.job.salvage = true;
+    t.task.job.of_user = true;
     const struct transfer_result *o = run_transfer(f, &t);
     must(o->err.code, o->err);
     assert_int_equal(o->rows, 3);

@@ -157,23 +157,13 @@ static enum kiln_code open_cache(struct upload *u, struct kiln_err *err)
     return cache_rows_open(u->transfer.result.path, &import->rows, err);
 }
 
-/* Adds the damage to the answer. "lost" counts only lost rows whose ids are still known, so there
- * may have been more. */
 static void answer_damage(struct json *answer, struct import *import)
 {
-    uint64_t lost = cache_rows_lost(import->rows);
     json_replace_u64(answer, "damaged", import->damaged);
-    json_replace_u64(answer, "lost", lost);
     if (import->first[0])
         json_set_text(answer, "first", import->first);
     if (import->damaged_rows)
         json_set(answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
-    if (!cache_rows_is_damaged(import->rows))
-        return;
-    json_set_bool(answer, "file_damaged", true);
-    json_set_bool(answer, "lost_at_least", true);
-    if (lost == 0)
-        json_set_bool(answer, "lost_unknown", true);
 }
 
 static enum kiln_code stopped_short(const struct upload *u, struct kiln_err *err)
@@ -230,7 +220,8 @@ static enum kiln_code unpack_cache(struct upload *u, struct kiln_err *err)
         return rc;
     struct import *import = u->state;
     const struct cache_listener listener = { note_damage, import };
-    return cache_rows_unpack(import->rows, &listener, err);
+    rc = cache_rows_unpack(import->rows, &listener, err);
+    return rc ? stopped_short(u, err) : KILN_OK;
 }
 
 static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_err *err)
@@ -311,7 +302,7 @@ static void finish_import(struct upload *u)
 static const struct upload_kind import_kind = {
     .members = import_members,
     .tier = TRANSFER_DISK,
-    .salvage = true,
+    .of_user = true,
     .prepare = unpack_cache,
     .in_turn = true,
     .take = take_cache,

@@ -28,8 +28,7 @@ struct current {         /* the row that is being unpacked */
 struct cache_rows {
     struct kern_db *db; /* owned */
     uint64_t after;     /* id of the last row that was read */
-    uint64_t lost;
-    bool is_over; /* no row follows |after| */
+    bool is_over;       /* no row follows |after| */
     struct current current;
     struct cache_object ready[ROWS_A_STEP]; /* owned: the objects from index |popped| to |count| */
     size_t popped, count;
@@ -65,7 +64,7 @@ enum kiln_code cache_rows_open(const char *path, struct cache_rows **ret_rows, s
     rows->piece = malloc(PIECE);
     if (!rows->piece)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot import a cache");
-    enum kiln_code rc = kern_db_open(path, KERN_DB_SALVAGE, &rows->db, err);
+    enum kiln_code rc = kern_db_open(path, &rows->db, err);
     if (!rc)
         *ret_rows = KILN_TAKE(rows);
     return rc;
@@ -111,10 +110,6 @@ uint64_t cache_rows_bytes(const struct cache_rows *rows)
     return rows->current.fd < 0 ? 0 : row->stored.size + object;
 }
 
-uint64_t cache_rows_lost(const struct cache_rows *rows) { return rows->lost; }
-
-bool cache_rows_is_damaged(const struct cache_rows *rows) { return kern_db_is_damaged(rows->db); }
-
 /* ---- one row ---- */
 
 /* Copies the row. A large object takes several steps, and SQLite frees its memory of the row
@@ -145,7 +140,9 @@ static enum kiln_code begin_row(struct current *c, const struct kern_row *row, s
     if (row->raw_size > LIMIT_IMPORTED_OBJECT || row->stored.size > LIMIT_IMPORTED_OBJECT)
         return kiln_fail(err, KILN_CORRUPT, "the object has more than %u bytes",
                          LIMIT_IMPORTED_OBJECT);
-    enum kiln_code rc = copy_row(c, row, err);
+    enum kiln_code rc = kern_row_check(row, err);
+    if (!rc)
+        rc = copy_row(c, row, err);
     if (!rc)
         rc = kern_unpacking_begin(&c->row, &c->unpacking, err);
     sha256_init(&c->digest);
@@ -235,15 +232,6 @@ static bool on_row(void *context, const struct kern_row *row)
     return !s->is_stopped;
 }
 
-/* Called for a row that cannot be listed. Such a row takes time, too. */
-static bool on_lost(void *context, uint64_t id)
-{
-    struct step *s = context;
-    s->rows->after = id;
-    s->is_stopped = is_time_up(s);
-    return !s->is_stopped;
-}
-
 enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_listener *listener,
                                  struct kiln_err *err)
 {
@@ -258,15 +246,10 @@ enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_lis
         continue_row(&s);
     if (s.rc || rows->current.fd >= 0 || rows->is_over || is_time_up(&s))
         return s.rc;
-    uint64_t lost = 0;
-    const struct kern_listing listing = { .after = rows->after,
-                                          .count = ROWS_A_STEP - rows->count,
-                                          .each = on_row,
-                                          .lost = on_lost,
-                                          .end_ns = s.end_ns,
-                                          .context = &s };
-    enum kiln_code rc = kern_db_each(rows->db, &listing, &lost, err);
-    rows->lost += lost;
-    rows->is_over = !s.is_stopped && s.listed < listing.count && !kern_db_is_searching(rows->db);
+    const struct kern_listing listing = {
+        .after = rows->after, .count = ROWS_A_STEP - rows->count, .each = on_row, .context = &s
+    };
+    enum kiln_code rc = kern_db_each(rows->db, &listing, err);
+    rows->is_over = !s.is_stopped && s.listed < listing.count;
     return s.rc ? s.rc : rc;
 }

@@ -41,7 +41,7 @@ KILN_MUST_CHECK enum kiln_code cache_rows_open(const char *path, struct cache_ro
 void cache_rows_destroy(struct cache_rows *rows);
 KILN_DEFINE_AUTO(cache_rows)
 
-/* Unpacks for one step. */
+/* Unpacks for one step. KILN_CORRUPT: the file is damaged, so no further row can be read. */
 KILN_MUST_CHECK enum kiln_code cache_rows_unpack(struct cache_rows *rows,
                                                  const struct cache_listener *listener,
                                                  struct kiln_err *err);
@@ -52,7 +52,3 @@ void cache_object_done(struct cache_object *object);
 bool cache_rows_is_over(const struct cache_rows *rows);
 /* Memory of the object that is being unpacked; 0 if no object is. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows);
-/* The known number of rows that could not be read so far. */
-uint64_t cache_rows_lost(const struct cache_rows *rows);
-/* Whether the file itself is damaged. More rows may then be lost than cache_rows_lost says. */
-bool cache_rows_is_damaged(const struct cache_rows *rows);

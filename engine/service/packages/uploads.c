@@ -241,9 +241,9 @@ static void fill_job(struct upload *u)
         .sha256 = json_get_text(q, "sha256", NULL),
         .staging = service->staging,
         .trusted_keys = service->trusted_keys,
-        .size_limit = u->kind->salvage ? service->import_limit : service->package_limit,
-        .require_signature = service->require_signature && !u->kind->salvage,
-        .salvage = u->kind->salvage,
+        .size_limit = u->kind->of_user ? service->import_limit : service->package_limit,
+        .require_signature = service->require_signature && !u->kind->of_user,
+        .of_user = u->kind->of_user,
         .unchecked = u->kind->unchecked,
     };
     if (u->kind->size_limit && u->kind->size_limit < u->transfer.job.size_limit)

@@ -18,7 +18,7 @@ struct upload;
 struct upload_kind {
     const struct admin_member *members; /* members of the question */
     enum transfer_tier tier;            /* under which its transfers are counted */
-    bool salvage;                       /* see transfer_job.salvage */
+    bool of_user;                       /* see transfer_job.of_user */
     uint64_t size_limit; /* limit of the file's bytes; 0: the limit of packages or caches */
     bool unchecked;      /* see transfer_job.unchecked; then the second file is not a manifest */
     /* Called on the engine's thread instead of prepare and take: the file is at

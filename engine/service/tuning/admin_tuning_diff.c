@@ -464,7 +464,7 @@ static void pass_file(struct upload *u)
 static const struct upload_kind files_kind = {
     .members = diff_members,
     .tier = TRANSFER_TUNING,
-    .salvage = true,
+    .of_user = true,
     .unchecked = true,
     .size_limit = TUNING_FILE_MAX,
     .pass = pass_file,

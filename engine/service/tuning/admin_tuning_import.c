@@ -257,7 +257,7 @@ static void pass_import(struct upload *u)
 static const struct upload_kind import_kind = {
     .members = import_members,
     .tier = TRANSFER_TUNING,
-    .salvage = true,
+    .of_user = true,
     .unchecked = true,
     .size_limit = TUNING_FILE_MAX,
     .pass = pass_import,
@@ -267,7 +267,7 @@ static const struct upload_kind import_kind = {
 static const struct upload_kind merge_kind = {
     .members = import_members,
     .tier = TRANSFER_TUNING,
-    .salvage = true,
+    .of_user = true,
     .unchecked = true,
     .size_limit = TUNING_FILE_MAX,
     .pass = pass_import,

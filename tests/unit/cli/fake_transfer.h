@@ -74,6 +74,6 @@ static int fake_transfer_be(const char *path)
  * program. */
 #define FAKE_TRANSFER_MAIN(argc, argv)                           \
     do {                                                         \
-        if ((argc) == 3 && strcmp((argv)[1], "--snapshot") == 0) \
+        if ((argc) >= 3 && strcmp((argv)[1], "--snapshot") == 0) \
             return fake_transfer_be((argv)[2]);                  \
     } while (0)

@@ -30,10 +30,9 @@ SCRATCH_FIXTURE(kilnctl_caches, prepare);
 
 /* ---- import ---- */
 
-#define ALL_IN \
-    "{\"imported\":978,\"damaged\":0,\"lost\":0,\"database_id\":\"gfx90a68\",\"scope\":\"own\"}"
-#define SOME_LOST                                                                         \
-    "{\"imported\":970,\"damaged\":5,\"lost\":3,\"first\":\"row 7: its md5 is another\"," \
+#define ALL_IN "{\"imported\":978,\"damaged\":0,\"database_id\":\"gfx90a68\",\"scope\":\"own\"}"
+#define SOME_DAMAGED                                                           \
+    "{\"imported\":970,\"damaged\":5,\"first\":\"row 7: its md5 is another\"," \
     "\"database_id\":\"gfx90a68\",\"scope\":\"everyone\"}"
 
 TEST_F(kilnctl_caches, a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
@@ -73,63 +72,33 @@ TEST_F(kilnctl_caches, an_import_continues_after_a_bad_file_and_fails_at_the_end
     assert_int_equal(fake.asked, 2);
     assert_says(f->run.err.text, "gfx906_60.ukdb:");
     assert_says(f->run.printed, "{\"files\":[{\"imported\":978,");
-    assert_says(f->run.printed, "\"imported\":978,\"damaged\":0,\"lost\":0,\"failures\":[{\"code\":"
+    assert_says(f->run.printed, "\"imported\":978,\"damaged\":0,\"failures\":[{\"code\":"
                                 "\"CORRUPT\"");
     assert_true(f->run.reported);
 }
 
-TEST_F(kilnctl_caches, lost_rows_of_a_cache_are_reported_and_fail_the_import)
+TEST_F(kilnctl_caches, damaged_rows_of_a_cache_are_reported_and_fail_the_import)
 {
-    fake.answers[0].reply = SOME_LOST;
+    fake.answers[0].reply = SOME_DAMAGED;
     assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_CORRUPT);
     assert_says(f->run.err.text, "970 imported");
     assert_says(f->run.err.text, "5 damaged");
-    assert_says(f->run.err.text, "3 lost");
     assert_says(f->run.err.text, "row 7:");
     assert_says(f->run.printed, "970 kernels");
 }
 
-TEST_F(kilnctl_caches, the_json_of_a_lossy_import_counts_all_files_together)
+TEST_F(kilnctl_caches, the_json_of_a_partial_import_counts_all_files_together)
 {
-    fake.answers[0].reply = SOME_LOST;
-    fake.answers[1].reply = SOME_LOST;
+    fake.answers[0].reply = SOME_DAMAGED;
+    fake.answers[1].reply = SOME_DAMAGED;
     reported_begin(&f->reported);
     int rc = RUN(&f->run, "kernel", "import", f->first, f->second, "--json");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->run.printed, "\"imported\":1940,\"damaged\":10,\"lost\":6,");
+    assert_says(f->run.printed, "\"imported\":1940,\"damaged\":10,");
     assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
     assert_says(f->reported.text, "gfx906_60.ukdb");
     assert_says(f->reported.text, "970 imported");
-}
-
-/* If an inner page of the file is damaged, the number of rows below it is unknown. */
-TEST_F(kilnctl_caches, an_unknown_number_of_lost_rows_is_reported)
-{
-    fake.answers[0].reply = "{\"imported\":970,\"damaged\":5,\"lost\":3,\"lost_at_least\":true}";
-    fake.answers[1].reply = "{\"imported\":9,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
-    reported_begin(&f->reported);
-    int rc = RUN(&f->run, "kernel", "import", f->first, f->second);
-    reported_end(&f->reported);
-    assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->run.err.text, "970 imported");
-    assert_says(f->run.err.text, "5 damaged");
-    assert_says(f->run.err.text, "at least");
-    assert_says(f->run.err.text, "3 lost");
-    assert_says(f->reported.text, "9 imported");
-    assert_says(f->reported.text, "unknown number");
-}
-
-TEST_F(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too)
-{
-    fake.answers[0].reply = "{\"imported\":970,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
-    fake.answers[1].reply = ALL_IN;
-    reported_begin(&f->reported);
-    int rc = RUN(&f->run, "kernel", "import", f->first, f->second, "--json");
-    reported_end(&f->reported);
-    assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->run.printed,
-                "\"imported\":1948,\"damaged\":0,\"lost\":0,\"lost_at_least\":true,\"failures\"");
 }
 
 #define BAD(id) "{\"id\":" id ",\"name\":\"conv.s.o\",\"why\":\"its \\u001b[1mmd5 is another\"}"
@@ -138,7 +107,7 @@ TEST_F(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_j
 TEST_F(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_as_json)
 {
     fake.answers[0].reply = fake.answers[1].reply =
-        "{\"imported\":970,\"damaged\":14,\"lost\":0,\"damaged_rows\":[" FIVE_BAD "," FIVE_BAD
+        "{\"imported\":970,\"damaged\":14,\"damaged_rows\":[" FIVE_BAD "," FIVE_BAD
         "," BAD("77") "]}";
     fake.answers[2].reply = "{\"imported\":1,\"damaged\":3,\"damaged_rows\":[" BAD("8") "," BAD(
         "9") ",{\"id\":12,"
@@ -154,19 +123,6 @@ TEST_F(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_a
     assert_says(f->run.printed, "row 9,");
     assert_says(f->run.printed, "row 12");
     assert_null(strstr(f->run.printed, "more"));
-}
-
-TEST_F(kilnctl_caches, rows_that_the_snapshot_lacks_count_as_lost)
-{
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
-    fake.answers[0].reply = ALL_IN;
-    scratch_write(&f->directory, "gfx90a68.ukdb-wal", "log");
-    assert_int_equal(RUN(&f->run, "kernel", "import", f->first, "--json"), KILN_E_CORRUPT);
-    assert_string_equal(fake.sent[0][0], "first");
-    assert_says(f->run.err.text, "978 imported");
-    assert_says(f->run.err.text, "one?page");
-    assert_says(f->run.printed, "\"note\":\"one?page\"");
 }
 
 TEST_F(kilnctl_caches, a_cache_that_cannot_be_opened_is_not_sent)

@@ -197,13 +197,10 @@ TEST_F(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = INSTALLED;
     scratch_write(&f->directory, "gfx90a68.ukdb", "cache");
-    reported_begin(&f->reported);
-    int rc = RUN(&f->run, "pkg", "install", scratch_path(&f->directory, "gfx90a68.ukdb", path));
-    reported_end(&f->reported);
-    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(
+        RUN(&f->run, "pkg", "install", scratch_path(&f->directory, "gfx90a68.ukdb", path)),
+        KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "cache");
-    assert_string_equal(f->reported.text, "kilnctl: one?page\n"); /* the note about what the
-                                                                     snapshot lacks */
 }
 
 TEST_F(kilnctl_packages, a_package_that_is_not_in_use_needs_no_snapshot)

@@ -40,7 +40,7 @@ FIXTURE(kilnctl_snapshot, set_up, tear_down);
 static int open_with(struct fixture *f, const char *behaviour)
 {
     setenv(FAKE_TRANSFER, behaviour, 1);
-    return snapshot_open(f->path, &f->snapshot, &f->err);
+    return snapshot_open(f->path, SNAPSHOT_TUNING, &f->snapshot, &f->err);
 }
 
 TEST_F(kilnctl_snapshot, kiln_transfer_opens_the_file_and_reports_lost_pages)
@@ -93,7 +93,7 @@ TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly
 {
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-wal", ""); /* an empty log */
-    must(snapshot_open(f->path, &f->snapshot, &f->err), f->err);
+    must(snapshot_open(f->path, SNAPSHOT_TUNING, &f->snapshot, &f->err), f->err);
     assert_false(f->snapshot.merged);
     assert_string_equal(f->snapshot.note, "");
 }
@@ -102,7 +102,8 @@ TEST_F(kilnctl_snapshot, without_kiln_transfer_a_file_in_use_is_refused)
 {
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-journal", "log");
-    assert_int_equal(snapshot_open(f->path, &f->snapshot, &f->err), KILN_E_UNSUPPORTED);
+    assert_int_equal(snapshot_open(f->path, SNAPSHOT_TUNING, &f->snapshot, &f->err),
+                     KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "kiln-transfer");
 }
 

@@ -91,10 +91,10 @@ WRAP(void, transfer_send_result, int socket, const struct transfer_result *resul
     fflush(stdout);
 }
 
-WRAP(enum kiln_code, snapshot_take, const char *path, const char *directory,
+WRAP(enum kiln_code, snapshot_take, const char *path, const char *directory, bool salvage,
      struct snapshot *ret_snapshot, struct kiln_err *err)
 {
-    printf("takes %s in %s\n", path, directory);
+    printf("%s %s in %s\n", salvage ? "salvages" : "takes", path, directory);
     *ret_snapshot = (struct snapshot){ .fd = dup(STDOUT_FILENO) };
     return result_of(scene.snapshot, err, "no database");
 }
@@ -280,4 +280,6 @@ TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
     scene.nth = 1;
     setenv("TMPDIR", "", 1);
     assert_says(RUN("--snapshot", "some.db", NULL).text, "'/tmp'");
+    scene.failing = NULL;
+    assert_says(RUN("--snapshot", "some.db", "--salvage", NULL).text, "salvages some.db in ");
 }

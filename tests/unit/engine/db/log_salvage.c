@@ -111,7 +111,7 @@ static void make_files(struct fixture *f, const char *more)
     assert_true(run_in_child(write_files, &script));
     read_all(f->path, &f->file);
     read_all(f->log, &f->pages);
-    must(db_snapshot(f->path, f->copy, &f->err), f->err);
+    must(db_snapshot(f->path, f->copy, true, &f->err), f->err);
     must(db_snapshot_merge(f->copy, &f->err), f->err);
     read_all(f->copy, &f->whole);
     db_snapshot_remove(f->copy);
@@ -253,7 +253,7 @@ TEST(log_salvage, a_stale_index_of_the_log_is_ignored)
     snprintf(index, sizeof(index), "%s-shm", f->path);
     write_all(index, bytes_of(noise, sizeof(noise)));
 
-    must(db_snapshot(f->path, f->copy, &f->err), f->err);
+    must(db_snapshot(f->path, f->copy, true, &f->err), f->err);
     must(db_snapshot_save(f->copy, &f->state, &f->err), f->err);
 
     assert_false(f->state.damaged);

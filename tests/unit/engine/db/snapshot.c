@@ -136,7 +136,7 @@ static void snapshots_while_writing(struct fixture *f, const char *mode)
     start_writer(f, mode);
     while (taken < SNAPSHOTS || commits < COMMITS) {
         commits += drain(f);
-        enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+        enum kiln_code rc = db_snapshot(f->path, f->copy, true, &f->err);
         if (rc == KILN_BUSY)
             continue; /* KILN_BUSY is a valid result under continuous writes */
         struct log_state log = { 0 };
@@ -228,7 +228,7 @@ TEST_F(snapshot, a_log_that_is_written_to_does_not_count_as_damaged)
 {
     struct log_state log = { 0 };
     sqlite3 *db = start_in_the_midst(f, false);
-    enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+    enum kiln_code rc = db_snapshot(f->path, f->copy, true, &f->err);
     stop_in_the_midst(db);
     must(rc, f->err);
     must(db_snapshot_save(f->copy, &log, &f->err), f->err);
@@ -240,7 +240,7 @@ TEST_F(snapshot, a_snapshot_of_a_log_that_never_settles_is_busy)
 {
     sqlite3 *db = start_in_the_midst(f, true);
     midst.byte = 3; /* another wrong byte each time */
-    enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+    enum kiln_code rc = db_snapshot(f->path, f->copy, true, &f->err);
     stop_in_the_midst(db);
     assert_int_equal(rc, KILN_BUSY);
     assert_int_equal(access(f->copy, F_OK), -1);
@@ -251,7 +251,7 @@ TEST_F(snapshot, a_log_that_stays_wrong_is_damaged)
     struct log_state log = { 0 };
     sqlite3 *db = start_in_the_midst(f, false);
     midst.byte = 0;
-    enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+    enum kiln_code rc = db_snapshot(f->path, f->copy, true, &f->err);
     stop_in_the_midst(db);
     must(rc, f->err);
     must(db_snapshot_save(f->copy, &log, &f->err), f->err);
@@ -272,7 +272,7 @@ TEST_F(snapshot, a_snapshot_drops_no_lock_of_this_process)
     assert_int_equal(do_sql(reader, "create table item (id); begin; select * from item"),
                      SQLITE_OK);
 
-    must(db_snapshot(f->path, f->copy, &f->err), f->err);
+    must(db_snapshot(f->path, f->copy, true, &f->err), f->err);
 
     assert_true(run_in_child(is_locked, f->path));
     sqlite3_close(reader);
@@ -289,7 +289,7 @@ TEST_F(snapshot, a_snapshot_follows_a_link_to_the_file_and_its_log)
     snprintf(link, sizeof(link), "%s/link.db", f->directory);
     assert_int_equal(symlink(f->path, link), 0);
 
-    must(db_snapshot(link, f->copy, &f->err), f->err);
+    must(db_snapshot(link, f->copy, true, &f->err), f->err);
     must(db_snapshot_merge(f->copy, &f->err), f->err);
 
     assert_int_equal(number_of(f->copy, "select count(*) from item"), 2);
@@ -305,10 +305,10 @@ TEST_F(snapshot, a_log_that_is_not_a_regular_file_is_refused)
     sqlite3_close(db);
     snprintf(log, sizeof(log), "%s-wal", f->path);
     assert_int_equal(mkfifo(log, 0600), 0);
-    assert_int_equal(db_snapshot(f->path, f->copy, &f->err), KILN_CORRUPT);
+    assert_int_equal(db_snapshot(f->path, f->copy, true, &f->err), KILN_CORRUPT);
     assert_says(f->err.text, "live.db-wal'");
     unlink(log);
     assert_int_equal(symlink("/etc/passwd", log), 0);
-    assert_int_equal(db_snapshot(f->path, f->copy, &f->err), KILN_IO);
+    assert_int_equal(db_snapshot(f->path, f->copy, true, &f->err), KILN_IO);
     assert_int_equal(access(f->copy, F_OK), -1);
 }

@@ -189,10 +189,10 @@ const char *output_of(struct fixture *f, const char *format, ...)
 
 /* ---- lookups ---- */
 
-void open_db(struct fixture *f, enum kern_db_mode mode)
+void open_db(struct fixture *f)
 {
     close_db(f);
-    must(kern_db_open(f->path, mode, &f->db, &f->err), f->err);
+    must(kern_db_open(f->path, &f->db, &f->err), f->err);
 }
 
 void close_db(struct fixture *f)
@@ -268,6 +268,6 @@ struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count)
     const struct kern_listing rows = {
         .after = after, .count = count, .each = on_row, .context = &l
     };
-    must(kern_db_each(f->db, &rows, &l.lost, &f->err), f->err);
+    l.rc = kern_db_each(f->db, &rows, &f->err);
     return l;
 }

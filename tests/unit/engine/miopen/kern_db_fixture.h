@@ -45,7 +45,7 @@ const char *output_of(struct fixture *f, const char *format, ...) KILN_PRINTF(2,
 /* The code object of row |at|. The caller frees it. */
 struct buffer object_of(const struct fixture *f, size_t at);
 
-void open_db(struct fixture *f, enum kern_db_mode mode);
+void open_db(struct fixture *f);
 void close_db(struct fixture *f);
 /* Looks up row |at|. Fails the test if the object is a wrong one. */
 enum kiln_code find_row(struct fixture *f, size_t at, bool *ret_damaged);
@@ -56,7 +56,7 @@ struct listing { /* results of kern_db_each */
     uint64_t latest;
     size_t given, good; /* rows listed; rows that also unpack to the right object */
     size_t stop_after;  /* 0: never */
-    uint64_t lost;
+    enum kiln_code rc;
 };
 /* Each listed row must be complete and written by the test, and ids must increase. */
 struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count);

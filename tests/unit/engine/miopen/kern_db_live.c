@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Copies of caches that MIOpen has open (engine/db/snapshot.h), and what kern_db reads of them. */
+#include "engine/db/snapshot.h"
 #include "kern_db_fixture.h"
 #include "tests/support/child.h"
 
@@ -86,13 +88,27 @@ static void assert_untouched(struct fixture *f)
     run(f, "cmp notes-before notes-after");
 }
 
+static enum kiln_code copy_live(struct fixture *f, char ret_copy[PATH_LENGTH_MAX])
+{
+    snprintf(ret_copy, PATH_LENGTH_MAX, "%s/copy.kdb", f->directory);
+    f->err = KILN_ERR_INIT;
+    enum kiln_code rc = db_snapshot(f->path, ret_copy, false, &f->err);
+    return rc ? rc : db_snapshot_merge(ret_copy, &f->err);
+}
+
+/* Opens a copy of the file. */
+static void open_live(struct fixture *f)
+{
+    char copy[PATH_LENGTH_MAX];
+    must(copy_live(f, copy), f->err);
+    must(kern_db_open(copy, &f->db, &f->err), f->err);
+}
+
 static void assert_all_live(struct fixture *f)
 {
+    must(kern_db_check(f->db, &f->err), f->err);
     assert_all_found(f);
-    struct listing l = list_rows(f, 0, UINT64_MAX);
-    assert_int_equal(l.good, f->count);
-    assert_int_equal(l.lost, 0);
-    assert_false(kern_db_is_damaged(f->db));
+    assert_int_equal(list_rows(f, 0, UINT64_MAX).good, f->count);
 }
 
 TEST_F(kern_db, live_rows_that_are_only_in_the_log_are_read)
@@ -101,7 +117,7 @@ TEST_F(kern_db, live_rows_that_are_only_in_the_log_are_read)
     begin_live_file(f, &w);
     note_directory(f, "before");
 
-    open_db(f, KERN_DB_LIVE);
+    open_live(f);
 
     assert_all_live(f);
     assert_untouched(f);
@@ -113,7 +129,7 @@ TEST_F(kern_db, an_immutable_reader_ignores_the_log)
     struct writer w;
     bool damaged = false;
     begin_live_file(f, &w);
-    open_db(f, KERN_DB_IMMUTABLE);
+    open_db(f);
     assert_int_equal(find_row(f, ROWS - 1, &damaged), KILN_NOT_FOUND);
     assert_false(damaged);
     writer_kill(&w);
@@ -126,7 +142,7 @@ TEST_F(kern_db, an_unfinished_transaction_is_not_read)
     writer_do(&w, "pragma cache_size = 1; begin; delete from kern_db; "
                   "insert into kern_db select id, kernel_name || 'x', kernel_args, kernel_blob, "
                   "kernel_hash, uncompressed_size from aside");
-    open_db(f, KERN_DB_LIVE);
+    open_live(f);
     assert_all_live(f);
     writer_kill(&w);
 }
@@ -138,7 +154,7 @@ TEST_F(kern_db, rows_of_a_killed_writer_are_read)
     writer_do(&w, "begin; delete from kern_db");
     writer_kill(&w);
     note_directory(f, "before");
-    open_db(f, KERN_DB_LIVE);
+    open_live(f);
     assert_all_live(f);
     assert_untouched(f);
 }
@@ -150,7 +166,7 @@ TEST_F(kern_db, a_log_without_its_shm_file_is_read)
     writer_kill(&w);
     run(f, "rm %s-shm", f->path);
     note_directory(f, "before");
-    open_db(f, KERN_DB_LIVE);
+    open_live(f);
     assert_all_live(f);
     assert_untouched(f);
 }
@@ -160,14 +176,22 @@ TEST_F(kern_db, a_database_in_a_read_only_directory_is_read)
     struct writer w;
     begin_live_file(f, &w);
     run(f, "chmod 755 . && chmod 444 gfx* && chmod 555 .");
+    char copy[PATH_LENGTH_MAX], other[] = "/tmp/kiln-copy-XXXXXX";
     uid_t before = geteuid();
     assert_true(before != 0 || seteuid(65534) == 0); /* nobody */
+    assert_non_null(mkdtemp(other));
+    snprintf(copy, sizeof(copy), "%s/copy.kdb", other);
 
-    enum kiln_code rc = kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err);
+    enum kiln_code rc = db_snapshot(f->path, copy, false, &f->err);
+    if (!rc)
+        rc = db_snapshot_merge(copy, &f->err);
 
     assert_int_equal(seteuid(before), 0);
     run(f, "chmod 700 .");
     must(rc, f->err);
+    must(kern_db_open(copy, &f->db, &f->err), f->err);
+    db_snapshot_remove(copy);
+    rmdir(other);
     assert_all_live(f);
     writer_kill(&w);
 }
@@ -177,7 +201,7 @@ TEST(kern_db, a_live_reader_neither_waits_nor_blocks_writers)
     struct fixture *f = *state;
     struct writer w;
     begin_live_file(f, &w);
-    open_db(f, KERN_DB_LIVE);
+    open_live(f);
     writer_do(&w, "pragma busy_timeout = 0; delete from kern_db where id = 40; "
                   "pragma wal_checkpoint(truncate); pragma journal_mode = delete");
     assert_string_equal(output_of(f, "head -c 20 %s | tail -c 2 | od -An -tx1", f->path), " 01 01");
@@ -193,7 +217,7 @@ TEST_F(kern_db, a_file_in_rollback_mode_is_read_too)
     writer_start(&w, f);
     writer_do(&w, "begin immediate; delete from kern_db where id < 5");
     note_directory(f, "before");
-    open_db(f, KERN_DB_LIVE);
+    open_live(f);
     assert_all_live(f);
     assert_untouched(f);
     writer_kill(&w);
@@ -213,7 +237,7 @@ TEST_F(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
     run(f, "! cmp -s %s before && test -s %s-journal", f->path, f->path);
     note_directory(f, "before");
 
-    open_db(f, KERN_DB_LIVE);
+    open_live(f);
 
     assert_all_live(f);
     assert_untouched(f);
@@ -234,7 +258,8 @@ TEST_F(kern_db, a_journal_that_names_another_file_is_refused)
         "printf 'victim\\0\\0\\0\\6\\0\\0\\2\\205\\331\\325\\5\\371\\40\\241\\143\\327' >> "
         "%s-journal",
         f->path);
-    assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_CORRUPT);
+    char copy[PATH_LENGTH_MAX];
+    assert_int_equal(copy_live(f, copy), KILN_CORRUPT);
     assert_says(f->err.text, "several");
     run(f, "test -e victim");
 }
@@ -246,26 +271,10 @@ TEST_F(kern_db, the_holder_of_a_lock_is_named)
     write_rows(f, NULL, NULL);
     writer_start(&w, f);
     writer_do(&w, "begin exclusive; delete from kern_db where id < 5");
-    assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_BUSY);
+    char copy[PATH_LENGTH_MAX];
+    assert_int_equal(copy_live(f, copy), KILN_BUSY);
     assert_says(f->err.text, "locked");
     writer_kill(&w);
-}
-
-TEST_F(kern_db, a_live_reader_leaves_no_copy_behind)
-{
-    add_rows(f, 5);
-    write_rows(f, NULL, NULL);
-    run(f, "mkdir tmp");
-    char temp[PATH_LENGTH_MAX];
-    snprintf(temp, sizeof(temp), "%s/tmp", f->directory);
-    setenv("TMPDIR", temp, 1);
-    open_db(f, KERN_DB_LIVE);
-    run(f, "test -z \"$(ls tmp)\"");
-    assert_all_live(f);
-    run(f, "echo damage > %s", f->path);
-    assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_CORRUPT);
-    run(f, "test -z \"$(ls tmp)\"");
-    unsetenv("TMPDIR");
 }
 
 /* ---- copies ---- */
@@ -274,45 +283,49 @@ TEST_F(kern_db, a_copy_of_a_live_database_is_complete)
 {
     struct writer w;
     char copy[PATH_LENGTH_MAX];
-    uint64_t lost = 0;
     begin_live_file(f, &w);
-    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->directory);
-    must(kern_db_copy(f->path, copy, &lost, &f->err), f->err);
+    must(copy_live(f, copy), f->err);
     writer_kill(&w);
-    assert_string_equal(output_of(f, "sqlite3 copy.kdb 'pragma integrity_check'"), "ok");
     assert_string_equal(output_of(f, "head -c 20 copy.kdb | tail -c 2 | od -An -tx1"), " 01 01");
     assert_string_equal(output_of(f, "ls copy.kdb*"), "copy.kdb");
     assert_string_equal(output_of(f, "stat -c %%a copy.kdb"), "600");
 
     memcpy(f->path, copy, sizeof(copy));
-    open_db(f, KERN_DB_IMMUTABLE);
+    open_db(f);
     assert_all_live(f);
+}
+
+/* Recovery ends there, as it does when MIOpen opens the cache. */
+TEST_F(kern_db, transactions_after_a_damaged_page_of_the_log_are_not_read)
+{
+    struct writer w;
+    begin_live_file(f, &w);
+    writer_kill(&w);
+    run(f,
+        "printf damage | dd of=%s-wal bs=1 conv=notrunc status=none "
+        "seek=$(($(stat -c %%s %s-wal) / 2))",
+        f->path, f->path);
+    open_live(f);
+    must(kern_db_check(f->db, &f->err), f->err);
+    assert_int_equal(list_rows(f, 0, UINT64_MAX).good, 10);
 }
 
 TEST_F(kern_db, a_copy_never_overwrites_a_file)
 {
     char copy[PATH_LENGTH_MAX];
-    uint64_t lost = 0;
     add_rows(f, 5);
     write_rows(f, NULL, NULL);
-    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->directory);
     run(f, "echo mine > copy.kdb; echo mine > copy.kdb-wal");
-    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_IO);
+    assert_int_equal(copy_live(f, copy), KILN_IO);
     assert_says(f->err.text, "File exists");
     assert_string_equal(output_of(f, "cat copy.kdb copy.kdb-wal | tr -d '\\n'"), "minemine");
 }
 
-TEST_F(kern_db, a_copy_of_another_kind_of_file_is_refused_and_removed)
+TEST_F(kern_db, a_copy_of_another_kind_of_file_is_refused)
 {
     char copy[PATH_LENGTH_MAX];
-    uint64_t lost = 0;
-    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->directory);
-    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_NOT_FOUND);
+    assert_int_equal(copy_live(f, copy), KILN_NOT_FOUND);
     run(f, "head -c 9000 /dev/urandom > %s", f->path);
-    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, f->path);
-    run(f, "test ! -e copy.kdb");
-    snprintf(copy, sizeof(copy), "%s/absent/copy.kdb", f->directory);
-    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_NOT_FOUND);
-    assert_says(f->err.text, "absent/copy.kdb");
+    assert_int_equal(copy_live(f, copy), KILN_CORRUPT);
+    assert_says(f->err.text, "copy.kdb");
 }

@@ -138,7 +138,7 @@ TEST_F(kern_db, written_rows_equal_those_of_sqlite3_and_bzip2)
                   "main.kern_db intersect select * from p.kern_db)\"",
                   f->path),
         "978");
-    open_db(f, KERN_DB_IMMUTABLE);
+    open_db(f);
     assert_all_found(f);
 }
 
@@ -171,7 +171,7 @@ TEST_F(kern_db, rows_that_were_read_can_be_written_again)
 {
     add_rows(f, ROWS);
     write_all(f, f->path);
-    open_db(f, KERN_DB_IMMUTABLE);
+    open_db(f);
     assert_all_found(f);
     struct listing l = list_rows(f, 0, UINT64_MAX);
     assert_int_equal(l.good, ROWS);

@@ -125,10 +125,9 @@ static size_t check_package(const char *path)
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(kern_db) struct kern_db *db = NULL;
     struct listing listing = { 0 };
-    uint64_t lost = 0;
-    must(kern_db_open(path, KERN_DB_IMMUTABLE, &db, &err), err);
+    must(kern_db_open(path, &db, &err), err);
     const struct kern_listing all = { .count = 1000, .each = check_row, .context = &listing };
-    must(kern_db_each(db, &all, &lost, &err), err);
+    must(kern_db_each(db, &all, &err), err);
     return listing.rows;
 }
 
@@ -180,7 +179,7 @@ TEST_F(build, a_built_package_answers_the_plans_it_was_built_for)
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, 1u << 20);
     bool damaged = false;
-    must(kern_db_open(f->made, KERN_DB_IMMUTABLE, &db, &err), err);
+    must(kern_db_open(f->made, &db, &err), err);
     must(kern_db_find(db,
                       &(struct kern_name){ bytes_of_text((const char *)names.name.data),
                                            bytes_of_text((const char *)names.args.data) },

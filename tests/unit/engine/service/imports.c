@@ -427,7 +427,7 @@ TEST_F(users, an_import_may_name_the_database_id)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "database id");
 }
 
-TEST_F(users, imports_salvage_damage_and_need_no_signature)
+TEST_F(users, imports_are_of_a_user_and_need_no_signature)
 {
     f->engine.options.require_signature = true;
     users_reopen(f);
@@ -435,7 +435,7 @@ TEST_F(users, imports_salvage_damage_and_need_no_signature)
     write_cache(f, &row, 1);
     begin_import(f, &f->ann, "{\"name\":\"gfx906_60.ukdb\"}");
     const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
-    assert_true(job->salvage);
+    assert_true(job->of_user);
     assert_false(job->require_signature);
     assert_string_equal(job->name, "gfx906_60.ukdb");
     end_transfer(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports of damaged caches: salvaged rows and reported losses. */
+/* Imports of caches with damaged rows, and of caches that are damaged as files. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "common/base/fs.h"
@@ -61,8 +61,6 @@ TEST_F(users, damaged_rows_are_counted_and_the_rest_is_imported)
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), 18);
     assert_int_equal(json_get_u64(answer, "damaged", 0), 2);
-    assert_int_equal(json_get_u64(answer, "lost", 9), 0);
-    assert_null(json_get(answer, "lost_at_least")); /* the file is not truncated */
     assert_says(json_get_text(answer, "first", ""), "row 5");
     const struct json *rows = json_get(answer, "damaged_rows");
     assert_int_equal(json_count(rows), 2);
@@ -90,47 +88,16 @@ TEST_F(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
     assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
-/* Page 1 has the schema; MIOpen's caches are often damaged there. */
-TEST_F(users, a_cache_damaged_at_its_head_is_salvaged)
-{
-    write_many(f, 20);
-    overwrite(f, 0, 100);
-    import_cache(f, &f->ann, "{}");
-
-    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
-    assert_int_equal(json_get_u64(answer, "imported", 0), 20);
-    assert_int_equal(json_get_u64(answer, "lost", 9), 0);
-    assert_true(json_get_bool(answer, "file_damaged", false));
-    assert_true(json_get_bool(answer, "lost_unknown", false));
-    assert_int_equal(ask_imported(&f->ann, "k19.o").code, KILN_OK);
-}
-
-TEST_F(users, lost_rows_are_counted_once_over_all_steps)
+/* kiln-transfer checks the file before kilnd reads it. If the file is damaged between the two, the
+ * rows before the damage stay. */
+TEST_F(users, an_import_ends_at_a_page_that_cannot_be_read)
 {
     write_many(f, MANY);
     overwrite(f, page_of(f, "the object of kernel number 400"), PAGE);
     import_cache(f, &f->ann, "{}");
 
-    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
-    uint64_t imported = json_get_u64(answer, "imported", 0);
-    assert_true(imported > MANY - 100 && imported < MANY);
-    assert_int_equal(imported + json_get_u64(answer, "lost", 0), MANY);
-    assert_true(json_get_bool(answer, "lost_at_least", false)); /* more rows may be lost */
-    assert_true(json_get_bool(answer, "file_damaged", false));
-    assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index has their names */
-}
-
-TEST_F(users, a_truncated_cache_reports_a_lower_bound_of_lost_rows)
-{
-    write_many(f, MANY);
-    struct stat seen;
-    assert_int_equal(stat(f->file, &seen), 0);
-    assert_int_equal(truncate(f->file, seen.st_size / 2), 0);
-    import_cache(f, &f->ann, "{}");
-
-    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
-    assert_true(json_get_u64(answer, "imported", 0) > 0);
-    assert_true(json_get_bool(answer, "lost_at_least", false));
+    assert_reply_refuses(&f->ann, 0, KILN_CORRUPT, "kernels were imported and stay");
+    assert_in_range(listed_kernels(&f->ann), 1, MANY - 1);
 }
 
 TEST_F(users, an_import_names_some_damaged_rows_and_counts_all)
@@ -155,9 +122,7 @@ TEST_F(users, a_cache_without_damage_is_not_called_damaged)
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
-    assert_null(json_get(answer, "file_damaged"));
-    assert_null(json_get(answer, "lost_unknown"));
-    assert_null(json_get(answer, "lost_at_least"));
+    assert_int_equal(json_get_u64(answer, "damaged", 9), 0);
     assert_null(json_get(answer, "damaged_rows"));
     assert_int_equal(json_get_u64(answer, "evicted", 9), 0);
 }
@@ -181,26 +146,6 @@ TEST_F(users, a_row_with_an_invalid_name_counts_as_damaged)
     assert_says(json_get_text(answer, "first", ""), "row 2");
     assert_says(json_get_text(answer, "first", ""), "no name");
     assert_int_equal(ask_imported(&f->ann, name).code, KILN_OK);
-}
-
-/* The check must not run on the write queue, where other requests wait for the store. */
-TEST_F(users, an_import_is_checked_before_the_store_is_written)
-{
-    write_many(f, 20);
-    overwrite(f, page_of(f, "the object of kernel number 4"), PAGE);
-    begin_import(f, &f->ann, "{}");
-    const unsigned *tasks = f->engine.executor.tasks_of;
-    unsigned writes = tasks[WORK_QUEUE_WRITE];
-
-    end_transfer(f);
-    assert_int_equal(tasks[WORK_QUEUE_WRITE], writes);
-    assert_true(fake_executor_run_task(&f->engine.executor));
-
-    assert_int_equal(tasks[WORK_QUEUE_WRITE], writes + 1);
-    assert_int_equal(f->ann.reply_count, 0);
-    fake_executor_run_tasks(&f->engine.executor);
-    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
-    assert_true(json_get_bool(answer, "file_damaged", false));
 }
 
 TEST_F(users, an_unreadable_cache_is_an_error)

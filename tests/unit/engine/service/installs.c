@@ -170,7 +170,7 @@ TEST_F(install, the_transfer_job_has_url_name_digest_and_limits)
     assert_int_equal(job->size_limit, f->engine.options.package_limit);
     assert_int_equal(job->content_fd, -1);
     assert_int_equal(job->manifest_fd, -1);
-    assert_false(job->salvage);
+    assert_false(job->of_user);
     assert_false(job->require_signature);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
 }

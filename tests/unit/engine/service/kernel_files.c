@@ -73,12 +73,10 @@ void assert_kernel_file(const char *path, const struct kernel_row *rows, size_t 
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(kern_db) struct kern_db *db = NULL;
     struct comparison c = { .rows = rows, .count = count };
-    uint64_t lost = 0;
-    must(kern_db_open(path, KERN_DB_IMMUTABLE, &db, &err), err);
+    must(kern_db_open(path, &db, &err), err);
     const struct kern_listing all = { .count = UINT32_MAX, .each = compare, .context = &c };
-    must(kern_db_each(db, &all, &lost, &err), err);
+    must(kern_db_each(db, &all, &err), err);
     assert_int_equal(c.seen, count);
-    assert_int_equal(lost, 0);
 }
 
 static void read_whole(const char *path, struct buffer *ret_content)

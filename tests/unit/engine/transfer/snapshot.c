@@ -56,7 +56,13 @@ static void open_live(struct fixture *f)
 
 static enum kiln_code take(struct fixture *f, const char *name)
 {
-    return snapshot_take(package_path(&f->p, name), f->p.staging, &f->taken, &f->p.err);
+    return snapshot_take(package_path(&f->p, name), f->p.staging, false, &f->taken, &f->p.err);
+}
+
+/* As for tuning data. */
+static enum kiln_code salvage(struct fixture *f, const char *name)
+{
+    return snapshot_take(package_path(&f->p, name), f->p.staging, true, &f->taken, &f->p.err);
 }
 
 static uint64_t rows_of(struct fixture *f, int fd)
@@ -71,7 +77,7 @@ static uint64_t rows_of(struct fixture *f, int fd)
     close(to);
     uint64_t rows = 0;
     KILN_AUTO(kern_db) struct kern_db *db = NULL;
-    must(kern_db_open(copy, KERN_DB_IMMUTABLE, &db, &f->p.err), f->p.err);
+    must(kern_db_open(copy, &db, &f->p.err), f->p.err);
     must(kern_db_count(db, &rows, &f->p.err), f->p.err);
     return rows;
 }
@@ -134,37 +140,60 @@ TEST_F(snapshot, a_packed_package_comes_as_it_is)
     expect_the_file_itself(f, PACKAGE ".bz2");
 }
 
-TEST_F(snapshot, a_damaged_cache_comes_as_it_is_with_a_note)
+static void damage(struct fixture *f, const char *suffix, size_t size, off_t at)
+{
+    static const char garbage[100000] = { 'x' };
+    char path[FIXTURE_PATH_MAX];
+    snprintf(path, sizeof(path), "%s%s", package_path(&f->p, CACHE), suffix);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, garbage, size, at), size);
+    close(fd);
+}
+
+TEST_F(snapshot, a_damaged_cache_is_refused)
 {
     open_live(f);
-    int fd = open(package_path(&f->p, CACHE), O_WRONLY | O_CLOEXEC);
-    static const char garbage[100000] = { 'x' };
-    assert_int_equal(pwrite(fd, garbage, 4000, 96), 4000);
-    close(fd);
-    char log[FIXTURE_PATH_MAX];
-    snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
-    fd = open(log, O_WRONLY | O_CLOEXEC);
-    assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 0), sizeof(garbage));
-    close(fd);
+    damage(f, "", 4000, 96);
+    damage(f, "-wal", 100000, 0);
 
-    must(take(f, CACHE), f->p.err);
+    assert_int_equal(take(f, CACHE), KILN_CORRUPT);
+
+    assert_says(f->p.err.text, "'" CACHE "' is damaged");
+    assert_says(f->p.err.text, "nothing was imported");
+}
+
+TEST_F(snapshot, damaged_tuning_data_comes_as_it_is_with_a_note)
+{
+    open_live(f);
+    damage(f, "", 4000, 96);
+    damage(f, "-wal", 100000, 0);
+
+    must(salvage(f, CACHE), f->p.err);
 
     expect_the_file_itself(f, CACHE);
     assert_says(f->taken.note, "damaged");
     assert_says(f->taken.note, "write-ahead log");
 }
 
-TEST_F(snapshot, a_cache_whose_log_is_damaged_comes_with_the_rest_of_it)
+/* SQLite's recovery ends there. */
+TEST_F(snapshot, a_cache_comes_without_what_follows_a_damaged_page_of_its_log)
 {
-    char log[FIXTURE_PATH_MAX];
     open_live(f);
-    snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
-    int fd = open(log, O_WRONLY | O_CLOEXEC);
-    static const char garbage[4000] = { 'x' };
-    assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 0), sizeof(garbage));
-    close(fd);
+    damage(f, "-wal", 4000, 0);
 
     must(take(f, CACHE), f->p.err);
+
+    assert_true(f->taken.merged);
+    assert_string_equal(f->taken.note, "");
+    assert_int_equal(rows_of(f, f->taken.fd), 3);
+}
+
+TEST_F(snapshot, tuning_data_whose_log_is_damaged_comes_with_the_rest_of_it)
+{
+    open_live(f);
+    damage(f, "-wal", 4000, 0);
+
+    must(salvage(f, CACHE), f->p.err);
 
     assert_true(f->taken.merged);
     assert_says(f->taken.note, "2 of");
@@ -190,8 +219,8 @@ TEST_F(snapshot, an_unusable_directory_for_a_snapshot_is_reported)
 {
     open_live(f);
 
-    enum kiln_code rc =
-        snapshot_take(package_path(&f->p, CACHE), "/nonexistent/directory", &f->taken, &f->p.err);
+    enum kiln_code rc = snapshot_take(package_path(&f->p, CACHE), "/nonexistent/directory", false,
+                                      &f->taken, &f->p.err);
 
     assert_int_not_equal(rc, KILN_OK);
     assert_says(f->p.err.text, "/nonexistent/directory");

@@ -223,7 +223,7 @@ TEST_F(transfer, a_users_cache_takes_half_of_the_free_disk_at_most)
     free_blocks = 100;
     enum kiln_code as_package = run(f);
     assert_int_equal(unlink(f->result.path), 0);
-    f->job.salvage = true;
+    f->job.of_user = true;
     enum kiln_code as_cache = run(f);
     free_blocks = 0;
 
@@ -237,7 +237,7 @@ TEST_F(transfer, concurrent_imports_share_the_free_disk_space)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
-    f->job.salvage = true;
+    f->job.of_user = true;
     f->job.disk_part = 6;
     free_blocks = 60;
     enum kiln_code rc = run(f);
@@ -256,7 +256,7 @@ TEST_F(transfer, a_users_cache_unpacks_to_half_of_the_free_disk_at_most)
     close(fd);
     package_pack(&f->p, "zeros", PACKAGE ".bz2");
     from_descriptor(f, PACKAGE ".bz2");
-    f->job.salvage = true;
+    f->job.of_user = true;
     free_blocks = 2000;
     enum kiln_code rc = run(f);
     free_blocks = 0;
@@ -270,7 +270,7 @@ TEST_F(transfer, the_refusal_of_a_large_cache_names_its_limit)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
-    f->job.salvage = true;
+    f->job.of_user = true;
     f->job.size_limit = 50000;
 
     expect_refused(f, KILN_FULL, "cache_limit");
@@ -284,7 +284,7 @@ TEST_F(transfer, takes_a_tuning_file_and_looks_for_no_kernels_in_it)
     close(fd);
     package_pack(&f->p, "a.txt", "gfx90a68.HIP.fdb.txt.bz2");
     from_descriptor(f, "gfx90a68.HIP.fdb.txt.bz2");
-    f->job.salvage = true;
+    f->job.of_user = true;
     f->job.unchecked = true;
 
     must(run(f), f->result.err);
@@ -298,7 +298,7 @@ TEST_F(transfer, a_tuning_file_beyond_the_limit_is_refused)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     from_descriptor(f, PACKAGE);
-    f->job.salvage = true;
+    f->job.of_user = true;
     f->job.unchecked = true;
     f->job.size_limit = 50000;
 
@@ -373,46 +373,52 @@ TEST_F(transfer, a_cache_with_a_damaged_row_is_accepted)
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_damage(&f->p, PACKAGE);
     from_descriptor(f, PACKAGE);
-    f->job.salvage = true;
+    f->job.of_user = true;
 
     run(f);
 
     expect_installed(f);
 }
 
-TEST_F(transfer, a_cache_with_a_damaged_header_is_accepted)
+static void overwrite(struct fixture *f, off_t at, size_t size)
+{
+    char wrong[4096];
+    int fd = open(package_path(&f->p, PACKAGE), O_WRONLY | O_CLOEXEC);
+    memset(wrong, 0xee, sizeof(wrong));
+    assert_int_equal(pwrite(fd, wrong, size, at), size);
+    close(fd);
+}
+
+/* Page 1 has the schema, page 2 is the root of the table. */
+TEST_F(transfer, a_damaged_cache_is_refused_as_a_whole)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    int fd = open(package_path(&f->p, PACKAGE), O_WRONLY | O_CLOEXEC);
-    char wrong[100];
-    memset(wrong, 0xee, sizeof(wrong));
-    assert_int_equal(pwrite(fd, wrong, sizeof(wrong), 0), sizeof(wrong));
-    close(fd);
+    overwrite(f, 4096, 4096);
     from_descriptor(f, PACKAGE);
-    expect_refused(f, KILN_CORRUPT, "SQLite");
-    f->job.salvage = true;
+    f->job.of_user = true;
+    expect_refused(f, KILN_CORRUPT, "'" PACKAGE "' is damaged");
+    assert_says(f->result.err.text, "nothing was imported");
+    assert_says(f->result.err.text, "kernel import --help");
 
-    run(f);
-
-    expect_installed(f);
+    overwrite(f, 0, 100);
+    expect_refused(f, KILN_CORRUPT, "file is not a database");
 }
 
-TEST_F(transfer, a_cache_without_readable_rows_is_refused)
+TEST_F(transfer, a_truncated_cache_is_refused)
 {
-    int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    assert_int_equal(ftruncate(fd, 1 << 20), 0);
-    close(fd);
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    assert_int_equal(truncate(package_path(&f->p, PACKAGE), 3 * 4096), 0);
     from_descriptor(f, PACKAGE);
-    f->job.salvage = true;
+    f->job.of_user = true;
 
-    expect_refused(f, KILN_CORRUPT, "kernel database");
+    expect_refused(f, KILN_CORRUPT, "malformed");
 }
 
 TEST_F(transfer, a_cache_may_have_any_name)
 {
     package_write(&f->p, "old-cache", ROWS, OBJECT_SIZE);
     from_descriptor(f, "old-cache");
-    f->job.salvage = true;
+    f->job.of_user = true;
 
     assert_int_equal(run(f), KILN_OK);
 

@@ -65,7 +65,7 @@ TEST_F(transfer_wire, a_job_arrives_as_it_was_sent)
         .trusted_keys = "/keys",
         .size_limit = 1ull << 50,
         .require_signature = true,
-        .salvage = true,
+        .of_user = true,
         .unchecked = true,
     };
     struct received_job got;
@@ -79,7 +79,7 @@ TEST_F(transfer_wire, a_job_arrives_as_it_was_sent)
     assert_string_equal(got.job.staging, sent.staging);
     assert_string_equal(got.job.trusted_keys, sent.trusted_keys);
     assert_int_equal(got.job.size_limit, sent.size_limit);
-    assert_true(got.job.require_signature && got.job.salvage && got.job.unchecked);
+    assert_true(got.job.require_signature && got.job.of_user && got.job.unchecked);
     assert_int_equal(inode_of(got.job.content_fd), inode_of(content));
     assert_int_equal(inode_of(got.job.manifest_fd), inode_of(manifest));
     assert_true(fcntl(got.job.content_fd, F_GETFD) & FD_CLOEXEC);
