@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/page_scan.h"
 
-#include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/db/sqlite_file.h"
 
@@ -10,14 +9,13 @@
 #include <sys/stat.h>
 
 /*
- * The format (https://sqlite.org/fileformat2.html): a file is an array of pages. Tables and indices
- * are B-trees of pages; rows are in the leaf pages of tables, index entries in all pages of an
- * index tree. Such a page begins with its type and the number of its cells. An array of 16-bit
- * offsets to the cells follows. A cell has the following parts. Its numbers are varints (7 bits in
- * each byte; the high bit means that another byte follows), except the last one, which is a 32-bit
- * number:
+ * The format (https://sqlite.org/fileformat2.html): a file is an array of pages. Tables are B-trees
+ * of pages; rows are in their leaf pages. Such a page begins with its type and the number of its
+ * cells. An array of 16-bit offsets to the cells follows. A cell has the following parts. Its
+ * numbers are varints (7 bits in each byte; the high bit means that another byte follows), except
+ * the last one, which is a 32-bit number:
  *
- *     size of the record   row id (tables only)   record   number of the first overflow page
+ *     size of the record   row id   record   number of the first overflow page
  *
  * If a record is too long for its page, only its beginning is there. The rest is in a chain of
  * overflow pages, each of which begins with the number of the next. A record is a header and a
@@ -33,15 +31,13 @@
  *     61 62 63   'abc'
  *
  * SQLite reaches a leaf through its parents, so a damaged inner page hides everything below it.
- * This file reads each page by itself: if it has the type of a leaf (or of an index page), its
- * cells are read. A cell is reported only if the lengths in its header add up to the length of its
- * record, which damage rarely leaves true. Freed pages still contain old rows, so pages on the free
- * list are skipped.
+ * This file reads each page by itself: if it has the type of a leaf, its cells are read. A cell is
+ * reported only if the lengths in its header add up to the length of its record, which damage
+ * rarely leaves true. Freed pages still contain old rows, so pages on the free list are skipped.
  */
 #define FILE_HEADER 100
-#define INDEX_INNER 2 /* types of tree pages */
-#define INDEX_LEAF 10
-#define TABLE_LEAF 13
+#define TABLE_LEAF 13 /* type of a page */
+#define CELL_POINTERS 8
 #define VARINT_MAX 9
 /* At most this many times the file's size is read. Records of a valid file do not overlap, but
  * those of a crafted file may all use the same long chain of pages. */
@@ -51,7 +47,6 @@ struct page_scan {
     int fd; /* borrowed */
     uint32_t page_size;
     uint32_t page_count;
-    uint32_t scanned;  /* number of the last page of page_scan_some; 0: none yet */
     uint32_t loaded;   /* number of the page in |page|; 0: none */
     uint8_t *page;     /* owned, page_size bytes */
     uint8_t *overflow; /* owned, page_size bytes */
@@ -161,15 +156,9 @@ enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan, struct kiln_e
     if (!scan->page || !scan->overflow || !scan->is_free)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a damaged file: out of memory");
     mark_free_pages(scan, header);
-    page_scan_restart(scan);
+    scan->left = READS_MAX * (uint64_t)scan->page_count * scan->page_size;
     *ret_scan = KILN_TAKE(scan);
     return KILN_OK;
-}
-
-void page_scan_restart(struct page_scan *scan)
-{
-    uint64_t size = (uint64_t)scan->page_count * scan->page_size;
-    scan->left = READS_MAX * size;
 }
 
 void page_scan_destroy(struct page_scan *scan)
@@ -185,10 +174,10 @@ void page_scan_destroy(struct page_scan *scan)
 /* ---- cells ---- */
 
 /* How many of a record's |size| bytes are in the cell's own page (formulas of the file format). */
-static uint32_t local_size(const struct page_scan *scan, bool in_index, uint64_t size)
+static uint32_t local_size(const struct page_scan *scan, uint64_t size)
 {
-    uint32_t usable = scan->page_size; /* neither kiln nor MIOpen reserves a part of each page */
-    uint32_t max = in_index ? (usable - 12) * 64 / 255 - 23 : usable - 35;
+    uint32_t usable = scan->page_size; /* kiln reserves no part of a page */
+    uint32_t max = usable - 35;
     uint32_t min = (usable - 12) * 32 / 255 - 23;
     if (size <= max)
         return (uint32_t)size;
@@ -257,22 +246,20 @@ static bool describe_record(const uint8_t *record, struct page_cell *cell, uint6
 }
 
 /* Reads the cell at offset |at| of the loaded page. */
-static bool read_cell(const struct page_scan *scan, uint32_t at, uint8_t type,
-                      struct page_cell *ret_cell, uint64_t *of_headers)
+static bool read_cell(const struct page_scan *scan, uint32_t at, struct page_cell *ret_cell,
+                      uint64_t *of_headers)
 {
-    struct page_cell cell = { .in_index = type != TABLE_LEAF, .page = scan->loaded };
+    struct page_cell cell = { .page = scan->loaded };
     const uint8_t *from = scan->page + at, *end = scan->page + scan->page_size;
-    if (type == INDEX_INNER)
-        from += 4; /* number of the child page */
     uint64_t id = 0;
-    size_t used = from < end ? read_varint(from, end, &cell.size) : 0;
-    size_t of_id = used && !cell.in_index ? read_varint(from + used, end, &id) : 0;
-    if (used == 0 || (!cell.in_index && of_id == 0))
+    size_t used = read_varint(from, end, &cell.size);
+    size_t of_id = used ? read_varint(from + used, end, &id) : 0;
+    if (of_id == 0)
         return false;
     from += used + of_id;
     cell.id = (int64_t)id;
     cell.at = (uint32_t)(from - scan->page);
-    cell.local = local_size(scan, cell.in_index, cell.size);
+    cell.local = local_size(scan, cell.size);
     bool whole = cell.local == cell.size;
     if (cell.at + cell.local + (whole ? 0 : 4) > scan->page_size)
         return false;
@@ -294,17 +281,16 @@ static bool cells_of_page(struct page_scan *scan,
 {
     uint32_t page = scan->loaded, start = page == 1 ? FILE_HEADER : 0;
     const uint8_t *header = scan->page + start;
-    uint8_t type = header[0];
-    if (type != TABLE_LEAF && type != INDEX_LEAF && type != INDEX_INNER)
+    if (header[0] != TABLE_LEAF)
         return true;
-    uint32_t pointers = start + (type == INDEX_INNER ? 12 : 8);
+    uint32_t pointers = start + CELL_POINTERS;
     uint32_t count = sqlite_be16(header + 3);
     uint64_t of_cells = 0, of_headers = 0;
     for (uint32_t i = 0; i < count && pointers + 2 * i + 2 <= scan->page_size; i++) {
         uint32_t at = sqlite_be16(scan->page + pointers + 2 * (size_t)i);
         struct page_cell cell;
         bool is_one =
-            at >= pointers && at < scan->page_size && read_cell(scan, at, type, &cell, &of_headers);
+            at >= pointers && at < scan->page_size && read_cell(scan, at, &cell, &of_headers);
         of_cells += is_one ? cell.local : 0;
         if (is_crowded(scan, of_cells, of_headers))
             return true; /* the rest of the page is skipped: it is damaged or crafted */
@@ -315,27 +301,15 @@ static bool cells_of_page(struct page_scan *scan,
     return true;
 }
 
-bool page_scan_some(struct page_scan *scan, uint64_t end_ns,
-                    bool (*each)(void *context, const struct page_cell *cell), void *context)
-{
-    while (scan->scanned < scan->page_count) {
-        uint32_t page = ++scan->scanned;
-        if (!scan->is_free[page]) {
-            load_page(scan, page);
-            if (!cells_of_page(scan, each, context))
-                return false;
-        }
-        if (clock_monotonic_ns() >= end_ns)
-            break;
-    }
-    return scan->scanned < scan->page_count;
-}
-
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context)
 {
-    scan->scanned = 0;
-    while (page_scan_some(scan, UINT64_MAX, each, context)) {
+    bool go_on = true;
+    for (uint32_t page = 1; go_on && page <= scan->page_count; page++) {
+        if (scan->is_free[page])
+            continue;
+        load_page(scan, page);
+        go_on = cells_of_page(scan, each, context);
     }
 }
 

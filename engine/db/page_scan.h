@@ -4,13 +4,13 @@
 /*
  * Reads rows from the pages of a SQLite file without SQLite.
  *
- * Role       salvages a file that SQLite refuses wholly or in part. SQLite walks trees from their
- *            root and stops at the first damaged page; here each page is read independently. The
- *            rows found prove nothing: callers must check them
+ * Role       salvages a tuning.db that SQLite refuses wholly or in part. SQLite walks trees from
+ *            their root and stops at the first damaged page; here each page is read independently.
+ *            The rows found prove nothing: callers must check them
  * Ownership  the descriptor is borrowed
  * Threading  one thread at a time for each scan
  *
- * Supported are leaf pages of tables, all pages of indices, and the overflow pages of their cells
+ * Supported are leaf pages of tables and the overflow pages of their cells
  * (https://sqlite.org/fileformat2.html). Pages on the free list are skipped. Texts are taken as
  * UTF-8, whatever the header says.
  */
@@ -24,17 +24,13 @@ struct page_scan;
 /* KILN_CORRUPT if the file is shorter than a database's header. */
 KILN_MUST_CHECK enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan,
                                               struct kiln_err *err);
-/* page_scan_read returns in total at most a few times the file's size, because records of a crafted
- * file may overlap. This function sets the total back to 0. */
-void page_scan_restart(struct page_scan *scan);
 void page_scan_destroy(struct page_scan *scan);
 KILN_DEFINE_AUTO(page_scan)
 
 enum page_kind { PAGE_NULL, PAGE_NUMBER, PAGE_BLOB, PAGE_TEXT };
 
 struct page_cell { /* one record and its location */
-    bool in_index;
-    int64_t id; /* row id; 0 in an index, whose records have it as their last column */
+    int64_t id;    /* row id */
     uint32_t page, at, local,
         overflow;                    /* |local| bytes at |at|, the rest from page |overflow| on */
     uint64_t size;                   /* bytes of the record, including its header */
@@ -43,12 +39,7 @@ struct page_cell { /* one record and its location */
 };
 
 /* Calls |each| for every record with a plausible header, in no particular order, until |each|
- * returns false. If records of a page overlap, those after one page's worth of bytes are skipped.
- * Reads pages until |end_ns| (monotonic clock), but at least one. Returns false if no page is left
- * or |each| stopped. */
-bool page_scan_some(struct page_scan *scan, uint64_t end_ns,
-                    bool (*each)(void *context, const struct page_cell *cell), void *context);
-/* Like page_scan_some, but reads all pages, from the first one on. */
+ * returns false. If records of a page overlap, those after one page's worth of bytes are skipped. */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 
@@ -58,6 +49,7 @@ struct page_value {
 };
 
 /* Appends the record to |record| and points |values| into it, one for each column of the cell.
- * False: the record is damaged, or exceeds the maximum size of |record|. */
+ * False: the record is damaged, or exceeds the maximum size of |record|. Records may overlap, so
+ * all calls together read at most a few times the file's size. */
 bool page_scan_read(struct page_scan *scan, const struct page_cell *cell, struct buffer *record,
                     struct page_value values[PAGE_COLUMNS_MAX]);

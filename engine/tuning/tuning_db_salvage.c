@@ -81,8 +81,7 @@ enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err
 
 static bool has_kinds(const struct page_cell *cell, const uint8_t *kinds, size_t count)
 {
-    return !cell->in_index && cell->id > 0 && cell->columns == count &&
-           memcmp(cell->kinds, kinds, count) == 0;
+    return cell->id > 0 && cell->columns == count && memcmp(cell->kinds, kinds, count) == 0;
 }
 
 static bool is_record(const struct page_cell *cell)

@@ -45,7 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct reading reading = { .scan = scan };
     buffer_init(&reading.record, RECORD_MAX);
     page_scan_each(scan, on_cell, &reading);
-    page_scan_restart(scan);
     page_scan_each(scan, on_cell, &reading);
     fuzz_expect(reading.read <= 64 * ((uint64_t)size + 65536), "no more than some times the file");
     buffer_done(&reading.record);

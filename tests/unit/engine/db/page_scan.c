@@ -72,7 +72,7 @@ struct seen {
     struct fixture *f;
     struct page_scan *scan;
     sqlite3_stmt *by_id;
-    size_t rows, keys;
+    size_t rows, too_long;
 };
 
 static void assert_column(sqlite3_stmt *row, int column, struct bytes bytes)
@@ -92,21 +92,16 @@ static bool compare(void *context, const struct page_cell *cell)
     if (cell->columns == 5) /* of the schema */
         return true;
     assert_true(page_scan_read(s->scan, cell, &record, v));
-    int64_t id = cell->in_index ? v[2].number : cell->id;
     sqlite3_reset(s->by_id);
-    sqlite3_bind_int64(s->by_id, 1, id);
+    sqlite3_bind_int64(s->by_id, 1, cell->id);
     assert_int_equal(sqlite3_step(s->by_id), SQLITE_ROW);
-    unsigned name = cell->in_index ? 0 : 1;
-    assert_int_equal(cell->kinds[name], PAGE_TEXT);
-    assert_column(s->by_id, 0, v[name].bytes);
-    assert_int_equal(v[name + 1].number, sqlite3_column_int64(s->by_id, 1));
-    if (!cell->in_index) {
-        assert_int_equal(cell->kinds[0], PAGE_NULL);
-        assert_int_equal(cell->kinds[3], PAGE_BLOB);
-        assert_column(s->by_id, 2, v[3].bytes);
-    }
-    s->rows += !cell->in_index;
-    s->keys += cell->in_index;
+    assert_int_equal(cell->kinds[0], PAGE_NULL);
+    assert_int_equal(cell->kinds[1], PAGE_TEXT);
+    assert_column(s->by_id, 0, v[1].bytes);
+    assert_int_equal(v[2].number, sqlite3_column_int64(s->by_id, 1));
+    assert_int_equal(cell->kinds[3], PAGE_BLOB);
+    assert_column(s->by_id, 2, v[3].bytes);
+    s->rows++;
     return true;
 }
 
@@ -131,7 +126,6 @@ TEST_F(page_scan, a_scan_finds_all_rows_that_sqlite_finds)
         make_file(f, sizes[i]);
         struct seen s = scan_all(f);
         assert_int_equal(s.rows, ROWS);
-        assert_int_equal(s.keys, ROWS);
         sqlite3_close(f->db);
         close(f->fd);
         unlink(f->path);
@@ -282,12 +276,9 @@ TEST_F(page_scan, the_read_budget_is_a_few_times_the_file_size)
         page_scan_each(s.scan, read_again, &s);
     size_t before = s.rows;
     page_scan_each(s.scan, read_again, &s);
-    size_t refused = before + 2 * ROWS - s.rows;
-    page_scan_restart(s.scan);
-    page_scan_each(s.scan, read_again, &s);
     page_scan_destroy(s.scan);
-    assert_true(refused > ROWS / 2);
-    assert_true(s.rows >= before + 2 * ROWS);
+    assert_in_range(before, 4 * ROWS, 50 * ROWS);
+    assert_true(s.rows < before + ROWS / 2);
 }
 
 static bool read_into_little(void *context, const struct page_cell *cell)
@@ -299,7 +290,7 @@ static bool read_into_little(void *context, const struct page_cell *cell)
     bool fits = cell->size <= 100;
     assert_int_equal(page_scan_read(s->scan, cell, &record, v), fits);
     s->rows += fits;
-    s->keys += !fits;
+    s->too_long += !fits;
     return true;
 }
 
@@ -310,7 +301,7 @@ TEST_F(page_scan, a_record_longer_than_the_buffer_is_not_read)
     must(page_scan_open(f->fd, &s.scan, &f->err), f->err);
     page_scan_each(s.scan, read_into_little, &s);
     page_scan_destroy(s.scan);
-    assert_true(s.rows > 0 && s.keys > 0);
+    assert_true(s.rows > 0 && s.too_long > 0);
 }
 
 TEST_F(page_scan, random_damage_is_survived)
