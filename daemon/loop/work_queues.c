@@ -30,13 +30,14 @@ struct slot { /* one thread and its current tasks */
     struct list finished;      /* the same tasks, for the loop's thread, once they are done */
     struct list_link link;     /* in the list of free slots, or of done ones */
     uint64_t given_ns;         /* when the loop's thread handed it |tasks| */
+    bool is_long;              /* its task is not brief */
     _Atomic uint64_t began_ns; /* when its current task began; 0: it has none */
 };
 
 struct queue {
-    struct fair_queue waiting; /* of struct task, borrowed: they wait for a free slot */
-    unsigned threads;
-    struct list free; /* of struct slot */
+    struct fair_queue waiting;    /* of struct task, borrowed: they wait for a free slot */
+    unsigned threads, long_tasks; /* threads; how many of them run a task that is not brief */
+    struct list free;             /* of struct slot */
 };
 
 struct work_queues {
@@ -123,6 +124,7 @@ static void finish_slot(struct slot *slot)
     struct list finished = LIST_INIT(finished);
     list_append_all(&finished, &slot->finished);
     charge_users(q, slot, &finished);
+    q->long_tasks -= slot->is_long;
     list_prepend(&q->free, &slot->link);
     start_waiting(work_queues, slot->work_queue);
     for (struct task *task; (task = LIST_POP(&finished, struct task, item.link));) {
@@ -142,34 +144,48 @@ static void on_wake(uv_async_t *wake)
         finish_slot(slot);
 }
 
+static bool is_brief(void *context, const struct fair_item *item)
+{
+    (void)context;
+    return LIST_ENTRY(item, const struct task, item)->is_brief;
+}
+
+/* Of several threads, one is left to brief tasks. NULL: every task may start. */
+static fair_filter *may_start(const struct queue *q)
+{
+    return q->threads > 1 && q->long_tasks + 1 >= q->threads ? is_brief : NULL;
+}
+
 static bool next_is_brief(const struct queue *q)
 {
-    const struct fair_item *next = fair_queue_peek(&q->waiting);
-    return next && LIST_ENTRY(next, const struct task, item)->is_brief;
+    const struct fair_item *next = fair_queue_peek_if(&q->waiting, may_start(q), NULL);
+    return next && is_brief(NULL, next);
 }
 
 /* Moves the first waiting task, in fair order, to |tasks|.  If more wait than there are threads,
- * brief tasks that follow it go with it. */
-static void take_tasks(struct queue *q, struct list *tasks)
+ * brief tasks that follow it go with it.  Returns whether the task is brief. */
+static bool take_tasks(struct queue *q, struct list *tasks)
 {
     const unsigned share = q->waiting.count / q->threads;
     unsigned taken = 0;
     struct task *task;
     do {
-        task = LIST_ENTRY(fair_queue_pop(&q->waiting), struct task, item);
+        task = LIST_ENTRY(fair_queue_pop_if(&q->waiting, may_start(q), NULL), struct task, item);
         list_append(tasks, &task->item.link);
         taken++;
     } while (taken < share && taken < BRIEF_MAX && task->is_brief && next_is_brief(q));
+    return task->is_brief;
 }
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue)
 {
     struct queue *q = &work_queues->queues[work_queue];
-    while (q->waiting.count > 0 && !list_is_empty(&q->free)) {
+    while (!list_is_empty(&q->free) && fair_queue_peek_if(&q->waiting, may_start(q), NULL)) {
         struct slot *slot = LIST_POP(&q->free, struct slot, link);
         slot->given_ns = clock_monotonic_ns();
         pthread_mutex_lock(&work_queues->mutex);
-        take_tasks(q, &slot->tasks);
+        slot->is_long = !take_tasks(q, &slot->tasks);
+        q->long_tasks += slot->is_long;
         pthread_cond_signal(&slot->given);
         pthread_mutex_unlock(&work_queues->mutex);
     }
@@ -287,6 +303,7 @@ void work_queues_destroy(struct work_queues *work_queues)
 
 void work_queues_run(struct work_queues *work_queues, enum work_queue work_queue, struct task *task)
 {
+    task->item.lets_pass = !task->is_brief;
     fair_queue_push_unlimited(&work_queues->queues[work_queue].waiting, task->uid,
                               work_queues->own_uid, &task->item);
     if (work_queues->out++ == 0)

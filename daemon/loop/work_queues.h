@@ -4,7 +4,8 @@
 /*
  * Work queues: blocking work outside the loop, on threads with signals blocked.
  *
- * Role       WORK_QUEUE_READ runs up to |readers| tasks at once.  WORK_QUEUE_WRITE and
+ * Role       WORK_QUEUE_READ runs up to |readers| tasks at once; of several threads, one is left to
+ *            brief tasks, so that they never wait for long ones.  WORK_QUEUE_WRITE and
  *            WORK_QUEUE_TUNING each run one task at a time.  Each is fair between users, by the
  *            time for which their tasks hold a thread.  When many brief tasks wait, a thread runs
  *            several of them in a row

@@ -32,13 +32,13 @@ enum work_queue {
 #define TASK_SLICE_NS 1000000u
 
 /* A task for a work queue.  Each queue serves next the user whose tasks took the least time, and
- * runs the tasks of one user in order of submission. */
+ * runs the tasks of one user in order of submission, except that brief ones may pass others. */
 struct task {
     void (*work)(struct task *task); /* off the loop: may block */
     void (*done)(struct task *task); /* on the loop */
     uid_t uid;                       /* the user who pays for it; kilnd's own, for its upkeep */
-    bool is_brief; /* one thread may run several waiting brief tasks before the first done callback
-                    */
+    bool is_brief; /* a reader thread is kept for brief tasks, and may run several of them before
+                    * the first done callback */
     uint64_t worked_ns;    /* how long |work| took; set before |done| is called */
     struct fair_item item; /* for the executor's queue */
 };

@@ -168,7 +168,7 @@ static void step_done(struct task *task)
 
 static void start_task(struct deferred *d)
 {
-    d->task = (struct task){ .work = step_work, .done = step_done };
+    d->task = (struct task){ .work = step_work, .done = step_done, .is_brief = d->step->is_brief };
     if (d->step->work)
         engine_run(d->engine, d->uid, d->step->work_queue, &d->task);
     else

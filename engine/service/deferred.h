@@ -54,6 +54,7 @@ struct deferred_kind {
 /* A piece of a request's work. */
 struct deferred_step {
     enum work_queue work_queue;
+    bool is_brief; /* |work| takes less than a millisecond (struct task) */
     /* Called on the engine's thread, right before |work| is handed to the work queue. May be
      * NULL. */
     void (*begin)(struct deferred *d);

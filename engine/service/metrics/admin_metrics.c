@@ -387,6 +387,7 @@ static void finish_metrics(struct admin *a)
 
 static const struct admin_kind metrics_kind = {
     .work_queue = WORK_QUEUE_READ,
+    .is_brief = true,
     .own_size = sizeof(struct kernel_usage),
     .members = admin_no_members,
     .work = work_metrics,

@@ -196,22 +196,24 @@ static const struct deferred_kind deferred_admin = {
     .size = sizeof(struct admin), .reply = reply_admin, .stop = stop_admin, .release = release_admin
 };
 
-#define ADMIN_STEP(work_queue_)                  \
-    [work_queue_] = { .work_queue = work_queue_, \
-                      .begin = begin_admin,      \
-                      .work = work_admin,        \
-                      .done = admin_step_ended }
+#define ADMIN_STEP(work_queue_, is_brief_)                                      \
+    {                                                                           \
+        .work_queue = work_queue_, .is_brief = is_brief_, .begin = begin_admin, \
+        .work = work_admin, .done = admin_step_ended                            \
+    }
 static const struct deferred_step admin_steps[WORK_QUEUES] = {
-    ADMIN_STEP(WORK_QUEUE_READ),
-    ADMIN_STEP(WORK_QUEUE_WRITE),
-    ADMIN_STEP(WORK_QUEUE_TUNING),
+    [WORK_QUEUE_READ] = ADMIN_STEP(WORK_QUEUE_READ, false),
+    [WORK_QUEUE_WRITE] = ADMIN_STEP(WORK_QUEUE_WRITE, false),
+    [WORK_QUEUE_TUNING] = ADMIN_STEP(WORK_QUEUE_TUNING, false),
 };
+static const struct deferred_step brief_step = ADMIN_STEP(WORK_QUEUE_READ, true);
 
 /* Starts the next step. The work queues are fair between users, so only scans also wait in a
  * request queue. */
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
 {
-    const struct deferred_step *step = &admin_steps[a->kind->work_queue];
+    const struct deferred_step *step =
+        a->kind->is_brief ? &brief_step : &admin_steps[a->kind->work_queue];
     if (a->kind->scans)
         return deferred_enqueue(&a->base, &a->base.engine->requests->scans, step, err);
     deferred_run(&a->base, step);

@@ -26,6 +26,7 @@ struct admin_kind {
     enum work_queue work_queue;
     size_t own_size; /* bytes of a->own; 0: none */
     bool scans;      /* scans the whole store, which may take seconds */
+    bool is_brief;   /* |work|, on WORK_QUEUE_READ, takes less than a millisecond */
     /* The last step removes files that |own| has. It must therefore run even if the caller has
      * left. */
     bool removes;

@@ -49,6 +49,7 @@ static void finish_stats(struct admin *a)
 
 static const struct admin_kind stats_kind = {
     .work_queue = WORK_QUEUE_READ,
+    .is_brief = true,
     .own_size = sizeof(struct kernel_usage),
     .members = admin_no_members,
     .work = work_usage,
@@ -144,6 +145,7 @@ static void finish_status(struct admin *a)
 
 static const struct admin_kind status_kind = {
     .work_queue = WORK_QUEUE_READ,
+    .is_brief = true,
     .own_size = sizeof(struct kernel_usage),
     .members = admin_no_members,
     .work = work_usage,

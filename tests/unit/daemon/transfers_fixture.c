@@ -79,7 +79,7 @@ int set_up(void **state)
     assert_non_null(mkdtemp(f.directory));
     snprintf(f.staging, sizeof(f.staging), "%s/a/staging", f.directory);
     must(loop_create(&f.loop, &f.err), f.err);
-    must(work_queues_create(f.loop, READERS, &f.work_queues, &f.err), f.err);
+    must(work_queues_create(f.loop, READERS + 1, &f.work_queues, &f.err), f.err);
     loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
     loop_timer_start(&f.tick, 1, 1);
     f.options = (struct transfers_options){

@@ -26,7 +26,7 @@ struct transfer {
     char stage[16];
 };
 
-#define READERS 2
+#define READERS 2 /* threads for long tasks; one more is left to brief ones */
 
 int set_up(void **state);
 int tear_down(void **state);

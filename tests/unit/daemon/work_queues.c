@@ -12,7 +12,8 @@
 #include <time.h>
 
 #define TASKS 20
-#define READERS 2
+#define READERS 3
+#define LONG_READERS (READERS - 1) /* one is left to brief tasks */
 
 struct fixture {
     struct loop *loop;
@@ -136,16 +137,32 @@ TEST(work_queues, changes_of_tuning_records_run_one_at_a_time_and_in_order)
     run_in_order(*state, WORK_QUEUE_TUNING);
 }
 
-TEST_F(work_queues, reads_run_in_parallel_up_to_their_number)
+TEST_F(work_queues, long_reads_run_in_parallel_and_leave_one_thread)
 {
     struct counted tasks[TASKS];
-    expect_together(READERS);
+    expect_together(LONG_READERS);
     for (int i = 0; i < TASKS; i++)
         run_task(f, WORK_QUEUE_READ, &tasks[i], (struct task){ .work = work_with_another });
 
     finish_tasks(f, TASKS);
 
-    assert_int_equal(atomic_load(&seen.max_running), READERS);
+    assert_int_equal(atomic_load(&seen.max_running), LONG_READERS);
+}
+
+/* The long tasks that run wait for the brief one, which passes those that wait. */
+TEST_F(work_queues, a_brief_read_waits_for_no_long_one)
+{
+    struct counted tasks[TASKS];
+    expect_together(READERS);
+    for (int i = 0; i < TASKS; i++)
+        run_task(f, WORK_QUEUE_READ, &tasks[i],
+                 (struct task){ .work = i < LONG_READERS || i == TASKS - 1 ? work_with_another
+                                                                           : work_alone,
+                                .is_brief = i == TASKS - 1 });
+
+    finish_tasks(f, TASKS);
+
+    assert_true(tasks[TASKS - 1].started < READERS);
 }
 
 /* Each task holds its thread until the last one runs. */
@@ -153,11 +170,11 @@ TEST_F(work_queues, no_queue_waits_for_another)
 {
     static const enum work_queue order[] = { WORK_QUEUE_READ, WORK_QUEUE_READ, WORK_QUEUE_WRITE,
                                              WORK_QUEUE_TUNING };
-    struct counted tasks[READERS + 2];
-    expect_together(READERS + 2);
-    for (int i = 0; i < READERS + 2; i++)
+    struct counted tasks[LONG_READERS + 2];
+    expect_together(LONG_READERS + 2);
+    for (int i = 0; i < LONG_READERS + 2; i++)
         run_task(f, order[i], &tasks[i], (struct task){ .work = work_with_another });
-    finish_tasks(f, READERS + 2);
+    finish_tasks(f, LONG_READERS + 2);
 }
 
 /* ---- users ---- */
@@ -197,7 +214,7 @@ static void expect_fair_order(struct fixture *f, enum work_queue work_queue, uns
 
 TEST_F(work_queues, a_users_many_reads_do_not_delay_those_of_another_user)
 {
-    expect_fair_order(f, WORK_QUEUE_READ, READERS);
+    expect_fair_order(f, WORK_QUEUE_READ, LONG_READERS);
 }
 
 TEST_F(work_queues, a_users_many_writes_do_not_delay_those_of_another_user)
@@ -295,8 +312,8 @@ TEST_F(work_queues, a_task_that_waits_can_be_cancelled)
     static const enum work_queue queues[] = { WORK_QUEUE_READ, WORK_QUEUE_WRITE,
                                               WORK_QUEUE_TUNING };
     for (unsigned q = 0; q < sizeof(queues) / sizeof(queues[0]); q++) {
-        unsigned threads = queues[q] == WORK_QUEUE_READ ? READERS : 1;
-        struct counted tasks[READERS + 2];
+        unsigned threads = queues[q] == WORK_QUEUE_READ ? LONG_READERS : 1;
+        struct counted tasks[LONG_READERS + 2];
         seen.done = 0;
         expect_together(threads);
         for (unsigned i = 0; i < threads + 2; i++)
@@ -344,8 +361,8 @@ TEST_F(work_queues, brief_tasks_that_wait_share_a_thread)
 {
     struct counted tasks[TASKS];
     run_behind_full_threads(f, tasks, TASKS - READERS);
-    /* 18 tasks wait for 2 threads. A thread takes 8 of them; then 5, 2, 1, 1 and 1 are taken. */
-    for (unsigned i = READERS + 1; i < READERS + 8; i++) {
+    /* 17 tasks wait for 3 threads. A thread takes 5 of them; then 4, 2, 2, 1, ... are taken. */
+    for (unsigned i = READERS + 1; i < READERS + 5; i++) {
         assert_true(pthread_equal(tasks[i].thread, tasks[READERS].thread));
         assert_int_equal(tasks[i].ended, tasks[READERS].ended + (i - READERS));
     }
@@ -376,12 +393,12 @@ static void run_pairs(struct fixture *f, bool first_is_brief)
     sem_init(&reported, 0, 0);
     expect_together(READERS);
     for (unsigned i = 0; i < TASKS; i++) {
-        bool is_first = i % 2 == 0;
+        bool is_first = (i - READERS) % 2 == 0;
         struct task task = { .work = is_first ? work_alone : wait_until_reported,
                              .done = is_first ? note_done_and_report : note_done,
                              .is_brief = is_first == first_is_brief };
         if (i < READERS)
-            task = (struct task){ .work = work_with_another };
+            task = (struct task){ .work = work_with_another, .is_brief = true };
         run_task(f, WORK_QUEUE_READ, &tasks[i], task);
     }
     finish_tasks(f, TASKS);
