@@ -61,7 +61,8 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
         rc = overlay_fingerprint_read(path, &file->fingerprint, err);
     if (rc)
         return rc;
-    /* The job starts after this command, and then a change gives the file another time. */
+    /* The job starts after this command, so every change from then on gives the file another
+     * time. */
     file->fingerprint.is_fresh = false;
     return KILN_E_OK;
 }

@@ -27,7 +27,8 @@ static inline size_t utf8_size(const unsigned char *at)
     return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
 }
 
-/* The control character at |at|, or 0 for any other character.  NUL ends the text and is none. */
+/* The control character at |at|, or 0 for any other character.  NUL ends the text and does not
+ * count as one. */
 static inline unsigned utf8_control(const unsigned char *at)
 {
     if (at[0] < 0x20 || at[0] == 0x7f)

@@ -4,10 +4,11 @@
 /*
  * kilnd's settings, each with its origin.  The table is daemon/config/config.def.
  *
- * Role       reads all sources; later ones win: the default; kilnd.json, then the .json files of
- *            kilnd.json.d by name (in /etc/kiln for root, else $XDG_CONFIG_HOME/kiln), or only the
- *            file of --config; the variables KILND_(KEY); the flags.  With --private, neither
- *            kilnd.json nor its drop-ins are read, and private_directories.h sets the directories
+ * Role       reads all sources in this order, of which later ones win: the default; kilnd.json and
+ *            then, by name, the .json files of kilnd.json.d (both in /etc/kiln for root, else in
+ *            $XDG_CONFIG_HOME/kiln), or only the file of --config; the variables KILND_(KEY); the
+ *            flags.  With --private, kilnd.json and kilnd.json.d are not read, and the directories
+ *            are those of private_directories.h
  * Ownership  a plain value
  * Threading  loaded by one thread; the active one is changed on the loop (daemon/config/reload.h)
  */

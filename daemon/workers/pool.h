@@ -46,7 +46,7 @@ struct pool_confinement { /* how compilers are confined */
     struct worker_user user;
     bool required;                 /* a process that lacks a layer is not used */
     bool known;                    /* a worker has reported its layers */
-    struct sandbox_report sandbox; /* the layers that all living workers have */
+    struct sandbox_report sandbox; /* the sandbox layers that every running worker has */
 };
 
 /* Starts nothing yet: the first worker starts in the next loop iteration. */

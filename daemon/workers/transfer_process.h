@@ -36,8 +36,8 @@ struct transfer_process_options {
     struct worker_user user;         /* the user that it runs as, who also owns its directory */
     unsigned disk_part;              /* as in transfer_job */
     uint64_t timeout_ms;             /* wall clock of one transfer */
-    uint64_t silence_ms;             /* without progress: killed */
-    uint64_t exit_ms;                /* from its result to its end, and from SIGKILL to its end */
+    uint64_t silence_ms;             /* after so much time without progress, it is killed */
+    uint64_t exit_ms;                /* wait for its end, after its result and after SIGKILL */
     /* The task's result is filled; a detached process may still exist. */
     void (*ended)(struct transfer_process *process);
     /* Freed after this. */

@@ -92,7 +92,7 @@ struct worker {
     unsigned jobs;                      /* given so far */
     bool is_spent;                      /* it has run a client's source, so this job is its last */
     char toolchain[TOOLCHAIN_NAME_MAX]; /* the last job's: its libraries are loaded */
-    struct digest toolchain_id;         /* likewise; zeros: not known */
+    struct digest toolchain_id;         /* of that toolchain; zeros: not known */
     struct compile_task *task;          /* borrowed: the job in hand */
     struct warmup warmup;               /* filled by the pool */
     struct worker_files files;          /* owned while a job is in hand */

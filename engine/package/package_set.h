@@ -28,8 +28,8 @@ struct package_set_options {
         *data; /* borrowed: built-in packages, trusted like the program. May be NULL */
     const char *const *other_directories; /* NULL-terminated (or NULL); may be absent or appear
                                              later; skipped while everybody may write to them */
-    const char *trusted_keys_directory;   /* contains *.pub; a signature counts while its key is
-                                             there; NULL: no key is trusted */
+    const char *trusted_keys_directory;   /* contains *.pub; a signature is valid as long as its key
+                                             is there; NULL: no key is trusted */
     unsigned readers;                     /* threads that may search concurrently */
     bool require_signature;               /* do not open unsigned packages */
 };

@@ -47,8 +47,9 @@ struct product_tiling {
 /* Sets |slice| and |slices| of |ret| for a reduction in |split| parts.  There are fewer slices if
  * the last ones would be empty. */
 void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret);
-/* Bytes of shared memory: the operands' tiles, or the result's tile while it is stored; and the
- * barriers at which bulk copies signal their end. */
+/* Bytes of shared memory of a work group. The operands' tiles and the result's tile use the same
+ * bytes, except in persistent groups, which have space for both. The barriers at which bulk copies
+ * signal their end are included. */
 uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages);
 /* Number of work groups, including those without work. */
 uint64_t product_groups(const struct packing *packing, const struct product *product,

@@ -3,10 +3,10 @@
  * Connects to this user's private kilnd, and starts one if none runs.
  *
  * Several processes may try to start one at the same time.  The process that gets the lock file
- * wins.  It creates the listening socket, and the new kilnd inherits socket and lock.  From then
- * on the kernel accepts connections, even before kilnd runs.  kilnd holds the lock until it exits.
- * The other processes connect to the socket.  They have to retry in two cases: for some
- * microseconds between lock and socket, and while a kilnd exits.
+ * wins.  It creates the listening socket, and the new kilnd inherits socket and lock.  From then on
+ * the kernel accepts connections, even before kilnd runs.  kilnd holds the lock until it exits. The
+ * other processes connect to the socket.  They must try again in two cases: if the winner has the
+ * lock but has not created the socket yet (some microseconds), and while a kilnd exits.
  */
 #include "libclient/connection/substitute.h"
 

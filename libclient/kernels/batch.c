@@ -45,7 +45,7 @@ struct batch {
     struct waiter waiter;
     struct chunk **chunks; /* owned */
     size_t chunk_count;
-    struct ready *queue; /* owned; as long as the frame with the most items so far */
+    struct ready *queue; /* owned; has space for the largest frame so far */
     size_t queued, capacity;
     struct kernel_block *block; /* counted; NULL if few bytes are expected */
 };
