@@ -55,7 +55,7 @@ static char *uri_of(const struct db_options *o)
     return uri;
 }
 
-/* SQLite reads the image in place and never writes to it. */
+/* Opens a database in memory, which SQLite reads in place and never writes to. */
 static int open_image(struct db *db, struct bytes image)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE;
@@ -130,9 +130,9 @@ static const char *synchronous_of(const struct db_options *o)
     return o->full_sync ? "full" : "normal";
 }
 
-/* page_size and auto_vacuum take effect only before the first table and before WAL mode. In an
- * existing file, setting auto_vacuum would rewrite the header, with two syncs. A new file has no
- * data to lose, so nothing is synced until complete_new_file. */
+/* Sets the options of the connection. page_size and auto_vacuum take effect only before the first
+ * table and before WAL mode. In an existing file, setting auto_vacuum would rewrite the header,
+ * with two syncs. A new file has no data to lose, so nothing is synced until complete_new_file. */
 static enum kiln_code configure_connection(struct db *db, const struct db_options *o,
                                            bool *ret_fresh, struct kiln_err *err)
 {
@@ -300,7 +300,7 @@ enum kiln_code transaction_commit(struct transaction *t, struct kiln_err *err)
     return rc;
 }
 
-/* SQLite rolls back by itself after some failures. */
+/* Rolls back unless SQLite did so by itself, as it does after some failures. */
 static bool roll_back(struct db *db)
 {
     if (!sqlite3_get_autocommit(db->handle)) {

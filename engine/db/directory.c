@@ -46,8 +46,8 @@ static enum kiln_code refuse_foreign_access(const struct db_directory_options *o
     return KILN_OK;
 }
 
-/* SQLite opens the database by its path, so whoever can exchange a directory on the path could give
- * it another file. */
+/* Refuses a path on which others can exchange a directory. SQLite opens the database by its path,
+ * so they could give it another file. */
 static enum kiln_code refuse_foreign_path(const struct db_directory_options *o,
                                           struct kiln_err *err)
 {

@@ -22,7 +22,8 @@ static const struct meaning forbidden = {
 static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
 static const struct meaning io_error = { KILN_IO, "check the disk, or set another directory" };
 
-/* SQLite reports only ENOSPC as a full disk. Quotas and file size limits appear as I/O errors. */
+/* What an errno means. It is needed because SQLite reports only ENOSPC as a full disk, and exceeded
+ * quotas and file size limits as I/O errors. */
 static const struct meaning *from_errno(int errnum, const struct meaning *otherwise)
 {
     switch (errnum) {

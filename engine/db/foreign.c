@@ -39,7 +39,8 @@ void db_limit_foreign(struct db *db)
     limit_work(db);
 }
 
-/* Generated columns are refused: reading one runs an expression that the file contains. */
+/* Whether the column is stored. Generated columns are not, and are refused, because reading one
+ * runs an expression that the file contains. */
 static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
                                 bool *ret_stored, struct kiln_err *err)
 {

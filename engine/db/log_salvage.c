@@ -111,8 +111,8 @@ static uint32_t page_size_of_file(const char *log_path)
     return sqlite_page_size(stored);
 }
 
-/* If the header fails its check, the page size comes from the database file. find_salt then
- * replaces the salt. */
+/* Reads the header of the log. If the header fails its check, the page size is that of the database
+ * file, and find_salt finds the salt. */
 static void read_header(struct log *log, const char *path, const uint8_t header[LOG_HEADER])
 {
     uint32_t magic = sqlite_be32(header);

@@ -7,7 +7,8 @@
  * Role       lets several threads read concurrently, each on its own connection, and lets the file
  *            be replaced meanwhile
  * Ownership  owns the connections (db_pool_done closes them); embed it
- * Threading  take and return: any thread. All else: one thread at a time.
+ * Threading  db_pool_take and db_pool_return: any thread. All other functions: one thread at a
+ *            time.
  */
 #include "common/base/err.h"
 

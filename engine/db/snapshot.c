@@ -74,7 +74,7 @@ static enum kiln_code copy_failed(enum kiln_code rc, const char *path, struct ki
 
 /* ---- the file ---- */
 
-/* Opening a FIFO or a device could block for ever. */
+/* Accepts only regular files, because opening a FIFO or a device could block forever. */
 static enum kiln_code check_kind(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -155,7 +155,7 @@ static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_er
 
 /* ---- the log and the journal ---- */
 
-/* |ret_fd| is -1 if the file does not exist. */
+/* Opens the log or the journal. |ret_fd| is -1 if it does not exist. */
 static enum kiln_code open_companion(const char *path, int *ret_fd, struct kiln_err *err)
 {
     struct stat seen;

@@ -97,7 +97,7 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* Too many running orders gave way before, as |waiting| did. */
+    /* True if |waiting| gave way before, and too many running orders did, too. */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

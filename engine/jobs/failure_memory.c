@@ -57,7 +57,8 @@ void failure_memory_set_ttl(struct failure_memory *m, unsigned ttl_s)
     m->ttl_ns = (uint64_t)ttl_s * 1000000000u;
 }
 
-/* All entries have the same lifetime, so the expired ones are the oldest. */
+/* Removes expired entries. All entries have the same lifetime, so the expired ones are the
+ * oldest. */
 static void forget_expired(struct failure_memory *m, uint64_t now_ns)
 {
     LIST_EACH (&m->by_age, struct entry, by_age, e) {
@@ -107,7 +108,7 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         return;
     struct entry *e = find_entry(m, report->key);
     if (e && report->is_for_all && !e->is_for_all) {
-        forget_entry(m, e); /* this report replaces it: its message is about the source */
+        forget_entry(m, e); /* this report's message is about the source, so it is better */
         e = NULL;
     }
     if (e) {

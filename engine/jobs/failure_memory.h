@@ -50,7 +50,7 @@ void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
  * then the compile is only repeated. */
 void failure_memory_add(struct failure_memory *memory, const struct failure_report *report,
                         uint64_t now_ns);
-/* False: no failure of this key is remembered for |uid|, or it has expired. */
+/* Finds the failure of a key. False: none is remembered for |uid|, or it has expired. */
 bool failure_memory_find(struct failure_memory *memory, const struct digest *key, uid_t uid,
                          uint64_t now_ns, struct failure *ret_failure);
 void failure_memory_clear(struct failure_memory *memory);

@@ -59,7 +59,8 @@ static enum kiln_code read_layouts(const struct key_parts *parts, struct problem
     return KILN_OK;
 }
 
-/* MIOpen writes one layout if all three are NCHW (NCDHW), otherwise all three. */
+/* Checks the number of layouts in the key. MIOpen writes one layout if all three are NCHW (NCDHW),
+ * otherwise all three. */
 static enum kiln_code check_layout_count(const struct key_parts *parts, const struct problem *p,
                                          struct kiln_err *err)
 {

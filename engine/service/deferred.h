@@ -131,7 +131,8 @@ KILN_MUST_CHECK enum kiln_code deferred_charge(struct deferred *d, uint64_t byte
 void deferred_refund(struct deferred *d, uint64_t bytes);
 /* Call it only within the request's handler: from now on the caller waits for the request. */
 void deferred_wait(struct deferred *d);
-/* For a handler's last line. If |rc| is not KILN_OK, the request is refused and destroyed. */
+/* For the last line of a handler: like deferred_wait, but if |rc| is not KILN_OK, destroys the
+ * request and returns |rc|. */
 KILN_MUST_CHECK enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc);
 /* KILN_BUSY, naming the limit, when |group| has too many requests of d->uid or too many in
  * total. */

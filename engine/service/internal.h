@@ -78,12 +78,13 @@ bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *ta
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
 
-/* tasks.c: an object was added, removed or replaced. Empties the hot set, which does not record
- * where an object came from, and forgets failed compiles, because a package may now have a kernel
- * that failed to compile. */
+/* tasks.c: call it when an object was added, removed or replaced. Empties the hot set, which does
+ * not record where an object came from, and forgets failed compiles, because a package may now have
+ * a kernel that failed to compile. */
 void engine_forget_answers(struct engine *e);
-/* tasks.c: only objects private to |uid| were removed or replaced. Failed compiles stay remembered,
- * because they answer other users, too. */
+/* tasks.c: call it when only objects private to |uid| were removed or replaced. Removes them, and
+ * public objects under names that this user requested, from the hot set. Failed compiles stay
+ * remembered, because they concern other users, too. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
 /* Runs the handler of a request again after the request waited. The request was counted when it

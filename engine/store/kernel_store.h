@@ -98,8 +98,8 @@ struct kernel_usage {
     uint64_t raw_bytes;    /* of objects */
     uint64_t limit_bytes;  /* the limit of taken_bytes */
     uint64_t taken_bytes;  /* disk blocks of kernels.db and its log */
-    uint64_t kernels;      /* keys */
-    uint64_t pinned;       /* keys */
+    uint64_t kernels;      /* number of keys */
+    uint64_t pinned;       /* number of pinned keys */
     uint64_t quarantined;  /* rows kept after a failed check, including rows of packages */
     uint64_t row_bytes;    /* bytes that quotas count for the metadata rows of kernels */
 };

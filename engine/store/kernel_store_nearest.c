@@ -55,7 +55,8 @@ static int score_digest(const struct digest *wanted, struct bytes there)
     return digest_is_known(wanted) && bytes_equal(digest_view(wanted), there) ? AGREES : 0;
 }
 
-/* In "gfx90a:sramecc+:xnack-", the arch ends at the first colon, and features follow. */
+/* Scores how much two targets have in common. In "gfx90a:sramecc+:xnack-", the arch ends at the
+ * first colon, and features follow. */
 static int score_target(const char *wanted, const char *there)
 {
     if (!wanted || !*wanted)

@@ -168,7 +168,7 @@ KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
 /* Closes the readers: from now on there is nothing to read. */
 void store_readers_close(struct kernel_store *store);
-/* While |hold| is set, look-ups wait instead of being refused. */
+/* While |hold| is set, look-ups wait for the readers instead of failing. */
 void store_readers_hold(struct kernel_store *store, bool hold);
 /* Takes a reader. KILN_OK with a NULL reader: there is nothing to read. KILN_UNAVAILABLE: the file
  * is being replaced. */

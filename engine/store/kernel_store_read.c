@@ -121,7 +121,8 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, struct obje
     return check_found(&q, codec, request, ret_object, err);
 }
 
-/* Without a writer, the file may only seem damaged, because its log is not applied. */
+/* Only believes damage that a reader beside a writer finds. Without a writer, the file may only
+ * seem damaged, because its log is not applied. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
     if (rc == KILN_CORRUPT && store->readers.access == STORE_BESIDE_WRITER)

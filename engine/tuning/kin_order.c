@@ -19,7 +19,7 @@ static int compare_places(const struct kin_link *a, const struct kin_link *b)
     return c ? c : compare_numbers(a->batch, b->batch);
 }
 
-/* Links at the same place are ordered by their addresses. */
+/* Compares two links, and links at the same place by their addresses. */
 static int compare_links(const void *a, const void *b)
 {
     int c = compare_places(a, b);

@@ -146,7 +146,8 @@ struct tuning_system_file {
     uint64_t imported_at;
     uint32_t uid;
 };
-/* There is one for each (kind, database id, backend): a later import replaces it. */
+/* Lists an imported system database. There is one for each kind, database id and backend; a later
+ * import replaces it. */
 KILN_MUST_CHECK enum kiln_code tuning_change_system(struct tuning_change *change,
                                                     const struct tuning_system_file *file,
                                                     struct kiln_err *err);

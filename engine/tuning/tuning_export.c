@@ -113,7 +113,7 @@ static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
     return false;
 }
 
-/* MIOpen reads a file in one dialect, so entries of the other dialect are converted. */
+/* Converts entries to the dialect of the file, because MIOpen reads a file in one dialect only. */
 static struct bytes in_dialect(struct out *out, struct bytes value)
 {
     enum find_dialect dialect = out->what->dialect;

@@ -356,7 +356,7 @@ static void count_hit(struct scratch *s, const struct tuning_answer *answer)
     s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
 }
 
-/* Empty if the database has no key for the problem. */
+/* The question's key. Empty if the database has no key for the problem. */
 static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
 {
     if (!q->problem)

@@ -131,7 +131,7 @@ static bool grow_family_slots(struct tuning_index_builder *b)
     return true;
 }
 
-/* False: out of memory. */
+/* Finds or adds the family |name|. False: out of memory. */
 static bool join_family(struct tuning_index_builder *b, struct bytes name, uint32_t *ret_family)
 {
     *ret_family = INDEX_NONE;

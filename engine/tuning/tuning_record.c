@@ -16,7 +16,8 @@ static void write_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Every change of a single byte changes the sum, because each step of FNV is reversible. */
+/* The checksum of a row. Every change of a single byte changes it, because each step of FNV is
+ * reversible. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);

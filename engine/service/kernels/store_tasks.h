@@ -21,7 +21,8 @@ struct store_write { /* one write that no request waits for; embed it as the fir
     enum kiln_code rc;
     struct kiln_err err;
 };
-/* |write| is allocated with malloc; the caller sets only its two functions. Reports a failure. */
+/* Runs a write in the background and reports its failure. |write| is allocated with malloc, and the
+ * caller sets only its two functions. */
 void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
 struct store_upkeep; /* which kernels were used, and which background tasks run */

@@ -403,7 +403,7 @@ void toolchains_describe(struct engine *e)
     struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
     if (p)
-        p->order.uid = (uid_t)-1; /* no user's */
+        p->order.uid = (uid_t)-1; /* it counts for no user */
     if (!p || start_probe(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
         free(p);
         memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));

@@ -103,8 +103,8 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* Nothing is written until the stored rows were read; otherwise smaller sums would overwrite
- * them. */
+/* Loads the stored rows. Nothing is written before they were read, because smaller sums would then
+ * overwrite them. */
 void accounting_load(struct engine *e)
 {
     struct accounting_task *t = task_create(e);

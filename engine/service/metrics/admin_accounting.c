@@ -173,7 +173,7 @@ static void join_equals(struct lines *lines)
     lines->count = kept;
 }
 
-/* Users see their own row; only administrators see the rows of all users. */
+/* Removes rows of other users, which only administrators may see. */
 static void hide_others(struct lines *lines, const struct admin *a)
 {
     size_t kept = 0;

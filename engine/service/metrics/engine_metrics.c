@@ -93,8 +93,9 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
     return false;
 }
 
-/* Clients choose the ids of their requests, and may use an id twice. Then the error may be counted
- * for the other one of the two requests. The sums are right nevertheless. */
+/* Counts the error for the request with this id. Clients choose the ids of their requests, and may
+ * use an id twice. Then the error may be counted for the other one of the two requests. The sums
+ * are right nevertheless. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {

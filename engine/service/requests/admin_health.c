@@ -56,8 +56,8 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     return j;
 }
 
-/* Objects are passed as sealed memfds: a kernel or seccomp filter that refuses memfds stops all
- * requests. */
+/* Tries to create and seal a memfd. Objects are passed as sealed memfds, so if the operating system
+ * or a seccomp filter refuses them, no request works. */
 static void try_memfd(struct json *limits)
 {
     struct kiln_err err = KILN_ERR_INIT;

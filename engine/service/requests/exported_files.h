@@ -19,8 +19,8 @@
 struct engine;
 struct exported_files;
 
-/* Limits of one user who is not an administrator, on files open at once: two of the largest
- * answers, and the default size limit of a package. */
+/* Limits of the files that one user has open, unless the user is an administrator. The number
+ * allows two of the largest answers, and the bytes allow a package of the default limit. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit of all such users together: kilnd has a descriptor of each file. */
@@ -54,5 +54,5 @@ KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *export
 void exported_files_sweep(struct exported_files *exported);
 unsigned exported_files_count(struct exported_files *exported);
 
-/* Called on the engine's thread, now and then: sweeps on a work queue. */
+/* Call it now and then, on the engine's thread. It runs exported_files_sweep on a work queue. */
 void exported_files_tick(struct engine *e);

@@ -10,7 +10,7 @@
 
 /* Call it when |caller| has left: other callers get its leases. */
 void leases_leave(struct engine *e, const struct caller *caller);
-/* Answers waiting requests whose time is up with the current state. */
+/* Answers requests that have waited for their whole time with the current state of the lease. */
 void leases_tick(struct engine *e);
 /* Ends the waiting requests because kilnd is stopping. */
 void leases_drain(struct engine *e);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Requests of one user, waiting or running. */
+/* Administrative requests of one user that wait or run. */
 #define ADMIN_MAX_UID 4
 #define ADMIN_MAX_UID_ADMIN 32
 /* Waiting questions about solvers. A client asks one question at a time and waits for its answer,

@@ -211,7 +211,8 @@ static enum kiln_code canonical_options(struct bytes text, struct buffer *storag
     return rc;
 }
 
-/* KILN_BUSY: a probe is under way, so the request must call toolchains_wait. */
+/* Finds the toolchain of an item. KILN_BUSY: a probe is under way, so the request must call
+ * toolchains_wait. */
 static enum kiln_code find_toolchain(struct engine *e, uid_t uid,
                                      const struct message_fetch_source *m, struct item_request *w)
 {
@@ -238,8 +239,8 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
     return rc ? rc : find_toolchain(e, uid, m, w);
 }
 
-/* KILN_BUSY: a probe is under way, so the request must call toolchains_wait. Other failures concern
- * only this item and stay in |ret_wanted|. */
+/* Reads an item with a source. KILN_BUSY: a probe is under way, so the request must call
+ * toolchains_wait. Other failures concern only this item and are stored in |ret_item|. */
 static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body,
                                   struct buffer *storage, struct item_request *ret_item)
 {

@@ -174,7 +174,7 @@ static bool check_system(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* False: all system databases were checked. */
+/* Checks the next system database. False: all were checked. */
 static bool check_next_system(struct verify *v, const struct tuning *tuning)
 {
     v->seen = 0;

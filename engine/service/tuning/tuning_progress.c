@@ -72,7 +72,7 @@ void tuning_progress_destroy(struct tuning_progress *progress)
     free(progress);
 }
 
-/* NULL: out of memory. */
+/* The frame that gets the next item of |list|. NULL: out of memory. */
 static struct progress_frame *frame_for(struct tuning_progress *progress,
                                         struct progress_list *list)
 {
