@@ -43,12 +43,12 @@ static void answers_done(struct answers *a)
     json_destroy(a->coverage);
 }
 
-static int ask_ledger(const struct invocation *invocation, const char *by, struct json **ret_reply,
-                      struct kiln_error *err)
+static int ask_accounting(const struct invocation *invocation, const char *by,
+                          struct json **ret_reply, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *question = json_object();
     json_set_text(question, "by", by);
-    return admin_ask(invocation, "ledger", question, ret_reply, err);
+    return admin_ask(invocation, "accounting", question, ret_reply, err);
 }
 
 static int ask_history(const struct invocation *invocation, uint64_t now, struct json **ret_reply,
@@ -72,11 +72,11 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
     if (!rc)
         rc = ask_history(invocation, now, &a->history, err);
     if (!rc)
-        rc = ask_ledger(invocation, "target", &a->by_target, err);
+        rc = ask_accounting(invocation, "target", &a->by_target, err);
     if (!rc)
-        rc = ask_ledger(invocation, "uid", &a->by_user, err);
+        rc = ask_accounting(invocation, "uid", &a->by_user, err);
     if (!rc)
-        rc = ask_ledger(invocation, "program", &a->by_program, err);
+        rc = ask_accounting(invocation, "program", &a->by_program, err);
     /* There may be no tuning.db or no GPU; the report says so. */
     if (!rc && admin_ask(invocation, "tuning_stats", admin_no_arguments, &a->tuning, &unused))
         a->tuning = NULL;

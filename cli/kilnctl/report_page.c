@@ -141,7 +141,7 @@ void report_write(const struct report *r, FILE *out)
     write_tiles(r, out);
     report_over_time(r, out);
     report_misses(r, out);
-    report_ledgers(r, out);
+    report_accounting(r, out);
     report_slowest(r, out);
     report_tuning(r, out);
     report_facts(r, out);

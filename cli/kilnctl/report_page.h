@@ -20,7 +20,7 @@ struct report {
     const char *host;
     uint64_t now;
     const struct json *status, *stats, *history;
-    const struct json *by_target, *by_user, *by_program; /* answers to `ledger`, the usage totals */
+    const struct json *by_target, *by_user, *by_program; /* answers to `accounting` */
     const struct json *tuning;                           /* answer to `tuning_stats` */
     const struct json *coverage;                         /* answer to `package_coverage` */
 };
@@ -31,7 +31,7 @@ void report_write(const struct report *report, FILE *out);
 
 void report_over_time(const struct report *report, FILE *out);
 void report_misses(const struct report *report, FILE *out);
-void report_ledgers(const struct report *report, FILE *out);
+void report_accounting(const struct report *report, FILE *out);
 void report_slowest(const struct report *report, FILE *out);
 void report_tuning(const struct report *report, FILE *out);
 void report_facts(const struct report *report, FILE *out);

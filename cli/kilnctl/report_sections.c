@@ -116,14 +116,14 @@ static double most_bytes(const struct json *rows)
     return most;
 }
 
-static void write_usage_rows(const struct json *ledger, const char *by, FILE *out)
+static void write_usage_rows(const struct json *accounting, const char *by, FILE *out)
 {
-    const struct json *rows = json_get(ledger, "rows");
+    const struct json *rows = json_get(accounting, "rows");
     KILN_AUTO(json) struct json *rest = json_object();
     double most = most_bytes(rows),
-           saved = json_get_number(json_get(ledger, "others"), "saved_s", 0);
+           saved = json_get_number(json_get(accounting, "others"), "saved_s", 0);
     size_t shown = 0;
-    add_to_sum(json_get(ledger, "others"), rest);
+    add_to_sum(json_get(accounting, "others"), rest);
     for (const struct json *j = json_first(rows); j; j = json_next(j)) {
         char user[DB_NAME_MAX];
         if (shown++ < ROWS_MAX) {
@@ -138,17 +138,17 @@ static void write_usage_rows(const struct json *ledger, const char *by, FILE *ou
     json_set_number(rest, "saved_s", saved);
     if (!is_nothing(rest))
         write_usage_row(out, "", "others", rest, most);
-    write_usage_row(out, "sum", "total", json_get(ledger, "total"), most);
+    write_usage_row(out, "sum", "total", json_get(accounting, "total"), most);
 }
 
-static void write_usage(const struct json *ledger, const char *title, const char *by,
+static void write_usage(const struct json *accounting, const char *title, const char *by,
                         const char *column, FILE *out)
 {
     html_element(out, "h3", "", "%s", title);
-    if (!ledger ||
-        (json_count(json_get(ledger, "rows")) == 0 && is_nothing(json_get(ledger, "total")))) {
-        fputs(ledger ? "<p class=\"none\">Nothing is stored yet.</p>"
-                     : "<p class=\"none\">kilnd's answer is missing.</p>",
+    if (!accounting || (json_count(json_get(accounting, "rows")) == 0 &&
+                        is_nothing(json_get(accounting, "total")))) {
+        fputs(accounting ? "<p class=\"none\">Nothing is stored yet.</p>"
+                         : "<p class=\"none\">kilnd's answer is missing.</p>",
               out);
         return;
     }
@@ -157,11 +157,11 @@ static void write_usage(const struct json *ledger, const char *title, const char
             "<th class=\"n\">Hits</th><th class=\"n\">Compiles</th><th class=\"n\">Kernels</th>"
             "<th class=\"n\">Stored</th><th></th></tr></thead><tbody>",
             column);
-    write_usage_rows(ledger, by, out);
+    write_usage_rows(accounting, by, out);
     fputs("</tbody></table></div>\n", out);
 }
 
-void report_ledgers(const struct report *r, FILE *out)
+void report_accounting(const struct report *r, FILE *out)
 {
     begin_section(out, "What the store holds, and what it saved", "");
     write_usage(r->by_target, "By target", "target", "Target", out);

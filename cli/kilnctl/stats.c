@@ -97,7 +97,7 @@ static int print_usage(const struct invocation *invocation, const char *by, stru
     if (rc)
         return rc;
     json_set_text(question, "by", by);
-    rc = admin_ask(invocation, "ledger", question, &reply, err);
+    rc = admin_ask(invocation, "accounting", question, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)

@@ -12,6 +12,8 @@ extern const unsigned char schema_kernels_0004[];
 extern const unsigned long schema_kernels_0004_size;
 extern const unsigned char schema_kernels_0005[];
 extern const unsigned long schema_kernels_0005_size;
+extern const unsigned char schema_kernels_0006[];
+extern const unsigned long schema_kernels_0006_size;
 
 static const struct db_migration migrations[] = {
     { schema_kernels_0001, &schema_kernels_0001_size },
@@ -19,6 +21,7 @@ static const struct db_migration migrations[] = {
     { schema_kernels_0003, &schema_kernels_0003_size },
     { schema_kernels_0004, &schema_kernels_0004_size },
     { schema_kernels_0005, &schema_kernels_0005_size },
+    { schema_kernels_0006, &schema_kernels_0006_size },
 };
 
 const struct db_schema kernel_schema = {

@@ -292,7 +292,7 @@ class Scans(Load):
     ROWS = 100_000
     DEPTH = 4  # administrative requests of one user
     REQUESTS = (("kernel_list", b'{"program":"none"}'), ("kernel_list", b'{"count":1000}'),
-                ("ledger", b'{"by":"program"}'), ("history", b'{"slowest":100}'),
+                ("accounting", b'{"by":"program"}'), ("history", b'{"slowest":100}'),
                 ("why_miss", b'{"name":"none.o","args":"","database_id":"gfx906_60"}'),
                 ("clear", b'{"own":true,"name":"none","dry_run":true}'),
                 ("clear", b'{"own":true,"name":"none"}'), ("kernel_show", b'{"key":"0"}'),

@@ -107,7 +107,7 @@ static const char kernels[] =
     "insert into recency values (1, 7, -1), (2, 8, 8);"
     "insert into usage values (2, 2, 5, 14, 30);"
     "insert into usage_uid values (7, 1, 13), (8, 1, 22);"
-    "pragma user_version = 5;";
+    "pragma user_version = 6;";
 static const char tuning[] = "create table record (id integer primary key, key, content);"
                              "create table system_file (id integer primary key, content);"
                              "create table tally (id, number, inverse);"
@@ -136,7 +136,7 @@ static const struct broken stores[] = {
       " 2; update usage set objects = 1, stored_bytes = 3, raw_bytes = 9",
       expect_sound_kernels },
     { "kernels-damaged", "insert into quarantine values (1)", expect_sound_kernels },
-    { "kernels-version", "pragma user_version = 4", expect_sound_kernels },
+    { "kernels-version", "pragma user_version = 5", expect_sound_kernels },
     { "kernels-half", "pragma user_version = 0", expect_sound_kernels },
     { "tuning-tally", "update tally set number = 2, inverse = -3 where id = 1",
       expect_sound_tuning },

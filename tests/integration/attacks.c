@@ -251,9 +251,9 @@ TEST(attack, the_attacker_learns_nothing_private_of_the_victim)
         { MESSAGE_metrics, "" },
         { MESSAGE_health, "" },
         { MESSAGE_activity, "" },
-        { MESSAGE_ledger, "{\"by\":\"uid\"}" },
-        { MESSAGE_ledger, "{\"by\":\"program\"}" },
-        { MESSAGE_ledger, "{\"by\":\"target\"}" },
+        { MESSAGE_accounting, "{\"by\":\"uid\"}" },
+        { MESSAGE_accounting, "{\"by\":\"program\"}" },
+        { MESSAGE_accounting, "{\"by\":\"target\"}" },
         { MESSAGE_history, "{\"slowest\":100}" },
         { MESSAGE_why_miss, "{\"name\":\"" SECRET_PROGRAM "\",\"args\":\"\",\"database_id\":"
                             "\"" DEVICE "\"}" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The usage accounting, which the request "ledger" returns: what was saved and what the store has,
- * by user, target or program. */
+/* The usage accounting, which the request "accounting" returns: what was saved and what the store
+ * has, by user, target or program. */
 #include "engine/service/requests/admin.h"
 
 #include <stdio.h>
@@ -306,9 +306,9 @@ static const struct admin_kind accounting_kind = {
     .release = release_accounting,
 };
 
-enum kiln_code handle_ledger(struct engine *e, struct caller *caller,
-                             const struct frame_header *header, struct bytes body,
-                             struct kiln_err *err)
+enum kiln_code handle_accounting(struct engine *e, struct caller *caller,
+                                 const struct frame_header *header, struct bytes body,
+                                 struct kiln_err *err)
 {
     return admin_run(e, &(struct request){ caller, header, body }, &accounting_kind, err);
 }

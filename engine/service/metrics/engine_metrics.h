@@ -5,7 +5,7 @@
  * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
  * samples of them.
  *
- * Role       counts what the requests "metrics", "ledger" (usage accounting) and "history" report
+ * Role       counts what the requests "metrics", "accounting" and "history" report
  * Ownership  the engine's
  * Threading  the engine's thread; nothing here locks or waits
  *

@@ -131,7 +131,7 @@ TEST_F(kilnctl_metrics, saved_time_is_shown_as_a_table)
                          "\"rows\":[{\"program\":\"conv.cl\"," SUMS(
                              "7325", "12345") "],\"others\":" NONE "}";
     assert_int_equal(RUN(&f->run, "stats", "--by", "program"), KILN_E_OK);
-    assert_string_equal(fake.requests[0], "ledger {\"by\":\"program\"}");
+    assert_string_equal(fake.requests[0], "accounting {\"by\":\"program\"}");
     assert_says(f->run.printed, "conv.cl");
     assert_says(f->run.printed, "2 h");
     assert_says(f->run.printed, "12 345");

@@ -71,9 +71,9 @@ static void write_busy_page(struct fixture *f)
     KILN_AUTO(json) struct json *status = read_json(BUSY_STATUS);
     KILN_AUTO(json) struct json *stats = read_json(BUSY_STATS);
     KILN_AUTO(json) struct json *history = busy_history();
-    KILN_AUTO(json) struct json *by_target = busy_ledger("target", targets, 4);
-    KILN_AUTO(json) struct json *by_user = busy_ledger("uid", NULL, 5);
-    KILN_AUTO(json) struct json *by_program = busy_ledger("program", programs, 3);
+    KILN_AUTO(json) struct json *by_target = busy_accounting("target", targets, 4);
+    KILN_AUTO(json) struct json *by_user = busy_accounting("uid", NULL, 5);
+    KILN_AUTO(json) struct json *by_program = busy_accounting("program", programs, 3);
     KILN_AUTO(json) struct json *tuning = read_json(BUSY_TUNING);
     KILN_AUTO(json) struct json *coverage = read_json(BUSY_COVERAGE);
     const struct report report = { .host = "gpu-node-17" HOSTILE,
@@ -182,14 +182,14 @@ TEST_F(kilnctl_report, the_report_of_an_idle_node_says_that_it_is_empty)
     KILN_AUTO(json)
     struct json *history =
         read_json("{\"samples\":[],\"current\":{\"time\":1790000000,\"span_s\":7},\"misses\":0}");
-    KILN_AUTO(json) struct json *ledger = read_json("{\"rows\":[],\"total\":{},\"others\":{}}");
+    KILN_AUTO(json) struct json *accounting = read_json("{\"rows\":[],\"total\":{},\"others\":{}}");
     const struct report report = { .host = "new-node",
                                    .now = REPORT_END,
                                    .status = status,
                                    .history = history,
-                                   .by_target = ledger,
-                                   .by_user = ledger,
-                                   .by_program = ledger };
+                                   .by_target = accounting,
+                                   .by_user = accounting,
+                                   .by_program = accounting };
     write_page(f, &report);
     keep_page(f, "empty");
     assert_says(f->page, "class=\"none\"");
@@ -243,7 +243,7 @@ TEST_F(kilnctl_report, report_sends_requests_and_writes_one_file)
     struct stat seen;
     answer_all();
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_OK);
-    assert_string_equal(fake.requests[3], "ledger {\"by\":\"target\"}");
+    assert_string_equal(fake.requests[3], "accounting {\"by\":\"target\"}");
     assert_string_equal(fake.requests[2], "history {}");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_true(seen.st_size > 5000);

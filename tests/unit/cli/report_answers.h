@@ -87,7 +87,7 @@ static inline struct json *busy_row(double scale)
     return row;
 }
 
-static inline struct json *busy_ledger(const char *by, const char *const *names, unsigned count)
+static inline struct json *busy_accounting(const char *by, const char *const *names, unsigned count)
 {
     struct json *j = json_object(), *rows = json_array();
     for (unsigned i = 0; i < count; i++) {

@@ -178,7 +178,7 @@ static struct json *ask_usage(struct test_caller *c, const char *by)
 {
     char question[64];
     snprintf(question, sizeof(question), "{\"by\":\"%s\"}", by);
-    return test_caller_ask(c, MESSAGE_ledger, question);
+    return test_caller_ask(c, MESSAGE_accounting, question);
 }
 
 /* Finds the row of |name| or of the uid |name|; NULL: there is none. */
@@ -337,8 +337,9 @@ TEST_F(users, a_user_sees_their_own_row_and_the_others_as_one)
 
 TEST_F(users, a_usage_request_without_a_grouping_is_refused)
 {
-    test_caller_refused(&f->ann, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
-    test_caller_refused(&f->ann, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID, "not 'moon'");
+    test_caller_refused(&f->ann, MESSAGE_accounting, "{}", KILN_INVALID, "'by'");
+    test_caller_refused(&f->ann, MESSAGE_accounting, "{\"by\":\"moon\"}", KILN_INVALID,
+                        "not 'moon'");
 }
 
 TEST_F(users, usage_without_a_store_is_counted_and_marked_as_not_kept)
@@ -438,7 +439,7 @@ TEST_F(users, a_usage_answer_has_what_was_counted_before_its_request)
     struct accounting *l = f->engine.engine->metrics.accounting;
     add_users(l, 5000);
     test_caller_forget_replies(&f->admin);
-    test_caller_send(&f->admin, MESSAGE_ledger, 5, bytes_of_text("{\"by\":\"uid\"}"));
+    test_caller_send(&f->admin, MESSAGE_accounting, 5, bytes_of_text("{\"by\":\"uid\"}"));
     add_users(l, 20000);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);

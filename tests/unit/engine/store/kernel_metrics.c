@@ -154,7 +154,7 @@ TEST_F(store, negative_numbers_of_a_damaged_row_count_as_zero)
 {
     const struct kernel_accounting_row row = user_row(1, 7);
     write_rows(f, &row, 1, false);
-    meddle(f, "update ledger_user set saved_us = -5", NULL);
+    meddle(f, "update accounting_user set saved_us = -5", NULL);
     assert_int_equal(read_accounting(f, 1).rows[0].sums.saved_us, 0);
 }
 
@@ -189,6 +189,31 @@ static void add_sample(struct fixture *f, uint64_t time, uint64_t fetches, uint6
     sample.values[HISTORY_clients] = fetches % 7;
     must(kernel_store_history_put(f->store, &sample, 10000, &written, &f->err), f->err);
     assert_true(written);
+}
+
+TEST_F(store, a_migration_from_schema_5_keeps_the_accounting_and_the_history)
+{
+    const struct kernel_accounting_row row = user_row(1000, 7);
+    write_rows(f, &row, 1, false);
+    add_sample(f, NOW, 40, 8000);
+    close_store(f);
+    meddle(f, "alter table accounting_user rename to ledger_user", NULL);
+    meddle(f, "alter table accounting_kind rename to ledger_kind", NULL);
+    meddle(f, "alter table accounting rename to ledger", NULL);
+    meddle(f, "alter table history add column hits_remote integer not null default 0", NULL);
+    meddle(f, "pragma user_version = 5", NULL);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_string_equal(f->notice, "");
+    struct kept kept = read_accounting(f, 2);
+    assert_int_equal(kept.since, NOW);
+    assert_int_equal(kept.count, 1);
+    assert_int_equal(kept.rows[0].sums.saved_us, 7);
+    struct samples samples = read_history(f, 0, 1);
+    assert_int_equal(samples.count, 1);
+    assert_int_equal(samples.items[0].values[HISTORY_fetches], 40);
+    assert_int_equal(samples.items[0].values[HISTORY_store_bytes], 8000);
 }
 
 TEST_F(store, every_history_column_is_read_as_written)

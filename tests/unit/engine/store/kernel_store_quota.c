@@ -343,7 +343,8 @@ TEST_F(kernel_store_quota, a_migration_from_schema_3_marks_private_kernels)
     close_store(f);
     meddle(f, "drop index recency_private", NULL);
     meddle(f, "alter table recency drop column scope", NULL);
-    static const char *const newer[] = { "ledger_user", "ledger_kind", "ledger", "history" };
+    static const char *const newer[] = { "accounting_user", "accounting_kind", "accounting",
+                                         "history" };
     for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++) {
         char sql[64];
         snprintf(sql, sizeof(sql), "drop table %s", newer[i]);
