@@ -12,9 +12,16 @@
  *                 arrive while bulk copies store the previous result.  Requires one group of
  *                 channels, no slices and no residue classes
  *
- * Backward weights in TF32: both operands are stored across the reduction, but wgmma reads TF32 only
- * along it.  So the warps load the left operand into registers, and transpose the right one in
- * shared memory.
+ *   KILN_PLANES   1: x and y have channels first, and are used as they are.  Requires KILN_FLAT,
+ * TF32, one group of channels, planes and channels in multiples of four, and no KILN_LASTING
+ *
+ * Planes of pixels in TF32: backward weights multiplies runs of pixels, along which both operands
+ * are stored.  In the other directions, the left operand is stored across the reduction, so the
+ * warps load it into registers.
+ *
+ * Backward weights in TF32, channels last: both operands are stored across the reduction, but wgmma
+ * reads TF32 only along it.  So the warps load the left operand into registers, and transpose the
+ * right one in shared memory.
  *
  * Backward data with strides has a map of y for each residue class, because each class is a
  * separate convolution.  Backward weights needs channels per group in multiples of 64, unless
@@ -26,8 +33,7 @@
 #include "kiln/prelude.h"
 
 /* Whether the pixels' maps have the dimension d (is_volume in engine/solver/conv_bulk.c). */
-#define VOLUME \
-    (KILN_IN_D > 1 || KILN_FILTER_D > 1 || KILN_PAD_D > 0 || KILN_STRIDE_D > 1)
+#define VOLUME (KILN_IN_D > 1 || KILN_FILTER_D > 1 || KILN_PAD_D > 0 || KILN_STRIDE_D > 1)
 
 #define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* of the warps that multiply */
 
@@ -38,7 +44,10 @@
 #define PANEL_BYTES (KILN_TILE_K * 128)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
-#define TURNS (WEIGHTS && KILN_TYPE == 0) /* the right operand is transposed in shared memory */
+#define HOLDS (KILN_PLANES && !WEIGHTS) /* the left operand is loaded into registers */
+#define TURNS                     \
+    (WEIGHTS && KILN_TYPE == 0 && \
+     !KILN_PLANES) /* the right operand is transposed in shared memory */
 #define TURNED_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
 
 #if STORES_SUMS && !KILN_LASTING /* from registers */
@@ -81,7 +90,7 @@ KILN_INLINE kiln_u32 block_row(int block)
 }
 
 #define KILN_WIDE_COLUMNS KILN_WIDE
-#if WEIGHTS /* literals, because they become part of an instruction's text */
+#if WEIGHTS && !KILN_PLANES /* literals, because they become part of an instruction's text */
 #define KILN_LEFT_TURNED 1
 #else
 #define KILN_LEFT_TURNED 0
@@ -152,9 +161,9 @@ KILN_INLINE void turn_on(struct turn *at)
 
 /* The next step of the reduction, and the first row or column of the tile. */
 struct cursor {
-    kiln_u32 pixel;           /* weights: pixel of y; flat: the first row */
-    int w, h, d;              /* pixel of the source at the first pixel and the first tap */
-    kiln_u32 n;               /* image */
+    kiln_u32 pixel; /* weights: pixel of y; flat: the first row */
+    int w, h, d;    /* pixel of the source at the first pixel and the first tap */
+    kiln_u32 n;     /* image */
     /* Channel of the source; taps, numbered among those that contribute. */
     kiln_u32 c, tap_w, tap_h, tap_d;
 };
@@ -224,7 +233,14 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
                    at->tap_h * v->h.tap_step;
     kiln_u32 tap = row * KILN_FILTER_W + v->w.tap + at->tap_w * v->w.tap_step;
     kiln_u32 c = tile->group * SOURCE_C + at->c;
-#if KILN_FLAT
+#if KILN_PLANES
+    KILN_UNROLLED
+    for (int i = 0; i < KILN_TILE_M / RUN_PIXELS; i++) {
+        kiln_u32 run = at->pixel / RUN_PIXELS + i;
+        kiln_bulk3(to + i * PANEL_BYTES, maps->left, signal, run % RUNS * RUN_PIXELS, c,
+                   run / RUNS);
+    }
+#elif KILN_FLAT
     kiln_bulk2(to, maps->left, signal, c, at->pixel);
 #elif FORWARD
     copy_pixels(to, maps->left, signal, c, at, at->tap_w * v->w.hop, at->tap_h * v->h.hop,
@@ -245,7 +261,37 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
 #endif
 }
 
-#else /* WEIGHTS */
+#elif KILN_PLANES
+
+KILN_INLINE struct cursor cursor_at(const struct view *v, const struct place *tile, kiln_u32 number)
+{
+    struct cursor at = { 0 };
+    (void)v;
+    (void)tile;
+    at.n = number / RUNS;
+    at.pixel = number % RUNS * RUN_PIXELS;
+    return at;
+}
+
+KILN_INLINE void advance(const struct view *v, struct cursor *at)
+{
+    (void)v;
+    at->pixel += RUN_PIXELS;
+    if (at->pixel < OUT_PIXELS)
+        return;
+    at->pixel = 0;
+    at->n++;
+}
+
+KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal signal,
+                           const struct view *v, const struct place *tile, const struct cursor *at)
+{
+    (void)v;
+    kiln_bulk3(to, maps->left, signal, at->pixel, tile->row, at->n);
+    kiln_bulk3(to + LEFT_BYTES, maps->right, signal, at->pixel, tile->column, at->n);
+}
+
+#else /* WEIGHTS, channels last */
 
 KILN_INLINE struct cursor cursor_at(const struct view *v, const struct place *tile, kiln_u32 number)
 {
@@ -334,23 +380,24 @@ KILN_INLINE void clear(kiln_sums sum[BLOCKS_M][BLOCKS_N])
         sum[i / (BLOCKS_N * KILN_SUMS)][i / KILN_SUMS % BLOCKS_N][i % KILN_SUMS] = 0;
 }
 
-#if TURNS
+#if TURNS || HOLDS
 
 /*
- * A tile of an operand has a row of 128 bytes for each pixel, that is, for each step of the
- * reduction.  The order of the steps does not matter if it is the same for both operands.  Each
- * eight steps are taken in the order 0, 2, 4, 6, 1, 3, 5, 7.  Then the four rows that a warp reads
- * at a time have their neighbouring chunks in different banks.
+ * A tile of an operand has a row of 128 bytes for each step of the reduction: for each pixel in
+ * TURNS, for each channel in HOLDS.  The order of the steps does not matter if it is the same for
+ * both operands.  In TURNS, each eight steps are taken in the order 0, 2, 4, 6, 1, 3, 5, 7.  Then
+ * the four rows that a warp reads at a time have their neighbouring chunks in different banks.
  */
+#define STEP_OF(lane, part) (TURNS ? (lane) % 4 * 2 + (part) : (lane) % 4 + (part)*4)
 #define STEPS (KILN_TILE_K / KILN_STEP)
 #define STEP_BYTES (KILN_STEP * 128)
 #define WARPS (THREADS / KILN_WAVE)
 
-/* Byte offset of a channel of a pixel in a tile, where bulk copies have stored it. */
-KILN_INLINE kiln_u32 element_at(kiln_u32 pixel, kiln_u32 channel)
+/* Byte offset of an element of a step in a tile, where bulk copies have stored it. */
+KILN_INLINE kiln_u32 element_at(kiln_u32 step, kiln_u32 at)
 {
-    return channel / PANEL * PANEL_BYTES + pixel * 128 +
-           (channel % PANEL / KILN_CHUNK ^ (pixel & 7)) * 16 + channel % KILN_CHUNK * KILN_ELEMENT;
+    return at / PANEL * PANEL_BYTES + step * 128 + (at % PANEL / KILN_CHUNK ^ (step & 7)) * 16 +
+           at % KILN_CHUNK * KILN_ELEMENT;
 }
 
 struct held { /* the left operand of a tile along the reduction */
@@ -363,17 +410,22 @@ KILN_INLINE void load_left(struct held *ret, kiln_tiles shared, kiln_u32 at)
     KILN_UNROLLED
     for (int part = 0; part < 4; part++) {
         kiln_u32 row = block_row(0) + part % 2 * 8 + lane / 4;
-        kiln_u32 from = at + element_at(lane % 4 * 2 + part / 2, row);
+        kiln_u32 from = at + element_at(STEP_OF(lane, part / 2), row);
         KILN_UNROLLED
         for (int i = 0; i < STEPS * BLOCKS_M; i++)
-            ret->left[i / BLOCKS_M][i % BLOCKS_M][part] = kiln_float_bits(kiln_tiles_get4(
-                shared, from + i / BLOCKS_M * STEP_BYTES +
-                            i % BLOCKS_M * (BLOCK_ROWS / PANEL * PANEL_BYTES)));
+            ret->left[i / BLOCKS_M][i % BLOCKS_M][part] = kiln_float_bits(
+                kiln_tiles_get4(shared, from + i / BLOCKS_M * STEP_BYTES +
+                                            i % BLOCKS_M * (BLOCK_ROWS / PANEL * PANEL_BYTES)));
     }
 }
 
+#endif
+
+#if TURNS
+
 /* Transposes the right operand at |at| to |to|: rows of the columns' steps, swizzled for wgmma.  In
- * each pass, a warp moves one chunk, half a step, of 32 columns.  Its columns' pixels are 2 j or 2 j
+ * each pass, a warp moves one chunk, half a step, of 32 columns.  Its columns' pixels are 2 j or 2
+ * j
  * + 1 of the step.  Four passes read before they write. */
 #define TURN_PASSES PASSES(KILN_TILE_N * 8)
 KILN_INLINE void turn_right(kiln_tiles shared, kiln_u32 at, kiln_u32 to)
@@ -397,16 +449,15 @@ KILN_INLINE void turn_right(kiln_tiles shared, kiln_u32 at, kiln_u32 to)
         }
         KILN_UNROLLED
         for (int j = 0; j < 4; j++)
-            v[i % 4][j] =
-                kiln_tiles_get4(shared, at + element_at(j * 2 + warp % 2, lane) +
-                                            panel * PANEL_BYTES + step * STEP_BYTES);
+            v[i % 4][j] = kiln_tiles_get4(shared, at + element_at(j * 2 + warp % 2, lane) +
+                                                      panel * PANEL_BYTES + step * STEP_BYTES);
     }
 }
 
-/* Starts the products of a tile along the reduction, after the previous tile's.  These end while the
- * right operand is transposed to the other of two buffers.  They still read their registers, so the
- * left operand is loaded last.  Its loads have certainly ended when the products begin: only then is
- * the stage free. */
+/* Starts the products of a tile along the reduction, after the previous tile's.  These end while
+ * the right operand is transposed to the other of two buffers.  They still read their registers, so
+ * the left operand is loaded last.  Its loads have certainly ended when the products begin: only
+ * then is the stage free. */
 KILN_INLINE void multiply_turned(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 to,
                                  const struct turn *turn)
 {
@@ -438,6 +489,43 @@ KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shar
 #pragma unroll 1
     for (kiln_u32 i = 0; i < tile->steps; i++) {
         multiply_turned(sum, shared, TILES_BYTES + (i & 1) * TURNED_BYTES, turn);
+        turn_on(turn);
+    }
+    kiln_wide_wait(0);
+}
+
+#elif HOLDS
+
+/* Loads the left operand after the previous products have ended, because these read its registers.
+ * Meanwhile the other teams multiply. */
+KILN_INLINE void multiply_held(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 at)
+{
+    struct held held;
+    load_left(&held, shared, at);
+    kiln_wide_begin();
+    KILN_UNROLLED
+    for (int i = 0; i < STEPS * BLOCKS_M; i++)
+        kiln_multiply_wide_held(
+            sum[i % BLOCKS_M], held.left[i / BLOCKS_M][i % BLOCKS_M],
+            operand_of(shared, at + LEFT_BYTES, 0, first_column(), i / BLOCKS_M));
+    kiln_wide_end();
+}
+
+KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared,
+                              const struct place *tile, struct turn *turn)
+{
+    kiln_u32 previous = 0;
+    clear(sum);
+    if (tile->steps == 0)
+        return;
+#pragma unroll 1
+    for (kiln_u32 i = 0; i < tile->steps; i++) {
+        kiln_signal_wait(full_of(shared, turn->stage), turn->phase);
+        kiln_wide_wait(0);
+        if (i > 0 && kiln_item() % KILN_WAVE == 0)
+            kiln_signal_arrive(free_of(shared, previous));
+        multiply_held(sum, shared, turn->stage * STAGE_BYTES);
+        previous = turn->stage;
         turn_on(turn);
     }
     kiln_wide_wait(0);

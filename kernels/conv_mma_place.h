@@ -9,6 +9,9 @@
  *                           |slice| steps.  Returns 0 if the tile is beyond the last row
  *   result_size(n)          elements of the result, in all groups
  *
+ * With KILN_PLANES, pixels are numbered in runs of RUN_PIXELS of one image.  The last run of an
+ * image has numbers without a pixel.
+ *
  * The order of tiles: along the columns within a band of KILN_BAND rows of tiles, then residue
  * classes, bands, groups, slices.
  */
@@ -18,10 +21,16 @@
 #include "kiln/conv_view.h"
 #include "kiln/prelude.h"
 
+#ifndef KILN_PLANES
+#define KILN_PLANES 0
+#endif
+
 #define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
 #define Y_PIXEL (KILN_K * KILN_GROUPS)
 #define W_ROW (TAPS * KILN_C)
 #define OUT_PIXELS (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
+#define RUN_PIXELS 32
+#define RUNS ((OUT_PIXELS + RUN_PIXELS - 1) / RUN_PIXELS) /* of one image */
 #define RESIDUES (DATA ? KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W : 1)
 #define COLUMNS (FORWARD ? KILN_K : DATA ? KILN_C : W_ROW)
 #define TILES_N ((COLUMNS + KILN_TILE_N - 1) / KILN_TILE_N)
@@ -48,6 +57,8 @@ KILN_INLINE kiln_u32 most_rows(kiln_u32 n)
 {
 #if WEIGHTS
     return KILN_K;
+#elif KILN_PLANES
+    return n * (RUNS * RUN_PIXELS);
 #elif FORWARD
     return n * OUT_PIXELS;
 #else
@@ -85,11 +96,11 @@ KILN_INLINE int place_of(kiln_u32 number, kiln_u32 n, kiln_u32 slice, struct pla
 
     *v = view_of(tile->residue);
 #if WEIGHTS
-    kiln_u32 all_steps = (n * OUT_PIXELS + KILN_TILE_K - 1) / KILN_TILE_K;
+    kiln_u32 all_steps = KILN_PLANES ? n * RUNS : (n * OUT_PIXELS + KILN_TILE_K - 1) / KILN_TILE_K;
     tile->rows = KILN_K;
 #else
     kiln_u32 all_steps = v->d.taps * v->h.taps * v->w.taps * C_TILES;
-    tile->rows = n * v->d.pixels * v->h.pixels * v->w.pixels;
+    tile->rows = KILN_PLANES ? most_rows(n) : n * v->d.pixels * v->h.pixels * v->w.pixels;
 #endif
     tile->first = tile->slice * slice;
     tile->steps = tile->first < all_steps ? all_steps - tile->first : 0;

@@ -30,7 +30,34 @@ KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, 
 #endif
 }
 
-#if STORES_SUMS
+#if KILN_PLANES && !WEIGHTS
+
+/* The columns are planes.  Eight lanes write neighbouring pixels of a plane: a sector. */
+KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,
+                       kiln_sums sum[BLOCKS_M][BLOCKS_N])
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE;
+    (void)v;
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += 2) {
+        kiln_u32 row = tile->row + block_row(i / KILN_SUMS) + kiln_sum_row(lane, i % KILN_SUMS);
+        kiln_u32 column = tile->column + first_column() + kiln_sum_column(lane, i % KILN_SUMS);
+        kiln_u32 pixel = row % (RUNS * RUN_PIXELS);
+        if (row >= tile->rows || (OUT_PIXELS % RUN_PIXELS && pixel >= OUT_PIXELS))
+            continue;
+        KILN_GLOBAL float *place =
+            to + (row / (RUNS * RUN_PIXELS) * COLUMNS + column) * OUT_PIXELS + pixel;
+        KILN_UNROLLED
+        for (int j = 0; j < BLOCKS_N; j++) {
+            if (COLUMNS % KILN_TILE_N && column + j * KILN_BLOCK_N >= COLUMNS)
+                continue;
+            place[j * (KILN_BLOCK_N * OUT_PIXELS)] = sum[i / KILN_SUMS][j][i % KILN_SUMS];
+            place[(j * KILN_BLOCK_N + 1) * OUT_PIXELS] = sum[i / KILN_SUMS][j][i % KILN_SUMS + 1];
+        }
+    }
+}
+
+#elif STORES_SUMS
 
 /* Neighbouring lanes write neighbouring elements. */
 KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,

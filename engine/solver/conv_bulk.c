@@ -5,7 +5,9 @@
 
 /* A row in shared memory, which is called a panel: the bytes that one swizzle permutes. */
 #define PANEL_BYTES 128u
-#define RESIDUES_MAX 8u /* strides of two in 3-D */
+#define COLUMNS_MIN 32u   /* wgmma does not pay for fewer columns */
+#define PLANE_MULTIPLE 4u /* elements: the distances of a map are multiples of 16 bytes */
+#define RESIDUES_MAX 8u   /* strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
 #define RESULT_ROWS 64u /* rows of one box of the result when it is written */
 
@@ -138,10 +140,30 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-bool bulk_turns_weights(const struct packing *packing)
+/* A tile has whole runs of pixels of an image: at most a third of the products may be idle. */
+static bool planes_suit(uint64_t pixels)
 {
-    return packing->problem.type == TYPE_FLOAT32 &&
-           packing->problem.direction == DIRECTION_BACKWARD_DATA;
+    uint64_t in_runs = (pixels + RUN_PIXELS - 1) / RUN_PIXELS * RUN_PIXELS;
+    return pixels % PLANE_MULTIPLE == 0 && in_runs * 2 <= pixels * 3;
+}
+
+bool bulk_reads_planes(const struct problem *p)
+{
+    struct packing packing;
+    uint32_t columns = p->direction == DIRECTION_FORWARD ? p->k : p->c;
+    return p->type == TYPE_FLOAT32 && p->groups == 1 && p->x_layout == LAYOUT_CHANNELS_FIRST &&
+           p->y_layout == LAYOUT_CHANNELS_FIRST && p->c % PLANE_MULTIPLE == 0 &&
+           p->k % PLANE_MULTIPLE == 0 && planes_suit((uint64_t)p->in.d * p->in.h * p->in.w) &&
+           columns > COLUMNS_MIN && packing_of(p, &packing) && bulk_is_flat(&packing);
+}
+
+void bulk_adapt(const struct problem *p, struct packing *packing)
+{
+    if (bulk_reads_planes(p))
+        packing_keep_planes(packing);
+    /* wgmma reads TF32 operands only if the elements of each sum are neighbours. */
+    if (p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_DATA)
+        packing_turn_weights(packing);
 }
 
 /* Whether a map needs the dimension d: VOLUME in kernels/conv_implicit_gemm_bulk.cl. */
@@ -201,7 +223,7 @@ bool bulk_fits(const struct packing *packing, const struct product_tiling *t)
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;
-    return q->direction != DIRECTION_BACKWARD_WEIGHTS && q->groups == 1 &&
+    return q->direction != DIRECTION_BACKWARD_WEIGHTS && q->groups == 1 && !packing->has_planes &&
            residues_of(packing) == 1 && t->slices == 1 &&
            t->tile_n / t->warps_n % panel_of(packing) == 0;
 }
@@ -296,6 +318,31 @@ static void add_weights(const struct packing_plan *plan, struct solution_kernel 
     add_map(plan, kernel, &map);
 }
 
+/* Adds a map of the planes of x or y: boxes of one panel of pixels in |rows| planes of an image. */
+static void add_planes(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
+                       uint32_t rows)
+{
+    const struct packing *packing = plan->packing;
+    const struct problem *q = &packing->problem;
+    uint32_t channels = tensor == ARGUMENT_X ? q->c : q->k, pixels = q->in.d * q->in.h * q->in.w;
+    uint64_t plane = (uint64_t)pixels * element_of(packing);
+    struct tensor_map map = map_of_operand(plan, tensor);
+    add_dim(&map, pixels, element_of(packing), panel_of(packing));
+    add_dim(&map, channels, plane, rows);
+    add_dim(&map, q->n, plane * channels, 1);
+    add_map(plan, kernel, &map);
+}
+
+/* Adds the map of the pixels that a tile of forward or backward data reads. */
+static void add_source(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
+                       uint32_t residue, const struct product_tiling *t)
+{
+    if (plan->packing->has_planes)
+        add_planes(plan, kernel, tensor, t->tile_k);
+    else
+        add_pixels(plan, kernel, tensor, residue, t->tile_m);
+}
+
 /* Adds the map of y as one row of consecutively numbered pixels. */
 static void add_gradient(const struct packing_plan *plan, struct solution_kernel *kernel,
                          uint32_t pixels)
@@ -321,15 +368,20 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
     uint32_t residues = residues_of(plan->packing);
     switch (plan->packing->problem.direction) {
     case DIRECTION_FORWARD:
-        add_pixels(plan, kernel, ARGUMENT_X, 0, t->tile_m);
+        add_source(plan, kernel, ARGUMENT_X, 0, t);
         add_weights(plan, kernel, t->tile_n);
         break;
     case DIRECTION_BACKWARD_DATA: /* the kernel takes one map of the left operand, four or eight */
         for (uint32_t i = 0; i < left_maps(residues); i++)
-            add_pixels(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t->tile_m);
+            add_source(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t);
         add_weights(plan, kernel, plan->packing->turns_w ? t->tile_n : t->tile_k);
         break;
     default:
+        if (plan->packing->has_planes) {
+            add_planes(plan, kernel, ARGUMENT_Y, t->tile_m);
+            add_planes(plan, kernel, ARGUMENT_X, t->tile_n);
+            return;
+        }
         add_gradient(plan, kernel, t->tile_k);
         add_pixels(plan, kernel, ARGUMENT_X, 0, t->tile_k);
     }

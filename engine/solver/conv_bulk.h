@@ -17,9 +17,10 @@ bool bulk_fits(const struct packing *packing, const struct product_tiling *tilin
 /* True for 1x1 filters with stride 1 and no padding: pixels can then be numbered consecutively
  * across rows and images. */
 bool bulk_is_flat(const struct packing *packing);
-/* Whether the weights must be packed with rows and channels exchanged: wgmma reads TF32 operands
- * only if the elements of each sum are neighbours. */
-bool bulk_turns_weights(const struct packing *packing);
+/* Whether x and y are used with their channels first, without packing (TF32, 1x1 filters). */
+bool bulk_reads_planes(const struct problem *problem);
+/* Changes what packing_of returned to what bulk copies need. */
+void bulk_adapt(const struct problem *problem, struct packing *packing);
 /* Whether bulk copies can write such tiles of the result: the pixels of its rows must be
  * contiguous.  False for backward weights, which has too few tiles to gain from it. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);

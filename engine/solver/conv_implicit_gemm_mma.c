@@ -160,6 +160,18 @@ static uint32_t shared_max(const struct target *target) /* bytes of one multipro
 #define TF32_FLOPS_PER_US 300e6
 #define TF32_VECTOR_FLOPS_PER_US 100e6
 #define TF32_STRIDED_FLOPS_PER_US 50e6 /* backward data with strides, and backward weights */
+/* The vector path's copies of pixels, and those of 4 bytes in the directions that write pixels:
+ * with strides, or where planes are no multiple of four. */
+#define VECTOR_BYTES_PER_US 1.8e6
+#define VECTOR_ODD_BYTES_PER_US 0.55e6
+
+static double vector_bytes_per_us(const struct problem *p, bool is_strided)
+{
+    struct extent out = problem_output(p);
+    bool is_odd = is_strided || out.d * out.h * out.w % 4 != 0;
+    return p->direction != DIRECTION_BACKWARD_WEIGHTS && is_odd ? VECTOR_ODD_BYTES_PER_US
+                                                                : VECTOR_BYTES_PER_US;
+}
 
 /* Whether packing both tensors for wgmma takes less time than the vector path, which reads any
  * layout. */
@@ -174,7 +186,16 @@ static bool packing_pays(const struct problem *p, const struct target *target,
     double wide = 2 * copy + (product > copy ? product : copy);
     double vector =
         problem_flops(p) / (is_strided ? TF32_STRIDED_FLOPS_PER_US : TF32_VECTOR_FLOPS_PER_US);
+    double read = bytes / vector_bytes_per_us(p, is_strided);
+    if (read > vector)
+        vector = read;
     return has_wgmma(target) && p->groups == 1 && packing->narrow_c == 0 && wide < vector;
+}
+
+/* Whether bulk copies can read both tensors as they are, with channels first. */
+static bool reads_planes(const struct problem *p, const struct target *target)
+{
+    return has_wgmma(target) && target->has_tensor_maps && bulk_reads_planes(p);
 }
 
 static bool applies(const struct problem *p, const struct target *target)
@@ -183,7 +204,8 @@ static bool applies(const struct problem *p, const struct target *target)
     if (target_capability(target) < 80 || !product_covers(p, /* has_tf32= */ true, &packing))
         return false;
     bool is_last = p->x_layout == LAYOUT_CHANNELS_LAST && p->y_layout == LAYOUT_CHANNELS_LAST;
-    return p->type != TYPE_FLOAT32 || is_last || packing_pays(p, target, &packing);
+    return p->type != TYPE_FLOAT32 || is_last || reads_planes(p, target) ||
+           packing_pays(p, target, &packing);
 }
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -226,7 +248,8 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
     uint32_t sums = warp_m * warp_n / 32;
     if (t->is_bulk) {
         uint32_t all = sums + (t->is_persistent ? PERSISTENT_REGISTERS : BULK_REGISTERS);
-        if (t->turns_right) /* the left operand of a tile along the reduction, and its addresses */
+        if (t->turns_right ||
+            t->holds_left) /* the left operand of a tile along the reduction, and its addresses */
             all += 2 * v[TILE_K] * warp_m / 32;
         return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
     }
@@ -247,10 +270,17 @@ static uint32_t persistent_groups(uint64_t tiles, const struct target *target, u
     return (uint32_t)((tiles + rounds - 1) / rounds);
 }
 
-/* wgmma reads TF32 only along the reduction.  Backward weights has both operands across it. */
+/* wgmma reads TF32 only along the reduction.  Backward weights has both operands across it, unless
+ * they have channels first. */
 static bool turns_right(const struct problem *p)
 {
-    return p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_WEIGHTS;
+    return p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_WEIGHTS &&
+           !bulk_reads_planes(p);
+}
+
+static bool holds_left(const struct problem *p)
+{
+    return p->direction != DIRECTION_BACKWARD_WEIGHTS && bulk_reads_planes(p);
 }
 
 static void cost_of(const struct problem *p, const struct target *target, const uint16_t *v,
@@ -258,6 +288,8 @@ static void cost_of(const struct problem *p, const struct target *target, const 
 {
     struct product_tiling *t = &ret->tiling;
     packing_of(p, &ret->packing);
+    if (v[WIDE] >= WIDE_BULK)
+        bulk_adapt(p, &ret->packing);
     ret->product = product_of(&ret->packing, v[TILE_K]);
     *t = (struct product_tiling){ .tile_m = v[TILE_M],
                                   .tile_n = v[TILE_N],
@@ -271,6 +303,7 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                   .is_bulk = v[WIDE] >= WIDE_BULK,
                                   .is_persistent = v[WIDE] == WIDE_PERSISTENT,
                                   .turns_right = v[WIDE] == WIDE_BULK && turns_right(p),
+                                  .holds_left = v[WIDE] == WIDE_BULK && holds_left(p),
                                   .threads = 32u * v[WARPS_M] * v[WARPS_N] };
     if (t->is_bulk)
         t->threads += 32; /* one warp only copies */
@@ -478,6 +511,12 @@ static double turning_cycles(const uint16_t *v)
     return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
 }
 
+/* The same for a left operand in registers: the lanes of a warp meet in pairs in the same bank. */
+static double holding_cycles(const uint16_t *v)
+{
+    return v[TILE_M] * (1.0 + 2 * v[WARPS_N]) + v[TILE_N] * (1.0 + v[WARPS_M] / 4.0);
+}
+
 static double estimate_bulk(const uint16_t *v, const struct cost *c, double groups)
 {
     bool is_cut = c->tiling.slices > 1;
@@ -491,6 +530,8 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
         step *= BULK_LONE_TEAM;
     if (c->tiling.turns_right && turning_cycles(v) > step)
         step = turning_cycles(v);
+    if (c->tiling.holds_left && holding_cycles(v) > step)
+        step = holding_cycles(v);
     /* More stages do not help tiles that transpose, unless they are narrow. */
     uint32_t useful = c->tiling.turns_right && v[TILE_N] >= 128 ? 4 : v[STAGES];
     double idle = 0.1 / (least(v[STAGES], useful) - 1);

@@ -125,6 +125,12 @@ bool packing_of(const struct problem *p, struct packing *ret)
            ret->elements[Y] < 1u << 31 && strides_are_countable(q, q->c);
 }
 
+void packing_keep_planes(struct packing *packing)
+{
+    packing->has_planes = true;
+    packing->moves[X] = packing->moves[Y] = false;
+}
+
 void packing_turn_weights(struct packing *packing) { packing->turns_w = packing->moves[W] = true; }
 
 static struct solution_argument reserve_workspace(struct solution *s, uint64_t size)

@@ -34,6 +34,7 @@ struct packing {
     uint32_t x_pixel;       /* elements from one pixel of x to the next */
     uint32_t narrow_c;      /* channels of a pixel before folding, padded; 0: not folded */
     bool has_patches;       /* x is packed in patches */
+    bool has_planes;        /* x and y keep their channels first */
     bool turns_w;           /* the packed weights have a row for each channel of x, not of y */
     bool moves[PACKING_TENSORS];        /* whether the tensor goes through the workspace */
     uint64_t elements[PACKING_TENSORS]; /* of the packed tensor */
@@ -46,6 +47,8 @@ bool packing_of(const struct problem *p, struct packing *ret_packing);
 /* Packs the weights with rows and channels exchanged, so that the elements of each sum of backward
  * data are neighbours in both operands. */
 void packing_turn_weights(struct packing *packing);
+/* Uses x and y in their layout, channels first, although the product reads them. */
+void packing_keep_planes(struct packing *packing);
 
 /* A solution under construction. */
 struct packing_plan {

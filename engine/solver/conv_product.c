@@ -78,6 +78,14 @@ struct product product_of(const struct packing *packing, uint32_t tile_k)
     struct extent out = packing->out, s = q->stride, f = q->filter, dilation = q->dilation;
     uint32_t c = q->c / q->groups, k = q->k / q->groups;
     uint32_t out_pixels = q->n * out.d * out.h * out.w;
+    uint32_t runs = divide_up(out.d * out.h * out.w, RUN_PIXELS); /* of an image */
+    if (packing->has_planes && q->direction == DIRECTION_BACKWARD_WEIGHTS)
+        return (struct product){ k, c, q->n * runs, 1, 1 };
+    if (packing->has_planes) {
+        bool is_forward = q->direction == DIRECTION_FORWARD;
+        return (struct product){ (uint64_t)q->n * runs * RUN_PIXELS, is_forward ? k : c,
+                                 divide_up(is_forward ? c : k, tile_k), 1, 1 };
+    }
     if (q->direction == DIRECTION_FORWARD)
         return (struct product){ out_pixels, k, f.d * f.h * f.w * divide_up(c, tile_k), 1, 1 };
     if (q->direction == DIRECTION_BACKWARD_WEIGHTS)
@@ -171,6 +179,8 @@ static void write_options(const struct packing *packing, const struct product_ti
     if (t->is_bulk) {
         option_define(&text, "FLAT", bulk_is_flat(packing));
         option_define(&text, "LASTING", t->is_persistent);
+        if (packing->has_planes)
+            option_define(&text, "PLANES", 1);
     }
 }
 
@@ -260,8 +270,8 @@ struct solution_program *product_solve(const struct problem *problem,
     struct packing_plan plan = { .problem = problem, .packing = &packing, .solution = ret };
     *ret = (struct solution){ 0 };
     packing_of(problem, &packing);
-    if (t->is_bulk && bulk_turns_weights(&packing))
-        packing_turn_weights(&packing);
+    if (t->is_bulk)
+        bulk_adapt(problem, &packing);
     packing_begin(&plan);
     if (t->slices > 1)
         packing_slice_result(&plan, t->slices);

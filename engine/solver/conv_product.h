@@ -12,6 +12,9 @@
  */
 #include "engine/solver/conv_packing.h"
 
+/* Pixels of an image that a kernel numbers together if x and y have channels first. */
+#define RUN_PIXELS 32u
+
 struct product {
     uint64_t rows, columns; /* of one group, and of the residue with the most rows */
     uint32_t tiles;         /* number of tiles along the reduction */
@@ -40,6 +43,7 @@ struct product_tiling {
     bool is_bulk;             /* is_wide, and bulk copies load the tiles */
     bool is_persistent;       /* is_bulk, and a work group computes several tiles */
     bool turns_right;         /* is_bulk, and transposes the right operand in shared memory */
+    bool holds_left;          /* is_bulk, and loads the left operand into registers */
     uint32_t groups;          /* number of persistent work groups; 0: one per tile */
     uint32_t threads, shared; /* items of a work group; its bytes of shared memory */
 };
