@@ -82,7 +82,8 @@ def main():
     options = parser.parse_args()
     for tool in ("nm", "readelf"):
         if not shutil.which(tool):
-            print(f"check_exports: {tool} is not installed: install Debian's binutils", file=sys.stderr)
+            print(f"check_exports: {tool} is not installed: install Debian's binutils",
+                  file=sys.stderr)
             return 77
     found = list(complaints(options))
     print("\n".join(found) or "libkiln exports its API, and only that")

@@ -4,9 +4,10 @@
 
 Usage: scripts/check_headers.py [ROOT]
 
-The opening comment of a header with a struct or a function has a line 'Threading  ...' (in libkiln's
-public headers: 'Threads'). It has a line 'Ownership  ...' if a function of the header returns or
-destroys an object. Such a topic begins its line. Headers of tests/ and kernels/ are exempt.
+The opening comment of a header with a struct or a function has a line 'Threading  ...' (in
+libkiln's public headers: 'Threads'). It has a line 'Ownership  ...' if a function of the header
+returns or destroys an object. Such a topic begins its line. Headers of tests/ and kernels/ are
+exempt.
 """
 import re
 import sys
@@ -50,7 +51,8 @@ def complaints(root):
 
 def main():
     found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
-    print("\n".join(found) or "every header says who owns its objects, and which threads may use it")
+    print("\n".join(found) or "every header says who owns its objects, and which threads may use "
+          "it")
     return bool(found)
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail if a line of Markdown prose or of CMake has more than 100 columns.
+"""Fail if a line of Markdown prose, CMake, Python or shell has more than 100 columns.
 
 Usage: scripts/check_prose.py [ROOT]
 
-Tables, code and lines with a URL may be longer.
+Tables and code of Markdown, and lines with a URL, may be longer.
 """
 import re
 import sys
@@ -42,11 +42,18 @@ def long_lines(text):
     return too_long(prose(text))
 
 
+def is_script(path):
+    if path.suffix:
+        return path.suffix in (".py", ".sh")
+    with open(path, "rb") as file:
+        return file.read(2) == b"#!"
+
+
 def long_lines_of(path):
     """The numbers of the lines of |path| that are too long.  Other lints check other files."""
     if path.suffix == ".md":
         return long_lines(path.read_text(encoding="utf-8"))
-    if path.suffix == ".cmake" or path.name == "CMakeLists.txt":
+    if path.suffix == ".cmake" or path.name == "CMakeLists.txt" or is_script(path):
         return too_long(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
     return []
 
@@ -61,7 +68,7 @@ def complaints(root):
 
 def main():
     found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
-    print("\n".join(found) or "Markdown and CMake are wrapped")
+    print("\n".join(found) or "Markdown, CMake and scripts are wrapped")
     return bool(found)
 
 

@@ -7,8 +7,8 @@ Usage: scripts/check_size.py [--report] [ROOT]
 Hard limits (docs/style.md): 800 lines a file, 80 lines a function, five parameters. --report only
 prints. Needs Universal Ctags; exits with 77 if it is not installed.
 
-The limit on parameters has two exceptions: functions whose signature is defined elsewhere, and those
-of kernels/, where parameters are registers.
+The limit on parameters has two exceptions: functions whose signature is defined elsewhere, and
+those of kernels/, where parameters are registers.
 """
 import shutil
 import statistics
@@ -42,7 +42,8 @@ def function_tags(root):
                           capture_output=True).stdout
     for tag in tags.splitlines():
         name, path, *rest = tag.split("\t")
-        fields = dict(f.split(":", 1) for f in rest if f.startswith(("line:", "end:", "signature:")))
+        fields = dict(f.split(":", 1) for f in rest if f.startswith(("line:", "end:",
+                                                                     "signature:")))
         if "end" in fields:
             yield name, path, fields
 

@@ -7,14 +7,15 @@ Usage: scripts/check_tests.py [ROOT]
 Rewording a message does not change behaviour. Therefore a test asserts the code, and with
 assert_says one key word or datum: a path, a number, a setting's name. This check finds literals of
 assert_says, assert_string_equal and strstr, and in Python of assertIn, assertNotIn and assertEqual,
-that have four English words in a row. A text that another literal of the file contains is no message
-of kiln: the test sends it and expects it back. Output of several lines may be compared as a whole.
+that have four English words in a row. A text that another literal of the file contains is no
+message of kiln: the test sends it and expects it back. Output of several lines may be compared as a
+whole.
 
 A test that waits for ever does not say what it waited for. In C, await_child, await_thread and the
-macros of tests/support/wait.h have a bound: WAIT_FOR(sem_trywait(&s) == 0) replaces sem_wait. A thread
-that serves a test calls await_work. In Python, the calls take a time-out. A script counts the turns
-of a loop that waits, and scripts/kilnd.sh starts and ends a daemon. The measuring programs in
-tests/bench and tests/gpu, and the programs that a static build links, are free.
+macros of tests/support/wait.h have a bound: WAIT_FOR(sem_trywait(&s) == 0) replaces sem_wait. A
+thread that serves a test calls await_work. In Python, the calls take a time-out. A script counts
+the turns of a loop that waits, and scripts/kilnd.sh starts and ends a daemon. The measuring
+programs in tests/bench and tests/gpu, and the programs that a static build links, are free.
 
 A test that skips reports what this host lacks: SKIP and SKIP_IF of tests/support/test.h.
 """
@@ -33,7 +34,8 @@ SENTENCE = re.compile(r"(?:[A-Za-z][a-z]*[,;:]? ){3}[A-Za-z][a-z]+")
 FREE = ("tests/bench/", "tests/gpu/", "tests/embedded/", "tests/support/wait.",
         "tests/lint/test_lints.py")
 SKIPPING = ("tests/gpu/", "tests/support/test", "tests/lint/test_lints.py")
-ENDLESS_C = re.compile(r"\b(?:waitpid\([^;]*, 0\)|wait\(NULL\)|pthread_join\(|loop_run\(|sem_wait\(|"
+ENDLESS_C = re.compile(r"\b(?:waitpid\([^;]*, "
+                       r"0\)|wait\(NULL\)|pthread_join\(|loop_run\(|sem_wait\(|"
                        r"pthread_cond_wait\(|poll\([^;]*, -1\))")
 ENDLESS_PYTHON = re.compile(r"\.(?:join|wait|communicate)\(\)")
 ENDLESS_SHELL = re.compile(r"^\s*(?:until\b|while (?:true|:)(?:;|$)).*", re.M)
@@ -134,7 +136,8 @@ def complaints(root):
 
 def main():
     found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
-    print("\n".join(found) or "no test pins a sentence, waits without a bound or skips without a reason")
+    print("\n".join(found) or "no test pins a sentence, waits without a bound or skips without a "
+          "reason")
     return bool(found)
 
 

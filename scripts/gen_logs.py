@@ -74,7 +74,8 @@ def reported():
 def complaints(known):
     names = {event[0] for event in known}
     ids = [event[2] for event in known]
-    yield from (f"the id {id_} does not have 32 hexadecimal digits" for id_ in ids if not ID.fullmatch(id_))
+    yield from (f"the id {id_} does not have 32 hexadecimal digits" for id_ in ids
+                if not ID.fullmatch(id_))
     yield from (f"the id {id_} is used twice" for id_ in set(ids) if ids.count(id_) > 1)
     yield from (f"{rel} reports '{name}', which common/log/log_events.def lacks"
                 for name, rel in sorted(reported().items()) if name not in names)

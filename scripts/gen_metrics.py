@@ -99,7 +99,8 @@ def main():
     complaints += complain("\n".join(expressions(dashboard)), "kiln-dashboard.json", known)
     rules = re.sub(r"#.*", "", (FOLDER / "kiln-alerts.yml").read_text())
     complaints += complain(rules, "kiln-alerts.yml", known)
-    print("\n".join(complaints) or f"{len(known)} metrics are documented, dashboard and alerts know them")
+    print("\n".join(complaints) or f"{len(known)} metrics are documented, dashboard and alerts "
+          f"know them")
     return bool(complaints)
 
 

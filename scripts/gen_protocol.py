@@ -179,7 +179,9 @@ def generate_enums():
     return table(("enumeration", "value", "name", ""), rows)
 
 
-CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|PLAN_HEURISTIC|SOLUTION_\w+|TUNING_\w+|LEASE_[A-Z]+|"
+CONSTANT = re.compile(r"^#define "
+                      r"(FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|"
+                      r"PLAN_HEURISTIC|SOLUTION_\w+|TUNING_\w+|LEASE_[A-Z]+|"
                       r"CAPABILITY_\w+) (\w+)[ \t]*(/\*.*?\*/)?$", re.M)
 
 

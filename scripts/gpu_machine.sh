@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Functions that scripts/test-gpu and scripts/bench-gpu share.  Both source this file.
 #
-#   gpu_prepare   puts programs into $bin, from --packed DIR, --build DIR or a build of this checkout
+#   gpu_prepare   puts programs into $bin, from --packed DIR, --build DIR or a build of this
+# checkout
 #   gpu_results   sets $results: $work, or the directory of --results, if these programs wrote it
 #   gpu_kilnd     starts a private kilnd and ends the previous one: gpu_kilnd NAME [keep]
 #
@@ -42,7 +43,8 @@ gpu_unpack_debs() {
     export PKG_CONFIG_PATH=$root/usr/lib/$triplet/pkgconfig:$root/usr/share/pkgconfig
     export CMAKE_PREFIX_PATH=$root/usr
     export LIBRARY_PATH=$root/usr/lib/$triplet
-    export LD_LIBRARY_PATH=$root/usr/lib/$triplet:$root/lib/$triplet${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    local libraries=$root/usr/lib/$triplet:$root/lib/$triplet
+    export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export PATH=$root/usr/bin:$PATH
 }
 
@@ -80,7 +82,8 @@ gpu_prepare() {
     unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
 }
 
-# gpu_results NETWORK WORD...: refuses results of other programs, of another NETWORK or of other WORDs.
+# gpu_results NETWORK WORD...: refuses results of other programs, of another NETWORK or of other
+# WORDs.
 gpu_results() {
     local of network=$1 programs
     shift
@@ -91,11 +94,13 @@ gpu_results() {
     # Find, tune and devices are in libkiln, which is a separate file.
     programs=("$bin"/kilnd "$bin"/kiln-driver "$bin"/kiln-compiler)
     [[ ! -e $bin/gpu_trials ]] || programs+=("$bin"/gpu_trials)
-    mapfile -t -O "${#programs[@]}" programs < <(ldd "$bin"/kiln-driver | awk '$1 ~ /^libkiln/ { print $3 }')
+    mapfile -t -O "${#programs[@]}" programs < <(ldd "$bin"/kiln-driver |
+        awk '$1 ~ /^libkiln/ { print $3 }')
     of="$(cat "${programs[@]}" | sha256sum | cut -c1-16) $(sha256sum <"$network" | cut -c1-16) $*"
     [[ -e $results/of ]] || echo "$of" >"$results/of"
     [[ $of == "$(<"$results/of")" ]] ||
-        gpu_fail "'$results' has results of other programs or options ($(<"$results/of")): name another directory"
+        gpu_fail "'$results' has results of other programs or options ($(<"$results/of")): name" \
+            "another directory"
 }
 
 # gpu_kilnd NAME [keep]: uses the directories of NAME, and empties them unless "keep" is given.
@@ -111,7 +116,8 @@ gpu_kilnd() {
         gpu_fail "kilnd cannot be used"
 }
 
-# gpu_lines TYPE BATCH: converts the lines on standard input to a type, as scripts/bench-gpu names them.
+# gpu_lines TYPE BATCH: converts the lines on standard input to a type, as scripts/bench-gpu names
+# them.
 gpu_lines() {
     local edit="s/^conv -n 1 /conv -n $2 /" layout=NCHW flag
     case $1 in

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Evaluates kiln-driver's --json results of many problems, for scripts/test-gpu and scripts/bench-gpu.
+"""Evaluates kiln-driver's --json results of many problems, for scripts/test-gpu and
+scripts/bench-gpu.
 
 Usage: scripts/gpu_results.py verified FILE         every problem was compared, and is right
        scripts/gpu_results.py found FILE            every solver of every problem agrees with the
@@ -24,8 +25,8 @@ import sys
 
 TIMED = ("TIMED", "CUT_SHORT")
 BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
-# The ratio of one problem varies by up to an eighth.  The median over a network stayed within 3 %, so
-# the bounds detect a record that selects other kernels or another perf config.
+# The ratio of one problem varies by up to an eighth.  The median over a network stayed within 3 %,
+# so the bounds detect a record that selects other kernels or another perf config.
 RATIO_MIN, RATIO_MAX = 0.9, 1.1
 
 
@@ -107,7 +108,8 @@ def chosen(path):
 
 
 def sample(count, path, seed):
-    """Which lines are taken depends on their text and the seed, so that shapes and directions mix."""
+    """Which lines are taken depends on their text and the seed, so that shapes and directions
+    mix."""
     prefix = b"" if seed == "0" else seed.encode()
     with open(path, encoding="utf-8") as file:
         lines = [line for line in file if line.startswith("conv")]

@@ -65,10 +65,11 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -z $arch || $arch =~ ^gfx[0-9a-f]{3,4}$ ]] ||
     refuse "'$arch' is not an arch: use gfx90a or gfx1030, for example, without features"
-[[ -z $num_cu || $num_cu =~ ^[1-9][0-9]{0,3}$ ]] || refuse "'$num_cu' is not a number of compute units (1 to 9999)"
+[[ -z $num_cu || $num_cu =~ ^[1-9][0-9]{0,3}$ ]] ||
+    refuse "'$num_cu' is not a number of compute units (1 to 9999)"
 
-# "<arch> <compute units>" of each GPU. Linux before 5.16 reports no gfx_target_version; then the PCI
-# device id identifies the chips that have packages.
+# "<arch> <compute units>" of each GPU. Linux before 5.16 reports no gfx_target_version; then the
+# PCI device id identifies the chips that have packages.
 found_gpus() {
     local properties
     for properties in "$kfd"/*/properties; do
@@ -86,12 +87,14 @@ found_gpus() {
                 if (value["simd_count"] + 0 == 0 || value["simd_per_cu"] + 0 == 0) exit
                 version = value["gfx_target_version"] + 0
                 arch = version == 0 ? arch_of_device(value["device_id"] + 0) : \
-                    sprintf("gfx%d%x%x", int(version / 10000), int(version / 100) % 100, version % 100)
+                    sprintf("gfx%d%x%x", int(version / 10000), int(version / 100) % 100, \
+                            version % 100)
                 units = value["simd_count"] / value["simd_per_cu"]
                 if (length(arch) > 6) units = units / 2 # work group processors
                 if (arch == "") print FILENAME > "/dev/stderr"
                 else printf "%s %d\n", arch, units
-            }' "$properties" 2> >(sed 's/^/install_precompiled_kernels: unknown GPU, left out: /' >&2)
+            }' "$properties" \
+            2> >(sed 's/^/install_precompiled_kernels: unknown GPU, left out: /' >&2)
     done
     return 0
 }
@@ -233,7 +236,8 @@ if [[ ${#kinds[@]} -eq 0 ]]; then
 fi
 
 if [[ $manager == apt-get ]]; then # its lists may be older than the package
-    run_as_root apt-get update -qq || complain "apt-get update complained; going on with the lists that are here"
+    run_as_root apt-get update -qq ||
+        complain "apt-get update complained; going on with the lists that are here"
 fi
 
 # Prints what to do for a kind of GPU that has no package.

@@ -40,7 +40,8 @@ class Step:
 
     def __init__(self, directory, name):
         answer = read(directory / f"{name}.json")
-        before, after = (flat(read(directory / f"{name}.{when}.json")) for when in ("before", "after"))
+        before, after = (flat(read(directory / f"{name}.{when}.json"))
+                         for when in ("before", "after"))
         ran = read(directory / f"{name}.step.json")
         self.name = name
         self.counted = {k: after[k] - before.get(k, 0) for k in after}
@@ -69,7 +70,8 @@ class Step:
         }
         times = own.get("times", {})
         rows |= {label: times.get(key) for key, label in TIMES}
-        # Each kernel records its compile time, also for a hit.  Shown only for the step that compiled.
+        # Each kernel records its compile time, also for a hit.  Shown only for the step that
+        # compiled.
         if counted.get("compiles"):
             rows["compilers' own seconds"] = times.get("compile_s", own.get("compile_s"))
         return rows

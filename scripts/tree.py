@@ -10,7 +10,8 @@ _SKIPPED = {"build", ".git", "__pycache__"}
 
 
 def _listed(root):
-    """The tracked files below |root|, and untracked ones that git does not ignore.  None if |root| is
+    """The tracked files below |root|, and untracked ones that git does not ignore.  None if |root|
+    is
     not a checkout or git is absent."""
     if not (root / ".git").exists():
         return None

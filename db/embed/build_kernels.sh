@@ -52,7 +52,8 @@ for file; do
     ctl db import "$file" >/dev/null || fail "cannot import '$file': see above"
 done
 if [ "$target" = opencl ]; then
-    target=$(ctl toolchain ls --json | sed -n 's/.*"target": *"\(opencl:[^"]*\)".*/\1/p' | head -n 1)
+    target=$(ctl toolchain ls --json | sed -n 's/.*"target": *"\(opencl:[^"]*\)".*/\1/p' |
+        head -n 1)
     [ -n "$target" ] || fail "there is no OpenCL device on this host for the target 'opencl'"
     id=$("$embed" id "$target")
     printf '%s.kpkg\n' "$id" >"$out.name"
@@ -60,5 +61,6 @@ fi
 stem=$target # kilnctl requires this file name; it contains no '/'
 case "$id" in gfx*) stem=$id ;; esac
 set -- --target "$target" --problems "$problems" --format kiln --output "$work/$stem.kpkg"
-ctl pkg build "$@" --db-id "$id" >/dev/null || fail "cannot build all of '$problems' for $target: see above"
+ctl pkg build "$@" --db-id "$id" >/dev/null ||
+    fail "cannot build all of '$problems' for $target: see above"
 "$embed" package "$work/$stem.kpkg" "$out"

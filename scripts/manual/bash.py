@@ -43,7 +43,8 @@ def _tables(program, commands, common, fallback):
     cases = [line for name, _, own in commands for line in _value_cases(name, own)]
     shared = " ".join(sum(map(_spellings, common), []))
     return "\n".join((
-        _function(f"_{program}_commands", [f"    printf '%s\\n' {' '.join(_quoted(n) for n, _, _ in commands if n)}"]),
+        _function(f"_{program}_commands", [f"    printf '%s\\n' "
+                                           f"{' '.join(_quoted(n) for n, _, _ in commands if n)}"]),
         _function(f"_{program}_options", [
             "    options=''", '    case $1 in', *listed, "    esac",
             f"    options+={_quoted(' ' + shared)}"]),
@@ -69,7 +70,8 @@ def _file(program, body, targets):
             "# SPDX-License-Identifier: MIT\n"
             "# Made when kiln is built, by scripts/manual/generate.py: changes get lost.\n\n"
             + body + "\n" + known + "\n" + HELPERS.read_text()
-            + f"\n_{program.replace('-', '_')}() {{ _kiln_complete {program.replace('-', '_')}; }}\n"
+            +
+            f"\n_{program.replace('-', '_')}() {{ _kiln_complete {program.replace('-', '_')}; }}\n"
             + f"complete -F _{program.replace('-', '_')} {program}\n")
 
 
@@ -86,7 +88,8 @@ def files(tables, targets):
               + [("run", "file", own), ("devices", "", own)])
     kilnd = [("", "", values.kilnd_options(tables, programs.KILND_FLAGS))]
     made = {}
-    for program, of_program, shared in (("kilnctl", commands, common), ("kiln-driver", driver, common),
+    for program, of_program, shared in (("kilnctl", commands, common),
+                                        ("kiln-driver", driver, common),
                                         ("kilnd", kilnd, [])):
         name = program.replace("-", "_")
         fallback = f'_{name}_common_value "$2"'

@@ -43,7 +43,8 @@ def read_summaries(path):
 
 
 def known_targets():
-    """The targets that `kilnctl toolchain ls --all` tries; completion also offers those of kilnd."""
+    """The targets that `kilnctl toolchain ls --all` tries; completion also offers those of
+    kilnd."""
     text = TOOLCHAINS.read_text()
     listed = re.search(r"toolchain_known_targets\[\] = \{(.*?)\}", text, re.S)[1]
     return re.findall(r'"(\w+)"', listed)

@@ -65,7 +65,8 @@ class Header:
         self._read(path.read_text())
 
     def _body(self, text):
-        inside = text[text.index("#pragma GCC visibility push"):text.index("#pragma GCC visibility pop")]
+        inside = text[text.index("#pragma GCC visibility push"):text.index("#pragma GCC "
+                                                                           "visibility pop")]
         return inside[inside.index("\n"):]
 
     def _read(self, text):

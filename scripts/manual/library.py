@@ -53,7 +53,8 @@ class Library:
 
     def _used_by(self, item):
         """Structs, callbacks and enums that a reader of |item| needs, in that order."""
-        callbacks = [c for name, c in self.callbacks.items() if re.search(rf"\b{name}\b", item.bare)]
+        callbacks = [c for name, c in self.callbacks.items()
+                     if re.search(rf"\b{name}\b", item.bare)]
         text = "\n".join([item.bare] + [c.bare for c in callbacks])
         names = [n for n in self.structs
                  if re.search(rf"\bstruct {n}\b", text) and n != "kiln_error"]
@@ -75,7 +76,8 @@ class Library:
         page.add("SYNOPSIS", roff.code(item.bare))
 
     def _describe(self, page, item):
-        if item.is_shared:  # the comment describes several functions, so begin with this one's summary
+        # A shared comment describes several functions, so begin with this one's summary.
+        if item.is_shared:
             page.add("DESCRIPTION", roff.blocks(roff.sentence(self.summary(item))))
         if item.above:
             page.add("DESCRIPTION", roff.blocks(_paragraphs(item.above), names=True))

@@ -95,7 +95,8 @@ class Programs:
         near = [f"kilnctl-{group}(1)"] if group in self.groups else []
         near += [f"{page_of(c)}(1)" for c in self.commands
                  if c["name"].split()[0] == group and c is not command]
-        page.add("SEE ALSO", roff.filled(", ".join(["kilnctl(1)"] + near + ["kilnd(8)", "kiln(7)"])))
+        page.add("SEE ALSO", roff.filled(", ".join(["kilnctl(1)"] + near + ["kilnd(8)",
+                                                                            "kiln(7)"])))
         return page
 
     def _list(self, page, commands):
@@ -144,7 +145,8 @@ class Programs:
     def kilnd(self):
         page = roff.Page("kilnd", 8, self.parts["kilnd", 8].summary)
         page.add("SYNOPSIS", f".PP\n{roff.bold('kilnd')} [{roff.bold('--config')} "
-                 f"{roff.italic('FILE')}] [{roff.bold('--')}{roff.italic('SETTING VALUE')}]...\n.br\n"
+                 f"{roff.italic('FILE')}] "
+                 f"[{roff.bold('--')}{roff.italic('SETTING VALUE')}]...\n.br\n"
                  f"{roff.bold('kilnd --check-config')} | {roff.bold('--help')} | "
                  f"{roff.bold('--version')}")
         for name, letter, value, text in KILND_FLAGS:

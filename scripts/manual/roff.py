@@ -74,7 +74,8 @@ def _block(block, names):
     if all(line.startswith("    ") for line in lines):
         return verbatim(textwrap.dedent(block))
     if len(lines) > 1 and lines[1].startswith(": "):
-        return tagged(inline(lines[0], names), sentence(" ".join([lines[1][2:]] + lines[2:])), names)
+        return tagged(inline(lines[0], names), sentence(" ".join([lines[1][2:]] + lines[2:])),
+                      names)
     return ".PP\n" + filled(block, names)
 
 

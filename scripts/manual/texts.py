@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The hand-written parts of the manual: docs/man/*.txt.
 
-A file holds parts of one or more pages. A line 'page NAME(SECTION): SUMMARY' begins a part, without a
-summary if the code has one. A line '## HEADING' begins a section of the part.
+A file holds parts of one or more pages. A line 'page NAME(SECTION): SUMMARY' begins a part, without
+a summary if the code has one. A line '## HEADING' begins a section of the part.
 """
 import re
 

@@ -54,7 +54,8 @@ keep() {
         kept=$directories/failed-$job-$count
     done
     mv -- "$directory" "$kept" || return 1
-    say "'$kept' has it: as $user, '$kilnctl miopen harvest $kept/overlay' tries again, then remove" \
+    say "'$kept' has it: as $user, '$kilnctl miopen harvest $kept/overlay' tries again, then" \
+        "remove" \
         "it; the newest $failed_max of a user are kept"
 }
 

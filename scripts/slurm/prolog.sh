@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's Prolog: makes a directory for the job, from which an unmodified MIOpen reads kiln's records
-# and kernels. Runs as root on each node, but accesses the job's data as the job's user. Never fails a
-# job.
+# Slurm's Prolog: makes a directory for the job, from which an unmodified MIOpen reads kiln's
+# records and kernels. Runs as root on each node, but accesses the job's data as the job's user.
+# Never fails a job.
 # Settings, and how the three scripts work together: docs/tuning.md.
 set -u
 

@@ -187,7 +187,8 @@ class Host:
                 "KILN_SOCKET": str(self.socket)}
 
     def start(self) -> None:
-        command = ["setpriv", "--pdeathsig", "KILL", str(self.programs / "kilnd"), "--socket", str(self.socket),
+        command = ["setpriv", "--pdeathsig", "KILL", str(self.programs / "kilnd"), "--socket",
+                   str(self.socket),
                    "--cache-dir", str(self.cache),
                    "--state-dir", str(self.directory / "home" / "state"), "--log-format", "text"]
         for key, value in self.settings.items():

@@ -477,7 +477,8 @@ class PerfFiles(TuningFiles):
 
     def prepare(self, stage: Stage) -> None:
         problems = self.PROBLEMS // 4 if stage.options.short else self.PROBLEMS
-        self.perf = material.write_perf_db(stage.host.directory / "files" / "gfx906_60.db", problems)
+        self.perf = material.write_perf_db(stage.host.directory / "files" / "gfx906_60.db",
+                                           problems)
 
     def requests(self) -> Requests:
         diff = {"kind": "perf", "database_id": DEVICE, "a_name": self.perf.name, "b_tier": "user"}
@@ -503,5 +504,6 @@ class Sources(Load):
 
 
 ATTACKS = (Lookups, LongBatches, SlowReader, BombImport, LargeCopies, Nearest, EndlessSources,
-           SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles, PerfFiles,
+           SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles,
+           PerfFiles,
            Sources)

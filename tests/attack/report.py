@@ -149,7 +149,8 @@ def write_files(given: argparse.Namespace, outcomes: list[figures.Outcome],
     if given.json:
         now = datetime.datetime.now(datetime.timezone.utc)
         whole = {"ended": now.isoformat(timespec="seconds"), "machine": machine(),
-                 "load": given.load, "seconds": given.seconds, "rounds": given.rounds, "short": given.short,
+                 "load": given.load, "seconds": given.seconds, "rounds": given.rounds,
+                 "short": given.short,
                  "not_run": not_run,
                  "attacks": [without_nan(outcome.to_json()) for outcome in outcomes]}
         given.json.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -250,7 +250,8 @@ class FalseClaims(Trust):
             pass
         after = self._solvers(stage, problem)
         if after[0] != before[0]:
-            broken.append(f"after a promotion, one user's {which} claim changes the plan of another "
+            broken.append(f"after a promotion, one user's {which} claim changes the plan of "
+                          f"another "
                           f"from {before[0]} to {after[0]}")
         return broken
 

@@ -23,7 +23,8 @@ PROGRAM_MAX_S = 360
 
 def parse(argv):
     p = argparse.ArgumentParser(description="Measure kiln against its budgets.")
-    p.add_argument("--bin", type=pathlib.Path, required=True, help="directory of the built programs")
+    p.add_argument("--bin", type=pathlib.Path, required=True,
+                   help="directory of the built programs")
     p.add_argument("--work", type=pathlib.Path, required=True, help="made, and removed at the end")
     p.add_argument("--quick", action="store_true", help="fewer rounds, without the largest stores")
     p.add_argument("--only", action="append", choices=PROGRAMS, metavar="NAME",

@@ -97,7 +97,8 @@ class Report(unittest.TestCase):
     def test_a_first_answer_is_judged_by_what_it_takes_more_than_with_a_running_kilnd(self):
         table = report.make_table([
             {"bench": "first", "way": way, "ms": ms} for way, ms in
-            (("running", [1.0, 2.0, 3.0]), ("stored", [30.0, 32.0, 90.0]), ("new", [32.1, 40.0, 1.0]),
+            (("running", [1.0, 2.0, 3.0]), ("stored", [30.0, 32.0, 90.0]),
+             ("new", [32.1, 40.0, 1.0]),
              ("new-64", [99.0, 99.0, 99.0]))])
         verdicts = {r["what"]: r["verdict"] for r in table.rows if r["what"].endswith("median")}
         self.assertEqual(list(verdicts.values()), ["", report.MEETS, report.MISSES, ""])

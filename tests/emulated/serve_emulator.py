@@ -30,11 +30,13 @@ NOTHING = struct.pack("<II", 0xBF800000, 0xBF800000)
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                      ctypes.c_long]
 
 
 def map_at(address, size, flags, fd):
-    got = libc.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags | MAP_FIXED_NOREPLACE, fd, 0)
+    got = libc.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags | MAP_FIXED_NOREPLACE,
+                    fd, 0)
     if got != address:
         sys.exit(f"serve_emulator: cannot map memory at {address:#x}")
 
@@ -95,16 +97,18 @@ class Module:
             struct.unpack_from("<QQ", image, 32), struct.unpack_from("<HHHH", image, 54))
         self.end = base
         for i in range(count):
-            kind, flags, offset, address, _, stored, loaded, _ = struct.unpack_from("<IIQQQQQQ", image,
-                                                                                    headers + i * size)
+            header = struct.unpack_from("<IIQQQQQQ", image, headers + i * size)
+            kind, flags, offset, address, _, stored, loaded, _ = header
             if kind == 1:
                 part = image[offset:offset + stored]
                 ctypes.memset(base + address, 0, loaded)
-                ctypes.memmove(base + address, without_invalidations(part) if flags & 1 else part, stored)
+                ctypes.memmove(base + address, without_invalidations(part) if flags & 1 else part,
+                               stored)
                 self.end = max(self.end, base + address + loaded)
             elif kind == 4:
                 self.read_notes(image, offset, stored)
-        table = [struct.unpack_from("<IIQQQQIIQQ", image, sections + i * section_size) for i in range(section_count)]
+        table = [struct.unpack_from("<IIQQQQIIQQ", image, sections + i * section_size)
+                 for i in range(section_count)]
         for _, kind, _, _, offset, length, link, _, _, entry in table:
             if kind == 11:
                 self.read_symbols(image, offset, length // entry, table[link][4])
@@ -117,7 +121,8 @@ class Module:
             return
         notes, _ = unpack_msgpack(image, at + 12 + (name + 3) // 4 * 4)
         for kernel in notes["amdhsa.kernels"]:
-            shown = [a for a in kernel.get(".args", []) if not a[".value_kind"].startswith("hidden")]
+            shown = [a for a in kernel.get(".args", [])
+                     if not a[".value_kind"].startswith("hidden")]
             self.arguments[kernel[".name"]] = [(a[".offset"], a[".size"]) for a in shown]
 
     def read_symbols(self, image, at, count, names):
@@ -167,7 +172,8 @@ class Server:
             block[offset:offset + size] = int(value).to_bytes(8, "little")[:size]
         at = ctypes.addressof(block)
         code = descriptor + entry
-        if self.run_asm(code, module.end - code, int(gx), int(gy), int(gz), int(bx), int(by), int(bz), at, rsrc2,
+        if self.run_asm(code, module.end - code, int(gx), int(gy), int(gz), int(bx), int(by),
+                        int(bz), at, rsrc2,
                         private, self.arch, user_data(properties, at)):
             raise RuntimeError("the emulator failed")
         return ""
@@ -211,7 +217,8 @@ def main():
     sys.path.insert(0, emulator)
     from test.mockgpu.amd import emu
     widen_lds(emu)
-    arch = "cdna" if target.startswith("gfx9") else "rdna4" if target.startswith("gfx12") else "rdna3"
+    arches = {"gfx9": "cdna", "gfx12": "rdna4"}
+    arch = next((arches[start] for start in arches if target.startswith(start)), "rdna3")
     memory = os.open(os.path.join(directory, "memory"), os.O_RDWR | os.O_CREAT, 0o600)
     os.ftruncate(memory, MEMORY_BYTES)
     map_at(MEMORY_AT, MEMORY_BYTES, mmap.MAP_SHARED, memory)

@@ -44,7 +44,8 @@ class Code(unittest.TestCase):
         barrier, end = struct.pack("<I", 0xBFBD0000), struct.pack("<I", 0xBFB00000)
         invalidation = struct.pack("<II", 0xE0AC0000, 0)
         nops = struct.pack("<II", 0xBF800000, 0xBF800000)
-        self.assertEqual(serve_emulator.without_invalidations(barrier + invalidation + end), barrier + nops + end)
+        self.assertEqual(serve_emulator.without_invalidations(barrier + invalidation + end),
+                         barrier + nops + end)
 
 
 class Registers(unittest.TestCase):
@@ -52,7 +53,8 @@ class Registers(unittest.TestCase):
         address = 0x123456789ABC
         words = [0x56789ABC, 0x1234]
         self.assertEqual(serve_emulator.user_data(KERNARG, address), words)
-        self.assertEqual(serve_emulator.user_data(KERNARG | DISPATCH_PTR | 1, address), [0] * 6 + words)
+        self.assertEqual(serve_emulator.user_data(KERNARG | DISPATCH_PTR | 1, address),
+                         [0] * 6 + words)
         self.assertEqual(serve_emulator.user_data(KERNARG | 1 << 6, address), words + [0])
 
 
@@ -101,7 +103,8 @@ class Launches(unittest.TestCase):
 class Script(unittest.TestCase):
     def test_needs_a_checkout_of_the_emulator(self):
         script = FOLDER.parents[1] / "scripts" / "test-emulated"
-        result = subprocess.run([script, "--emulator", "/nonexistent"], capture_output=True, text=True, timeout=60)
+        result = subprocess.run([script, "--emulator", "/nonexistent"], capture_output=True,
+                                text=True, timeout=60)
         self.assertEqual(result.returncode, 2)
         self.assertIn("Usage", result.stderr)
 

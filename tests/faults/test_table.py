@@ -46,7 +46,8 @@ class Table(unittest.TestCase):
         self.assertEqual(self.script.strides(rows), "5")
 
     def test_kilnd_has_separate_strides(self):
-        options = self.script.parse(["--every", "5", "--memory-every", "300", "--daemon-every", "13",
+        options = self.script.parse(["--every", "5", "--memory-every", "300", "--daemon-every",
+                                     "13",
                                      "--daemon-most", "2"])
         engine = self.script.command_of(pathlib.Path("engine_faults"), "a", options)
         daemon = self.script.command_of(pathlib.Path("daemon_faults"), "b", options)
@@ -57,7 +58,8 @@ class Table(unittest.TestCase):
     def test_a_pattern_selects_only_cases_that_an_operation_has(self):
         with tempfile.TemporaryDirectory() as directory:
             program = pathlib.Path(directory) / "program"
-            program.write_text("#!/bin/sh\nprintf 'a:kill\\na:sync\\nb:kill\\n'\n", encoding="utf-8")
+            program.write_text("#!/bin/sh\nprintf 'a:kill\\na:sync\\nb:kill\\n'\n",
+                               encoding="utf-8")
             program.chmod(0o700)
             only = self.script.parse(["--only", ":sync"])
             self.assertEqual(self.script.operations_of(program, only), ["a:sync"])

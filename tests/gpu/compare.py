@@ -34,7 +34,8 @@ CLOCK_FACTOR = 1.2
 
 def read(paths, untuned=()):
     """Per problem: {'kiln': fastest row, 'untuned': its row, 'cuDNN' and 'PyTorch': fastest row,
-    'wrong': rows}, in the files' order. 'choice' is the untuned row even if it was not right or not timed; 'none'
+    'wrong': rows}, in the files' order. 'choice' is the untuned row even if it was not right or not
+    timed; 'none'
     says that cuDNN has no engine."""
     problems = {}
     for path, kind in [(p, "untuned") for p in untuned] + [(p, "kiln") for p in paths]:
@@ -57,7 +58,10 @@ def read(paths, untuned=()):
 
 
 def arithmetic_of(row, peaks):
-    """TFLOP/s of the row's type. TF32 has half the rate of fp16, because operands are twice as wide."""
+    """TFLOP/s of the row's type.
+
+    TF32 has half the rate of fp16, because operands are twice as wide.
+    """
     if row["type"] == "tf32":
         return peaks["fp16_tflops"] / 2 if peaks.get("fp16_tflops") else None
     return peaks.get("fp32_tflops" if row["type"] == "fp32" else "fp16_tflops")
@@ -151,7 +155,8 @@ def number(value, digits):
     return "-" if value is None else format(value, f".{digits}f")
 
 
-COLUMNS = ("problem", "kiln µs", "untuned µs", "TFLOP/s", "cuDNN µs", "PyTorch µs", "ratio", "floor µs", "binds",
+COLUMNS = ("problem", "kiln µs", "untuned µs", "TFLOP/s", "cuDNN µs", "PyTorch µs", "ratio",
+           "floor µs", "binds",
            "tuned", "config", "untuned", "config")
 
 
@@ -172,7 +177,8 @@ def print_table(rows):
         print(text.rstrip())
 
 
-MEANS = (("ratio", "cuDNN : kiln"), ("torch_ratio", "PyTorch : kiln"), ("untuned_ratio", "cuDNN : untuned kiln"),
+MEANS = (("ratio", "cuDNN : kiln"), ("torch_ratio", "PyTorch : kiln"),
+         ("untuned_ratio", "cuDNN : untuned kiln"),
          ("untuned_loss", "untuned kiln : tuned"))
 
 

@@ -4,7 +4,8 @@
 
 Usage: tests/gpu/startup.py [--markdown FILE] FILE
 
-The median of each case counts. "ratio" is a case's time divided by that of the same type's cold one.
+The median of each case counts. "ratio" is a case's time divided by that of the same type's cold
+one.
 """
 import argparse
 import json

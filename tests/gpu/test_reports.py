@@ -67,7 +67,8 @@ class Compare(Files):
         self.assertEqual(compare.floor_of(row("F a", "x", 1), {}), (None, None))
 
     def test_a_problem_that_cudnn_has_nothing_for_is_no_failure(self):
-        path = self.lines("none", [row("F a", "ConvA", 40.0), row("F a", "cuDNN", 0.0, state="none")])
+        path = self.lines("none", [row("F a", "ConvA", 40.0),
+                                   row("F a", "cuDNN", 0.0, state="none")])
         best = compare.read([path])["F a"]
         self.assertNotIn("cuDNN", best)
         self.assertNotIn("wrong", best)
@@ -140,7 +141,8 @@ class Compare(Files):
         self.assertIn("PyTorch : kiln, fp32 NCHW all: 0.500 over 1", text)
         self.assertIn("FAILED: B b ConvA 1,2: ", text)
         self.assertIn("1 trials ", text)
-        self.assertIn("| F a | 10.0 | - | 100.0 | 20.0 | 5.0 | 2.00 | 100.0 | flops | ConvA | 1,2 | - |  |",
+        self.assertIn("| F a | 10.0 | - | 100.0 | 20.0 | 5.0 | 2.00 | 100.0 | flops | ConvA | 1,2 "
+                      "| - |  |",
                       markdown.read_text())
         self.assertEqual(json.loads(figures.read_text())["problems"][0]["ratio"], 2.0)
 

@@ -74,7 +74,8 @@ class Script(unittest.TestCase):
         self.assertIn("cuda:99", text)
 
     def test_words_that_are_no_parts_are_refused(self):
-        for word, why in (("problem", "no part 'problem'"), ("problems:soon", "not a number of seconds")):
+        for word, why in (("problem", "no part 'problem'"), ("problems:soon",
+                                                             "not a number of seconds")):
             status, text = self.run_script(word)
             self.assertEqual(status, 2, text)
             self.assertIn(why, text)

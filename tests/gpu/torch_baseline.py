@@ -4,9 +4,9 @@
 
 Usage: tests/gpu/torch_baseline.py [--seconds S] --json OUT FILE
 
-FILE has the JSON lines of gpu_trials or cudnn_baseline, whose problems are run. Times are measured as
-in gpu_trials: 15 batches of 0.6 ms, or of one launch; the result is the median of their means. The
-launches of a batch are one CUDA graph, so that PyTorch's time on the CPU does not count.
+FILE has the JSON lines of gpu_trials or cudnn_baseline, whose problems are run. Times are measured
+as in gpu_trials: 15 batches of 0.6 ms, or of one launch; the result is the median of their means.
+The launches of a batch are one CUDA graph, so that PyTorch's time on the CPU does not count.
 """
 import argparse
 import json

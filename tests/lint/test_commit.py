@@ -22,7 +22,8 @@ class Commit(unittest.TestCase):
             shutil.copy(ROOT / name, self.tree / name)
         (self.tree / "cmake/commit.txt").write_text("$Format:%H$\n")  # as it is in the repository
         (self.tree / "print.cmake").write_text(
-            "include(${CMAKE_CURRENT_LIST_DIR}/cmake/commit.cmake)\nmessage(NOTICE \"${kiln_commit}\")\n")
+            "include(${CMAKE_CURRENT_LIST_DIR}/cmake/commit.cmake)\nmessage(NOTICE "
+            "\"${kiln_commit}\")\n")
 
     def git(self, *arguments, directory=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}

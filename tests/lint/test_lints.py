@@ -191,7 +191,8 @@ class Headers(Tree):
             self.assertEqual(self.lacks(topics, code), [])
 
     def test_constants_need_no_topics(self):
-        self.assertEqual(self.lacks([], "#define A_MAX 3 /* f(x) */\n#define B(x) \\\n    f(x);"), [])
+        self.assertEqual(self.lacks([], "#define A_MAX 3 /* f(x) */\n#define B(x) \\\n    f(x);"),
+                         [])
 
     def test_a_topic_inside_a_line_is_found(self):
         topics = ["Ownership  plain values Threading  any thread"]
@@ -215,9 +216,10 @@ class Prose(Tree):
                      "see https://example.org/" + "a" * 100 + "\n"):
             self.assertEqual(check_prose.long_lines(text), [], text)
 
-    def test_a_long_line_of_cmake_is_named(self):
-        for name in ("common/CMakeLists.txt", "cmake/a.cmake"):
-            self.write(name, "short\n" + self.LONG)
+    def test_a_long_line_of_cmake_or_of_a_script_is_named(self):
+        for name in ("common/CMakeLists.txt", "cmake/a.cmake", "scripts/a.py", "scripts/a.sh",
+                     "scripts/a"):
+            self.write(name, "#!/usr/bin/env bash\n" + self.LONG)
             self.assertIn(f"{name}:2:", list(check_prose.complaints(self.root))[0])
             self.write(name, "# see https://example.org/" + "a" * 100 + "\n")
         self.assertEqual(list(check_prose.complaints(self.root)), [])
@@ -243,14 +245,16 @@ class Pins(Tree):
         self.assertEqual(list(check_tests.complaints(self.root)), [])
 
     def test_a_sentence_that_a_python_test_pins_is_found(self):
-        for call in ('assertIn("cannot open the file", text)', 'assertEqual(text, "no file was left")',
+        for call in ('assertIn("cannot open the file", text)',
+                     'assertEqual(text, "no file was left")',
                      'assertIn(f"{n} files cannot be opened now", text)'):
             self.write("tests/a.py", f"self.{call}\n")
             self.assertEqual(len(list(check_tests.complaints(self.root))), 1, call)
         for call in ('assertIn("file", text)', 'assertEqual(f("cannot open the file"), 1)'):
             self.write("tests/a.py", f"self.{call}\n")
             self.assertEqual(list(check_tests.complaints(self.root)), [], call)
-        self.write("tests/a.py", 'reason = "the disk is full"\nself.assertIn("the disk is full", text)\n')
+        self.write("tests/a.py", 'reason = "the disk is full"\nself.assertIn("the disk is full", '
+                   'text)\n')
         self.assertEqual(list(check_tests.complaints(self.root)), [])
 
     def test_output_of_several_lines_may_be_compared(self):
@@ -281,7 +285,8 @@ class Waits(Tree):
             self.assertEqual(len(self.endless(f"{call}\n", "tests/a.py")), 1, call)
 
     def test_a_bounded_wait_in_python_is_fine(self):
-        for call in ('" ".join(words)', "process.wait(60)", 'subprocess.run(["a", f(1)], timeout=6)'):
+        for call in ('" ".join(words)', "process.wait(60)", 'subprocess.run(["a", f(1)], '
+                     'timeout=6)'):
             self.assertEqual(self.endless(f"{call}\n", "tests/a.py"), [], call)
 
     def test_an_endless_loop_of_a_script_is_found(self):
@@ -330,7 +335,8 @@ class Metrics(unittest.TestCase):
         return list(gen_metrics.complain(text, "here", self.KNOWN))
 
     def test_a_known_metric_may_be_queried(self):
-        self.assertEqual(self.complaints('sum(rate(kiln_hits_total{tier="hot",instance="a"}[5m]))'), [])
+        self.assertEqual(self.complaints('sum(rate(kiln_hits_total{tier="hot",instance="a"}[5m]))'),
+                         [])
         self.assertEqual(self.complaints('kiln_wait_seconds_bucket{le="1"} > kiln_clients'), [])
 
     def test_an_unknown_metric_is_reported(self):

@@ -49,18 +49,22 @@ EMBED_BUILD EMBED_DB DB_PATH EMBED_BINCACHE BINCACHE_PATH DISABLE_SYSDB DISABLE_
 USE_HIP_KERNELS USE_COMGR USE_HIPRTC HIP_COMPILER ENABLE_AI_IMMED_MODE_FALLBACK
 ENABLE_AI_KERNEL_TUNING BUILD_DRIVER USE_ROCBLAS USE_HIPBLASLT USE_COMPOSABLEKERNEL
 """
-WANTED = [f"MIOPEN_{name}" for name in (FILES + FIND + COMPILING + LOGGING_AND_CHECKS + OPTIONS).split()]
+WANTED = [f"MIOPEN_{name}"
+          for name in (FILES + FIND + COMPILING + LOGGING_AND_CHECKS + OPTIONS).split()]
 
 
 def missing(text):
     """A name of the page may end a family: MIOPEN_DRIVER_*."""
-    said = {name for line in text.splitlines() if line.startswith("| ") for name in NAME.findall(line)}
-    return [name for name in WANTED if not any(fnmatch.fnmatchcase(name, pattern) for pattern in said)]
+    said = {name for line in text.splitlines() if line.startswith("| ")
+            for name in NAME.findall(line)}
+    return [name for name in WANTED if not any(fnmatch.fnmatchcase(name, pattern)
+                                               for pattern in said)]
 
 
 def options_of_embedded_builds(cmake):
     """An option, or a variable of the cache: option(NAME ..., set(NAME "" CACHE ..."""
-    return {a or b for a, b in re.findall(r'^option\((KILN_\w+)|^set\((KILN_\w+) "" CACHE', cmake, re.M)}
+    return {a or b for a, b in re.findall(r'^option\((KILN_\w+)|^set\((KILN_\w+) "" CACHE', cmake,
+                                          re.M)}
 
 
 class Migration(unittest.TestCase):

@@ -12,7 +12,8 @@ import check_promises  # noqa: E402
 
 NAMES = ["unit.daemon.pool", "attack.lookups"]
 PAGE = "docs/limits.md"
-TABLE = "# Limits\n\nSee `unit.daemon.pool`.\n\n| what | {head} |\n| --- | --- |\n| a limit | {cell} |\n"
+TABLE = ("# Limits\n\nSee `unit.daemon.pool`.\n\n"
+         "| what | {head} |\n| --- | --- |\n| a limit | {cell} |\n")
 
 
 class Promises(unittest.TestCase):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What docs/ promises of the units: limits of memory and processes, and who may use their sockets."""
+"""What docs/ promises of the units: limits of memory and processes, and who may use their
+sockets."""
 import pathlib
 import re
 import unittest

@@ -15,7 +15,8 @@ LEAVES_ONE = "setsid sleep 600 & echo $! ; {rest}"
 
 
 def script():
-    loader = importlib.machinery.SourceFileLoader("test_valgrind", str(ROOT / "scripts/test-valgrind"))
+    loader = importlib.machinery.SourceFileLoader("test_valgrind",
+                                                  str(ROOT / "scripts/test-valgrind"))
     spec = importlib.util.spec_from_loader("test_valgrind", loader)
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
@@ -30,7 +31,8 @@ def run_in_child(shell, seconds):
                "module = test_valgrind_runner.script()\n"
                "module.GRACE = 0\n"
                "module.become_subreaper()\n"
-               f"status, left = module.run_program(['sh', '-c', {shell!r}], sys.stdout, {seconds})\n"
+               f"status, left = module.run_program(['sh', '-c', {shell!r}], sys.stdout, "
+               f"{seconds})\n"
                "print(repr(status), left)")
     ran = subprocess.run([sys.executable, "-B", "-c", program], check=True, stdout=subprocess.PIPE,
                          text=True, timeout=60).stdout.splitlines()

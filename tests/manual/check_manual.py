@@ -38,7 +38,8 @@ class Manual:
         self.pages = {path.name: plain(path.read_text()) for path in directory.glob("man/man*/*")}
 
     def help(self, *words):
-        return subprocess.run([self.programs / words[0], *words[1:], "--help"], check=True, text=True,
+        return subprocess.run([self.programs / words[0], *words[1:], "--help"], check=True,
+                              text=True,
                               capture_output=True, timeout=60).stdout
 
     def commands(self):
@@ -53,7 +54,8 @@ class Manual:
     def bash_options(self, program, command):
         script = self.directory / "completions/bash" / program
         name = program.replace("-", "_")
-        done = subprocess.run(["bash", "--norc", "-c", f'source "$1"; _{name}_options "$2"; echo $options',
+        done = subprocess.run(["bash", "--norc", "-c", f'source "$1"; _{name}_options "$2"; echo '
+                               f'$options',
                                "bash", script, command], check=True, text=True, capture_output=True,
                               timeout=60)
         return {option for option in done.stdout.split() if option.startswith("--")}
@@ -62,7 +64,8 @@ class Manual:
         """The options in the specifications of |command| and of all commands."""
         text = (self.directory / "completions/zsh" / f"_{program}").read_text()
         body = re.search(r"^_\w+_specs\(\) \{\n(.*?)^\}", text, re.S | re.M)[1]
-        own = re.search(rf"^    \('{re.escape(command)}'\) specs=\(\n(.*?)^    \) ;;", body, re.S | re.M)
+        own = re.search(rf"^    \('{re.escape(command)}'\) specs=\(\n(.*?)^    \) ;;", body,
+                        re.S | re.M)
         common = body[body.index("    specs+=("):]
         lines = ((own[1] if own else "") + common).splitlines()
         return {found[1] for line in lines
@@ -106,12 +109,15 @@ def check_driver(manual):
     flags, options = text.split("\nOptions:\n")
     own = {long for _, long in IN_HELP.findall(options)}
     both = own | {long for _, long in IN_HELP.findall(flags)}
-    yield from differences("kiln-driver", both, "kiln-driver.1", manual.page_options("kiln-driver.1"))
+    yield from differences("kiln-driver", both, "kiln-driver.1",
+                           manual.page_options("kiln-driver.1"))
     for command in ("conv", "convfp16", "convbfp16", "run", "devices"):
         said = both if command.startswith("conv") else own
         what = f"kiln-driver {command}"
-        yield from differences(what, said, "bash's completion", manual.bash_options("kiln-driver", command))
-        yield from differences(what, said, "zsh's completion", manual.zsh_options("kiln-driver", command))
+        yield from differences(what, said, "bash's completion",
+                               manual.bash_options("kiln-driver", command))
+        yield from differences(what, said, "zsh's completion",
+                               manual.zsh_options("kiln-driver", command))
 
 
 def check_kilnd(manual):
@@ -138,7 +144,8 @@ def check_library(manual, functions):
         if not line or not line[1].strip() or not re.search(r"\w{3}", line[1]):
             yield f"{name}.3 says nothing in NAME: write a line in docs/man/functions.list"
         if hanging := HANGING.search(manual.pages[f"{name}.3"]):
-            yield f"{name}.3 begins with '{hanging[1]}', as if there were a page above it: say what, in the header"
+            yield (f"{name}.3 begins with '{hanging[1]}', as if there were a page above it: "
+                   f"say what, in the header")
 
 
 def check_references(manual):
@@ -213,7 +220,8 @@ def main():
         sys.exit(__doc__.split("\n\n")[1])
     manual = Manual(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     found = list(complaints(manual, exported(ROOT / "libclient/exports.map")))
-    print("\n".join(found) or f"{len(manual.pages)} pages and the completions agree with the programs")
+    print("\n".join(found) or f"{len(manual.pages)} pages and the completions agree with the "
+          f"programs")
     return bool(found)
 
 

@@ -54,7 +54,8 @@ def ask_bash(directory, line, environment, seconds=60):
     words = split(line)
     script = directory / "bash" / words[0]
     done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", str(script), line, *words],
-                          env=environment, capture_output=True, text=True, timeout=seconds, check=False)
+                          env=environment, capture_output=True, text=True, timeout=seconds,
+                          check=False)
     if done.stderr or done.returncode:
         raise AssertionError(f"bash on '{line}': exit {done.returncode}: {done.stderr}")
     return [word for word in done.stdout.splitlines() if word]
@@ -99,8 +100,10 @@ def ask_zsh(directory, line, environment, seconds=60):
     home = _zsh_home()
     out = home / "out"
     out.write_text("")
-    said = _zsh_on_terminal({**environment, "ZDOTDIR": str(home), "TERM": "xterm", "KILN_LINE": line,
-                             "KILN_OUT": str(out), "KILN_COMPLETIONS": str(directory / "zsh")}, seconds)
+    said = _zsh_on_terminal({**environment, "ZDOTDIR": str(home), "TERM": "xterm",
+                             "KILN_LINE": line,
+                             "KILN_OUT": str(out), "KILN_COMPLETIONS": str(directory / "zsh")},
+                            seconds)
     if re.search(r"_kiln\w*:\d+:|command not found|parse error", said):
         raise AssertionError(f"zsh on '{line}' says: {said}")
     return sorted(set(out.read_text().splitlines()))

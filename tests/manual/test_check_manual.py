@@ -43,7 +43,8 @@ class CheckManualTest(unittest.TestCase):
     def test_a_page_without_a_command_is_found(self):
         page = self.directory / "man/man1/kilnctl-gc.1"
         shutil.copy(page, page.with_name("kilnctl-gone.1"))
-        self.assert_says(self.complaints(check_manual.check_kilnctl), "kilnctl-gone.1", "no command")
+        self.assert_says(self.complaints(check_manual.check_kilnctl), "kilnctl-gone.1",
+                         "no command")
 
     def test_an_option_that_a_page_lacks_is_found(self):
         self.edit("man/man1/kilnctl-gc.1", "\\-\\-stale\\fR", "\\-\\-stael\\fR")

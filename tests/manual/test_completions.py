@@ -21,7 +21,8 @@ BIN, MANUAL, SHELL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[
 COMPLETIONS = MANUAL.resolve() / "completions"
 ASK = {"bash": shells.ask_bash, "zsh": shells.ask_zsh}[SHELL]
 # A shell that ran any of these would leave a file.
-HOSTILE = ("gfx906$(touch ran).kdb", "gfx906`touch ran`.kdb", "gfx906;touch ran.kdb", "gfx906 x.kdb")
+HOSTILE = ("gfx906$(touch ran).kdb", "gfx906`touch ran`.kdb", "gfx906;touch ran.kdb",
+           "gfx906 x.kdb")
 
 
 def environment(directory, **more):
@@ -34,8 +35,10 @@ def write_package(path):
     """A package in MIOpen's format with one made-up kernel."""
     code = b"\x7fELF kernel" * 100
     with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE kern_db (id INTEGER PRIMARY KEY ASC, kernel_name TEXT NOT NULL,"
-                         "kernel_args TEXT NOT NULL, kernel_blob BLOB NOT NULL, kernel_hash TEXT NOT"
+        database.execute("CREATE TABLE kern_db (id INTEGER PRIMARY KEY ASC, kernel_name TEXT NOT "
+                         "NULL,"
+                         "kernel_args TEXT NOT NULL, kernel_blob BLOB NOT NULL, kernel_hash TEXT "
+                         "NOT"
                          " NULL, uncompressed_size INT NOT NULL)")
         database.execute("CREATE UNIQUE INDEX idx_kern_db ON kern_db(kernel_name, kernel_args)")
         database.execute("INSERT INTO kern_db VALUES (1, 'conv.s.o', ' -mcpu=gfx906', ?, ?, ?)",
@@ -60,7 +63,8 @@ class Kilnd:
             manager.settimeout(1)
             self.process = subprocess.Popen(
                 [BIN / "kilnd", "--config", config, "--socket", self.socket, "--socket-group=",
-                 "--cache-dir", directory / "cache", "--state-dir", directory / "state", "--temp-dir", directory,
+                 "--cache-dir", directory / "cache", "--state-dir", directory / "state",
+                 "--temp-dir", directory,
                  "--workers", "1", "--package-path", packages, "--log-level", "error"],
                 env=environment(directory, NOTIFY_SOCKET=str(directory / "notify")))
             self._wait(manager)
@@ -75,7 +79,8 @@ class Kilnd:
                     raise AssertionError(f"kilnd ended with {self.process.returncode}") from error
 
     def kilnctl(self, *words):
-        done = subprocess.run([BIN / "kilnctl", *words, "--socket", self.socket, "--timeout", "60s"],
+        done = subprocess.run([BIN / "kilnctl", *words, "--socket", self.socket, "--timeout",
+                               "60s"],
                               check=True, text=True, capture_output=True, timeout=120)
         return done.stdout
 
@@ -128,7 +133,8 @@ class WithoutKilndTest(unittest.TestCase):
         (self.directory / "two").mkdir(exist_ok=True)
         self.assertIn("one.kdb", [pathlib.Path(f).name for f in
                                   self.offered(f"kilnctl pkg install {self.directory}/o")])
-        directories = [pathlib.Path(f).name for f in self.offered(f"kilnd --cache-dir {self.directory}/")]
+        directories = [pathlib.Path(f).name for f in self.offered(f"kilnd --cache-dir "
+                                                                  f"{self.directory}/")]
         self.assertIn("two", directories)
         self.assertNotIn("one.kdb", directories)
 
@@ -174,7 +180,8 @@ class WithKilndTest(unittest.TestCase):
         cls.addClassCleanup(cls.kilnd.stop)
 
     def offered(self, line):
-        return ASK(COMPLETIONS, line, environment(self.directory, KILN_SOCKET=str(self.kilnd.socket)))
+        return ASK(COMPLETIONS, line, environment(self.directory,
+                                                  KILN_SOCKET=str(self.kilnd.socket)))
 
     def test_offers_packages_and_runs_nothing_of_their_names(self):
         listed = self.kilnd.kilnctl("pkg", "ls")
@@ -195,7 +202,8 @@ class WithKilndTest(unittest.TestCase):
 
     def test_offers_toolchains(self):
         listed = self.kilnd.kilnctl("toolchain", "ls").splitlines()
-        names = sorted({line.split()[0] for line in listed[1:listed.index("")]} if "" in listed else [])
+        names = sorted({line.split()[0] for line in listed[1:listed.index("")]} if "" in listed
+                       else [])
         if not names:
             self.skipTest("no compiler on this host")
         self.assertEqual(sorted(self.offered("kilnctl why-miss --toolchain ")), names)
@@ -208,6 +216,7 @@ class WithKilndTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if not shutil.which(SHELL):
-        print(f"test_completions: no {SHELL} here; Debian's package of that name has it", file=sys.stderr)
+        print(f"test_completions: no {SHELL} here; Debian's package of that name has it",
+              file=sys.stderr)
         sys.exit(77)
     unittest.main(argv=sys.argv[:1])

@@ -147,7 +147,8 @@ class DateTest(unittest.TestCase):
         code = ("import sys; sys.path.insert(0, sys.argv[1]); import generate, pathlib;"
                 "print(generate.date_of(pathlib.Path(sys.argv[1])))")
         done = subprocess.run([sys.executable, "-B", "-c", code, str(ROOT / "scripts/manual")],
-                              env={**os.environ, "SOURCE_DATE_EPOCH": "86400"}, check=True, text=True,
+                              env={**os.environ, "SOURCE_DATE_EPOCH": "86400"}, check=True,
+                              text=True,
                               capture_output=True, timeout=60)
         self.assertEqual(done.stdout.strip(), "1970-01-02")
 

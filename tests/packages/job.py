@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A job in Python: requests a plan with its code objects, and a kernel compiled from its own source.
+"""A job in Python: requests a plan with its code objects, and a kernel compiled from its own
+source.
 
 Usage, with python3-kiln installed: job.py TARGET. Prints the path of the imported package.
 """
@@ -18,7 +19,8 @@ def main(target: str) -> int:
             plan = client.plan(problem, target)
             for made in plan.objects:
                 assert made.kernel and bytes(made.kernel.data[:4]) == ELF, plan.solver
-            source = kiln.KernelSource(target=target, program="scale.cpp", options="-O3", source=SOURCE)
+            source = kiln.KernelSource(target=target, program="scale.cpp", options="-O3",
+                                       source=SOURCE)
             with client.fetch_source(source) as kernel:
                 assert bytes(kernel.data[:4]) == ELF, kernel.key
     except kiln.KilnError as error:

@@ -46,7 +46,8 @@ class Daemon:
         for name in ("home", "run", "pocl"):
             (self.directory / name).mkdir(mode=0o700)
         self.environment = dict(
-            os.environ, HOME=str(self.directory / "home"), XDG_RUNTIME_DIR=str(self.directory / "run"),
+            os.environ, HOME=str(self.directory / "home"),
+            XDG_RUNTIME_DIR=str(self.directory / "run"),
             XDG_CACHE_HOME=str(self.directory / "cache-home"),
             XDG_STATE_HOME=str(self.directory / "state-home"),
             XDG_CONFIG_HOME=str(self.directory / "config-home"),
@@ -57,7 +58,8 @@ class Daemon:
         libc = ctypes.CDLL(None)
         with open(self.directory / "kilnd.log", "ab") as log:
             self.process = subprocess.Popen(
-                [BUILD / "bin/kilnd", "--socket", self.socket, "--cache-dir", self.directory / "cache",
+                [BUILD / "bin/kilnd", "--socket", self.socket, "--cache-dir",
+                 self.directory / "cache",
                  "--state-dir", self.directory / "state"], env=self.environment, stdout=log,
                 stderr=log, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
         wait_until(f"kilnd to listen at '{self.socket}'", self._answers)

@@ -67,7 +67,8 @@ def facts(tmp_path_factory):
     program = tmp_path_factory.mktemp("abi") / "facts"
     compiler("-x", "c", "-", "-o", program, text="#include <kiln/kiln.h>\n#include <stdio.h>\n"
              "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
-    printed = subprocess.run([program], check=True, capture_output=True, text=True, timeout=60).stdout
+    printed = subprocess.run([program], check=True, capture_output=True, text=True,
+                             timeout=60).stdout
     return {name: tuple(map(int, values))
             for name, *values in (line.split() for line in printed.splitlines())}
 

@@ -103,8 +103,10 @@ def run(code, tmp_path, socket, fallback):
     environment = dict(os.environ, KILN_LIBRARY_PATH=str(BUILD / "lib"), KILN_SOCKET=str(socket),
                        KILN_FALLBACK=fallback, KILN_FALLBACK_NOTICE="off",
                        KILN_FALLBACK_PATIENCE="600000", HOME=str(tmp_path),
-                       XDG_CACHE_HOME=str(tmp_path / "cache"), XDG_STATE_HOME=str(tmp_path / "state"),
-                       XDG_CONFIG_HOME=str(tmp_path / "config"), XDG_RUNTIME_DIR=str(tmp_path), KILND_IDLE_EXIT="1s")
+                       XDG_CACHE_HOME=str(tmp_path / "cache"),
+                       XDG_STATE_HOME=str(tmp_path / "state"),
+                       XDG_CONFIG_HOME=str(tmp_path / "config"), XDG_RUNTIME_DIR=str(tmp_path),
+                       KILND_IDLE_EXIT="1s")
     process = subprocess.Popen([sys.executable, "-B", "-c", code], env=environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said, complaints = process.communicate(timeout=240)

@@ -106,7 +106,8 @@ def test_a_libkiln_of_another_minor_version_is_refused(tmp_path, version, taken)
         [*functions, f'const char *kiln_version(void) {{ return "{version}"; }}']))
     ended = run(["-c", "import kiln; print(kiln.load_library())"], KILN_LIBRARY_PATH=str(tmp_path))
     assert (ended.returncode == 0) == taken, ended.stderr
-    assert taken or f"libkiln {version}, and this package is for {kiln.__version__}:" in ended.stderr
+    message = f"libkiln {version}, and this package is for {kiln.__version__}:"
+    assert taken or message in ended.stderr
 
 
 def test_a_second_libkiln_in_one_process_is_refused(tmp_path):
@@ -137,7 +138,8 @@ def test_python_m_kiln_reports_the_library_and_the_daemon(daemon):
 def main_without_kilnd(tmp_path, **variables):
     ended = run(["-m", "kiln"], KILN_LIBRARY_PATH=str(BUILD / "lib"), HOME=str(tmp_path),
                 KILN_SOCKET=str(tmp_path / "none.sock"), XDG_CACHE_HOME=str(tmp_path / "cache"),
-                XDG_RUNTIME_DIR=str(tmp_path), KILN_FALLBACK_PATIENCE="600000", KILND_IDLE_EXIT="1s", **variables)
+                XDG_RUNTIME_DIR=str(tmp_path), KILN_FALLBACK_PATIENCE="600000",
+                KILND_IDLE_EXIT="1s", **variables)
     assert f"kiln {kiln.__version__}" in ended.stdout
     assert "kilnd 0" not in ended.stdout
     assert ended.stderr.startswith("kiln: no kilnd at '") and ended.stderr.count("\n") == 1

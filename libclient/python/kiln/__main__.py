@@ -7,7 +7,8 @@ other failure.
 import os
 import sys
 
-from . import Client, KilnError, LibraryError, Level, UnavailableError, __version__, load_library, version
+from . import (Client, KilnError, LibraryError, Level, UnavailableError, __version__, load_library,
+               version)
 
 EXIT_FAILED = 1
 EXIT_NO_DAEMON = 3

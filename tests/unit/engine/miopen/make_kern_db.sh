@@ -14,7 +14,8 @@ set -euo pipefail
 
 directory=$1
 database=$2
-index=${INDEX-'CREATE UNIQUE INDEX IF NOT EXISTS `idx_kern_db` ON kern_db(kernel_name, kernel_args);'}
+miopens='CREATE UNIQUE INDEX IF NOT EXISTS `idx_kern_db` ON kern_db(kernel_name, kernel_args);'
+index=${INDEX-$miopens}
 
 cd "$directory"
 find objects -type f ! -name '*.bz2' -print0 | xargs -0 -r bzip2 -9 -k -f
