@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests fetch, fetch_source and batch. */
 #include "common/base/clock.h"
-#include "engine/compile/headers.h"
-#include "engine/compile/options.h"
-#include "engine/service/requests/results.h"
-#include "engine/store/kernel_name.h"
+#include "engine/service/requests/fetch_input.h"
 
 #include <string.h>
 
@@ -190,150 +187,46 @@ static struct item *create_item(struct fetch_request *rq, const struct fetch_tic
     return item;
 }
 
-/* One item of a request, as read from the frame, with everything that its fetch needs. */
-struct item_request {
-    struct result_options result;
-    enum priority priority;
-    struct fetch_options fetch; /* its pointers point into this struct */
-    struct target target;       /* only for an item with a source */
-    struct compile_job job;
-    struct kernel_name name; /* only for an item with a name */
-    struct digest shared_key;
-    struct kiln_err err; /* code not OK: this item fails */
-};
-
-static enum kiln_code canonical_options(struct bytes text, struct buffer *storage,
-                                        struct bytes *ret_options, struct kiln_err *err)
-{
-    buffer_clear(storage);
-    enum kiln_code rc = options_canonicalise(text, storage, err);
-    *ret_options = buffer_view(storage);
-    return rc;
-}
-
-/* Finds the toolchain of an item. KILN_BUSY: a probe is under way, so the request must call
- * toolchains_wait. */
-static enum kiln_code find_toolchain(struct engine *e, uid_t uid,
-                                     const struct message_fetch_source *m, struct item_request *w)
-{
-    const struct toolchain_question question = { .uid = uid,
-                                                 .target = &w->target,
-                                                 .forced = m->toolchain };
-    enum kiln_code rc = target_parse(m->target, &w->target, &w->err);
-    return rc ? rc : toolchains_resolve(e, &question, &w->fetch.tc, &w->err);
-}
-
-static enum kiln_code check_source(struct engine *e, uid_t uid,
-                                   const struct message_fetch_source *m, struct buffer *storage,
-                                   struct item_request *w)
-{
-    struct kiln_err *err = &w->err;
-    enum kiln_code rc = program_name_check(m->program, err);
-    if (!rc && m->source.size == 0)
-        rc = kiln_fail(err, KILN_INVALID, "program '%.*s' has no source", (int)m->program.size,
-                       (const char *)m->program.data);
-    if (!rc)
-        rc = headers_check(m->headers, m->header_count, err);
-    if (!rc)
-        rc = canonical_options(m->options, storage, &w->job.options, err);
-    return rc ? rc : find_toolchain(e, uid, m, w);
-}
-
-/* Reads an item with a source. KILN_BUSY: a probe is under way, so the request must call
- * toolchains_wait. Other failures concern only this item and are stored in |ret_item|. */
-static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body,
-                                  struct buffer *storage, struct item_request *ret_item)
-{
-    struct reader r = reader_of(body);
-    struct message_fetch_source m = message_fetch_source_read(&r);
-    struct item_request *w = ret_item;
-    w->fetch.job = &w->job;
-    w->fetch.no_cache = m.flags & FETCH_NO_CACHE;
-    w->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
-    w->result.inline_limit = m.inline_limit;
-    w->result.no_object = m.flags & FETCH_NO_OBJECT;
-    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_source, &w->err);
-    if (!rc)
-        rc = check_source(e, uid, &m, storage, w);
-    if (rc)
-        return rc;
-    w->job.kind = COMPILE_KERNEL;
-    w->job.origin = COMPILE_OF_CLIENT;
-    w->job.toolchain = bytes_of_text(w->fetch.tc->name);
-    w->job.target = bytes_of_text(w->target.text);
-    w->job.program = m.program;
-    w->job.source = m.source;
-    w->job.header_count = m.header_count;
-    w->job.headers = m.headers;
-    return KILN_OK;
-}
-
-static enum kiln_code read_key(struct bytes body, struct item_request *ret_item)
-{
-    struct reader r = reader_of(body);
-    struct message_fetch m = message_fetch_read(&r);
-    ret_item->fetch.key = m.key;
-    ret_item->result.inline_limit = m.inline_limit;
-    return message_body_check(&r, MESSAGE_fetch, &ret_item->err);
-}
-
-/* Searches the caller's imports, then those for all users, then packages. */
-static enum kiln_code read_name(uid_t uid, struct bytes body, struct item_request *w)
-{
-    struct reader r = reader_of(body);
-    struct message_fetch_name m = message_fetch_name_read(&r);
-    w->result.inline_limit = m.inline_limit;
-    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_name, &w->err);
-    if (!rc)
-        rc = kernel_name_take(m.database_id, m.name, m.args, &w->name, &w->err);
-    if (rc)
-        return rc;
-    w->fetch.key = kernel_name_key(uid, m.database_id, m.name, m.args);
-    w->shared_key = kernel_name_key(KERNEL_SCOPE_EVERYONE, m.database_id, m.name, m.args);
-    w->fetch.name = &w->name;
-    w->fetch.shared_key = &w->shared_key;
-    return KILN_OK;
-}
-
 /* Makes an item whose kernel is not in memory wait for it. Returns true if *ret_result holds the
  * answer already. */
-static bool start_item(struct fetch_request *rq, const struct item_request *w,
+static bool start_item(struct fetch_request *rq, const struct fetch_input *input,
                        const struct fetch_ticket *ticket, const struct digest *key,
                        struct fetch_result *ret_result)
 {
     struct engine *e = rq->base.engine;
     struct kiln_err err = KILN_ERR_INIT;
-    struct item *item = create_item(rq, ticket, &w->result, &err);
+    struct item *item = create_item(rq, ticket, &input->result, &err);
     if (!item) {
         fetch_refuse(e, ticket, key, &err);
         *ret_result = (struct fetch_result){ .err = err, .key = *key };
         return true;
     }
-    if (!fetch_start(e, &w->fetch, key, &item->ticket, ret_result))
+    if (!fetch_start(e, &input->fetch, key, &item->ticket, ret_result))
         return false;
     destroy_item(item);
     return true;
 }
 
-static struct fetch_ticket ticket_of(const struct caller *caller, const struct item_request *w)
+static struct fetch_ticket ticket_of(const struct caller *caller, const struct fetch_input *input)
 {
-    return (
-        struct fetch_ticket){ .uid = caller->uid, .priority = w->priority, .ready = item_ready };
+    return (struct fetch_ticket){ .uid = caller->uid,
+                                  .priority = input->priority,
+                                  .ready = item_ready };
 }
 
 /* Returns true if *ret_result holds the answer. */
-static bool begin_item(struct fetch_request *rq, const struct item_request *w,
+static bool begin_item(struct fetch_request *rq, const struct fetch_input *input,
                        struct fetch_result *ret_result)
 {
-    struct fetch_ticket ticket = ticket_of(rq->base.caller, w);
+    struct fetch_ticket ticket = ticket_of(rq->base.caller, input);
     struct digest key;
     ticket.batch = rq->batch;
-    if (w->err.code) {
-        *ret_result = (struct fetch_result){ .err = w->err };
+    if (input->err.code) {
+        *ret_result = (struct fetch_result){ .err = input->err };
         return true;
     }
-    return fetch_at_hand(rq->base.engine, &w->fetch, &ticket, &key, ret_result) ||
-           start_item(rq, w, &ticket, &key, ret_result);
+    return fetch_at_hand(rq->base.engine, &input->fetch, &ticket, &key, ret_result) ||
+           start_item(rq, input, &ticket, &key, ret_result);
 }
 
 static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
@@ -348,15 +241,15 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
 /* Handles a request for one kernel. A kernel in memory, the usual case, needs no deferred
  * request. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
-                                 const struct item_request *w, struct kiln_err *err)
+                                 const struct fetch_input *input, struct kiln_err *err)
 {
     struct fetch_result result;
     struct digest key;
-    struct fetch_ticket ticket = ticket_of(caller, w);
-    if (w->err.code)
-        result = (struct fetch_result){ .err = w->err };
-    if (w->err.code || fetch_at_hand(e, &w->fetch, &ticket, &key, &result)) {
-        answer_one(e, caller, id, &w->result, &result);
+    struct fetch_ticket ticket = ticket_of(caller, input);
+    if (input->err.code)
+        result = (struct fetch_result){ .err = input->err };
+    if (input->err.code || fetch_at_hand(e, &input->fetch, &ticket, &key, &result)) {
+        answer_one(e, caller, id, &input->result, &result);
         return KILN_OK;
     }
     struct fetch_request *rq = request_create(e, caller, id, 1, err);
@@ -364,10 +257,10 @@ static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64
         fetch_refuse(e, &ticket, &key, err);
         return err->code;
     }
-    if (!start_item(rq, w, &ticket, &key, &result))
+    if (!start_item(rq, input, &ticket, &key, &result))
         return KILN_OK;
     deferred_destroy(&rq->base);
-    answer_one(e, caller, id, &w->result, &result);
+    answer_one(e, caller, id, &input->result, &result);
     return KILN_OK;
 }
 
@@ -375,24 +268,24 @@ enum kiln_code handle_fetch(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
                             struct kiln_err *err)
 {
-    struct item_request w = { .err = KILN_ERR_INIT };
-    if (read_key(body, &w)) {
-        *err = w.err;
+    struct fetch_input input = { .err = KILN_ERR_INIT };
+    if (fetch_input_read_key(body, &input)) {
+        *err = input.err;
         return err->code;
     }
-    return handle_one(e, caller, header->request_id, &w, err);
+    return handle_one(e, caller, header->request_id, &input, err);
 }
 
 enum kiln_code handle_fetch_name(struct engine *e, struct caller *caller,
                                  const struct frame_header *header, struct bytes body,
                                  struct kiln_err *err)
 {
-    struct item_request w = { .err = KILN_ERR_INIT };
-    if (read_name(caller->uid, body, &w)) {
-        *err = w.err;
+    struct fetch_input input = { .err = KILN_ERR_INIT };
+    if (fetch_input_read_name(caller->uid, body, &input)) {
+        *err = input.err;
         return err->code;
     }
-    return handle_one(e, caller, header->request_id, &w, err);
+    return handle_one(e, caller, header->request_id, &input, err);
 }
 
 enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
@@ -401,108 +294,37 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
 {
     BUFFER_AUTO struct buffer storage;
     buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
-    struct item_request w = { .err = KILN_ERR_INIT };
-    enum kiln_code rc = read_source(e, caller->uid, body, &storage, &w);
+    struct fetch_input input = { .err = KILN_ERR_INIT };
+    enum kiln_code rc = fetch_input_read_source(e, caller->uid, body, &storage, &input);
     if (rc == KILN_BUSY)
         return toolchains_wait(e, caller, header, body, err);
-    return handle_one(e, caller, header->request_id, &w, err);
+    return handle_one(e, caller, header->request_id, &input, err);
 }
 
 /* ---- batch ---- */
-
-static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *items,
-                                struct buffer *storage, struct item_request *w)
-{
-    struct message_batch_item m = message_batch_item_read(items);
-    if (items->failed)
-        return kiln_fail(&w->err, KILN_INVALID, "the batch ends too early");
-    if (m.kind == 0)
-        return read_key(m.request, w);
-    if (m.kind == 1)
-        return read_source(e, uid, m.request, storage, w);
-    if (m.kind == 2)
-        return read_name(uid, m.request, w);
-    return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
-}
 
 /* The clock is read only once for this many small items, because a hot item takes less than a
  * microsecond. */
 #define ITEMS_A_CHECK 16u
 #define LARGE_ITEM 4096
 
-/* New targets that one batch may name. The number is limited because each needs probes. */
-#define NEW_TARGETS_MAX 16
-
-struct new_targets {
-    struct target list[NEW_TARGETS_MAX];
-    size_t count;
-};
-
-static enum kiln_code note_target(struct new_targets *seen, const struct target *target,
-                                  struct kiln_err *err)
-{
-    for (size_t i = 0; i < seen->count; i++) {
-        if (strcmp(seen->list[i].text, target->text) == 0)
-            return KILN_OK;
-    }
-    if (seen->count == NEW_TARGETS_MAX)
-        return kiln_fail(err, KILN_INVALID, "a batch may name at most %d new targets",
-                         NEW_TARGETS_MAX);
-    seen->list[seen->count++] = *target;
-    return KILN_OK;
-}
-
-/* Checks that the toolchains of all items are known, before any item begins. KILN_BUSY if one is
- * not. Most batches are for one target, so the last target that passed is remembered. The check is
- * not divided into slices, because it only looks at the targets and toolchains of at most
- * LIMIT_BATCH_ITEMS items. */
-static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct message_batch *m,
-                                 struct kiln_err *err)
-{
-    struct reader items = reader_of(m->items);
-    struct new_targets seen = { .count = 0 };
-    struct message_fetch_source fine = { .target.size = 0 };
-    for (uint32_t i = 0; i < m->count; i++) {
-        struct message_batch_item item = message_batch_item_read(&items);
-        if (item.kind != 1)
-            continue;
-        struct reader r = reader_of(item.request);
-        struct message_fetch_source source = message_fetch_source_read(&r);
-        if (bytes_equal(source.target, fine.target) &&
-            bytes_equal(source.toolchain, fine.toolchain))
-            continue;
-        struct item_request w = { .err = KILN_ERR_INIT };
-        enum kiln_code rc = find_toolchain(e, uid, &source, &w);
-        if (!rc)
-            fine = source;
-        if (rc != KILN_BUSY)
-            continue; /* continue, so that the probes of other targets start as well */
-        rc = note_target(&seen, &w.target, err);
-        if (rc)
-            return rc;
-    }
-    if (items.failed || reader_left(&items))
-        return kiln_fail(err, KILN_INVALID, "the batch's items do not add up to its count of %u",
-                         (unsigned)m->count);
-    return seen.count ? KILN_BUSY : KILN_OK;
-}
-
 static void begin_next(struct fetch_request *rq, struct buffer *storage, struct result_list *list)
 {
     struct engine *e = rq->base.engine;
-    struct item_request w = { .err = KILN_ERR_INIT };
+    struct fetch_input input = { .err = KILN_ERR_INIT };
     struct fetch_result result;
-    enum kiln_code rc = read_item(e, rq->base.uid, &rq->items, storage, &w);
-    if (rc && !w.err.code) { /* rare: look_ahead has checked that this cannot happen */
+    enum kiln_code rc = fetch_input_read_next(e, rq->base.uid, &rq->items, storage, &input);
+    if (rc &&
+        !input.err.code) { /* rare: batch_check_toolchains has checked that this cannot happen */
         toolchains_keep_asked(e);
         kiln_fail(
-            &w.err, rc,
+            &input.err, rc,
             "kilnd does not know yet which toolchain can compile this item: try again in a moment");
     }
-    w.result.index = rq->next++;
-    if (!begin_item(rq, &w, &result))
+    input.result.index = rq->next++;
+    if (!begin_item(rq, &input, &result))
         return;
-    add_result(rq, list, &w.result, &result);
+    add_result(rq, list, &input.result, &result);
     rq->remaining--;
 }
 
@@ -599,7 +421,7 @@ enum kiln_code handle_batch(struct engine *e, struct caller *caller,
     if (m.count == 0 || m.count > LIMIT_BATCH_ITEMS)
         return kiln_fail(err, KILN_INVALID, "a batch has 1 to %u items, not %u", LIMIT_BATCH_ITEMS,
                          (unsigned)m.count);
-    rc = look_ahead(e, caller->uid, &m, err);
+    rc = batch_check_toolchains(e, caller->uid, &m, err);
     if (rc == KILN_BUSY)
         return toolchains_wait(e, caller, header, body, err);
     if (rc)

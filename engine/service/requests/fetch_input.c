@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/requests/fetch_input.h"
+
+#include "engine/compile/headers.h"
+#include "engine/compile/options.h"
+
+#include <string.h>
+
+static enum kiln_code canonical_options(struct bytes text, struct buffer *storage,
+                                        struct bytes *ret_options, struct kiln_err *err)
+{
+    buffer_clear(storage);
+    enum kiln_code rc = options_canonicalise(text, storage, err);
+    *ret_options = buffer_view(storage);
+    return rc;
+}
+
+/* Finds the toolchain of an item. KILN_BUSY: a probe is under way, so the request must call
+ * toolchains_wait. */
+static enum kiln_code find_toolchain(struct engine *e, uid_t uid,
+                                     const struct message_fetch_source *m,
+                                     struct fetch_input *input)
+{
+    const struct toolchain_question question = { .uid = uid,
+                                                 .target = &input->target,
+                                                 .forced = m->toolchain };
+    enum kiln_code rc = target_parse(m->target, &input->target, &input->err);
+    return rc ? rc : toolchains_resolve(e, &question, &input->fetch.tc, &input->err);
+}
+
+static enum kiln_code check_source(struct engine *e, uid_t uid,
+                                   const struct message_fetch_source *m, struct buffer *storage,
+                                   struct fetch_input *input)
+{
+    struct kiln_err *err = &input->err;
+    enum kiln_code rc = program_name_check(m->program, err);
+    if (!rc && m->source.size == 0)
+        rc = kiln_fail(err, KILN_INVALID, "program '%.*s' has no source", (int)m->program.size,
+                       (const char *)m->program.data);
+    if (!rc)
+        rc = headers_check(m->headers, m->header_count, err);
+    if (!rc)
+        rc = canonical_options(m->options, storage, &input->job.options, err);
+    return rc ? rc : find_toolchain(e, uid, m, input);
+}
+
+enum kiln_code fetch_input_read_source(struct engine *e, uid_t uid, struct bytes body,
+                                       struct buffer *storage, struct fetch_input *ret_input)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch_source m = message_fetch_source_read(&r);
+    ret_input->fetch.job = &ret_input->job;
+    ret_input->fetch.no_cache = m.flags & FETCH_NO_CACHE;
+    ret_input->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
+    ret_input->result.inline_limit = m.inline_limit;
+    ret_input->result.no_object = m.flags & FETCH_NO_OBJECT;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_source, &ret_input->err);
+    if (!rc)
+        rc = check_source(e, uid, &m, storage, ret_input);
+    if (rc)
+        return rc;
+    ret_input->job.kind = COMPILE_KERNEL;
+    ret_input->job.origin = COMPILE_OF_CLIENT;
+    ret_input->job.toolchain = bytes_of_text(ret_input->fetch.tc->name);
+    ret_input->job.target = bytes_of_text(ret_input->target.text);
+    ret_input->job.program = m.program;
+    ret_input->job.source = m.source;
+    ret_input->job.header_count = m.header_count;
+    ret_input->job.headers = m.headers;
+    return KILN_OK;
+}
+
+enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch m = message_fetch_read(&r);
+    ret_input->fetch.key = m.key;
+    ret_input->result.inline_limit = m.inline_limit;
+    return message_body_check(&r, MESSAGE_fetch, &ret_input->err);
+}
+
+enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_input *ret_input)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch_name m = message_fetch_name_read(&r);
+    ret_input->result.inline_limit = m.inline_limit;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_name, &ret_input->err);
+    if (!rc)
+        rc = kernel_name_take(m.database_id, m.name, m.args, &ret_input->name, &ret_input->err);
+    if (rc)
+        return rc;
+    ret_input->fetch.key = kernel_name_key(uid, m.database_id, m.name, m.args);
+    ret_input->shared_key = kernel_name_key(KERNEL_SCOPE_EVERYONE, m.database_id, m.name, m.args);
+    ret_input->fetch.name = &ret_input->name;
+    ret_input->fetch.shared_key = &ret_input->shared_key;
+    return KILN_OK;
+}
+
+enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader *items,
+                                     struct buffer *storage, struct fetch_input *ret_input)
+{
+    struct message_batch_item m = message_batch_item_read(items);
+    if (items->failed)
+        return kiln_fail(&ret_input->err, KILN_INVALID, "the batch ends too early");
+    if (m.kind == 0)
+        return fetch_input_read_key(m.request, ret_input);
+    if (m.kind == 1)
+        return fetch_input_read_source(e, uid, m.request, storage, ret_input);
+    if (m.kind == 2)
+        return fetch_input_read_name(uid, m.request, ret_input);
+    return kiln_fail(&ret_input->err, KILN_INVALID, "batch item of unknown kind %u",
+                     (unsigned)m.kind);
+}
+
+/* ---- targets of a batch ---- */
+
+/* New targets that one batch may name. The number is limited because each needs probes. */
+#define NEW_TARGETS_MAX 16
+
+struct new_targets {
+    struct target list[NEW_TARGETS_MAX];
+    size_t count;
+};
+
+static enum kiln_code note_target(struct new_targets *seen, const struct target *target,
+                                  struct kiln_err *err)
+{
+    for (size_t i = 0; i < seen->count; i++) {
+        if (strcmp(seen->list[i].text, target->text) == 0)
+            return KILN_OK;
+    }
+    if (seen->count == NEW_TARGETS_MAX)
+        return kiln_fail(err, KILN_INVALID, "a batch may name at most %d new targets",
+                         NEW_TARGETS_MAX);
+    seen->list[seen->count++] = *target;
+    return KILN_OK;
+}
+
+/* Most batches are for one target, so the last target that passed is remembered. The check is not
+ * divided into slices, because it only looks at the targets and toolchains of at most
+ * LIMIT_BATCH_ITEMS items. */
+enum kiln_code batch_check_toolchains(struct engine *e, uid_t uid, const struct message_batch *m,
+                                      struct kiln_err *err)
+{
+    struct reader items = reader_of(m->items);
+    struct new_targets seen = { .count = 0 };
+    struct message_fetch_source fine = { .target.size = 0 };
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct message_batch_item item = message_batch_item_read(&items);
+        if (item.kind != 1)
+            continue;
+        struct reader r = reader_of(item.request);
+        struct message_fetch_source source = message_fetch_source_read(&r);
+        if (bytes_equal(source.target, fine.target) &&
+            bytes_equal(source.toolchain, fine.toolchain))
+            continue;
+        struct fetch_input input = { .err = KILN_ERR_INIT };
+        enum kiln_code rc = find_toolchain(e, uid, &source, &input);
+        if (!rc)
+            fine = source;
+        if (rc != KILN_BUSY)
+            continue; /* continue, so that the probes of other targets start as well */
+        rc = note_target(&seen, &input.target, err);
+        if (rc)
+            return rc;
+    }
+    if (items.failed || reader_left(&items))
+        return kiln_fail(err, KILN_INVALID, "the batch's items do not add up to its count of %u",
+                         (unsigned)m->count);
+    return seen.count ? KILN_BUSY : KILN_OK;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Reads requests for kernels from their frames, and checks them.
+ *
+ * Role       request_fetch.c answers what was read here. A kernel is requested by its key, by its
+ *            source, or by MIOpen's name; a batch may mix all three
+ * Ownership  an input borrows from the frame, and its options from the storage
+ * Threading  the engine's thread
+ */
+#include "engine/service/requests/results.h"
+#include "engine/store/kernel_name.h"
+
+/* One request for a kernel, or one item of a batch, with everything that its fetch needs. */
+struct fetch_input {
+    struct result_options result;
+    enum priority priority;
+    struct fetch_options fetch; /* its pointers point into this struct */
+    struct target target;       /* only for an item with a source */
+    struct compile_job job;
+    struct kernel_name name; /* only for an item with a name */
+    struct digest shared_key;
+    struct kiln_err err; /* code not OK: this item fails */
+};
+
+/* |ret_input| is zeroed, with KILN_ERR_INIT. A failure is also stored in its |err|, and concerns
+ * only this item. Exception, for items with a source: KILN_BUSY without an error in |err| means
+ * that a probe of the toolchain is under way, so the request must call toolchains_wait. */
+enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input);
+/* |storage| has space for 2 * LIMIT_OPTIONS_TEXT bytes; it gets the canonical options. */
+enum kiln_code fetch_input_read_source(struct engine *e, uid_t uid, struct bytes body,
+                                       struct buffer *storage, struct fetch_input *ret_input);
+/* The fetch will search the caller's imports, then those for all users, then packages. */
+enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_input *ret_input);
+/* Reads the next item of a batch. */
+enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader *items,
+                                     struct buffer *storage, struct fetch_input *ret_input);
+
+/* Checks that the toolchains of all items of a batch are known, before any item begins. KILN_BUSY
+ * if one is not. KILN_INVALID: too many new targets, or not |count| items. */
+enum kiln_code batch_check_toolchains(struct engine *e, uid_t uid, const struct message_batch *m,
+                                      struct kiln_err *err);
