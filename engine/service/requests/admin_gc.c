@@ -89,7 +89,7 @@ static void count_evicted(struct admin *a)
 {
     struct collect *c = a->own;
     const struct kernel_collecting *collecting = &c->collecting;
-    uint64_t evicted = collecting->gc.dry_run ? 0 : collecting->result.evicted_kernels;
+    uint64_t evicted = collecting->result.evicted_kernels;
     a->base.engine->stats.evictions += evicted - c->counted;
     a->base.engine->stats.evictions_gc += evicted - c->counted;
     c->counted = evicted;
@@ -97,13 +97,23 @@ static void count_evicted(struct admin *a)
 
 static void finish_gc(struct admin *a)
 {
-    const struct collect *c = a->own;
-    if (!c->collecting.gc.dry_run && json_get_u64(a->base.answer, "kernels", 0) > 0)
+    if (json_get_u64(a->base.answer, "kernels", 0) > 0)
         event_text(a->base.engine, "cleared", "kernels were collected by request");
 }
 
+/* A scan of the store, which writes nothing. */
+static const struct admin_kind dry_run_kind = {
+    .work_queue = WORK_QUEUE_READ,
+    .scans = true,
+    .own_size = sizeof(struct collect),
+    .members = gc_members,
+    .begin = begin_gc,
+    .work = work_gc,
+};
+
 static const struct admin_kind gc_kind = {
     .work_queue = WORK_QUEUE_WRITE,
+    .dry_run = &dry_run_kind,
     .own_size = sizeof(struct collect),
     .members = gc_members,
     .begin = begin_gc,

@@ -276,6 +276,19 @@ TEST_F(users, a_gc_runs_in_steps_and_lets_others_in)
     assert_int_equal(users_stat(f, "evictions"), MANY);
 }
 
+TEST_F(users, a_dry_run_of_a_gc_does_not_wait_for_writes)
+{
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    import_many(f);
+    unsigned writes = tasks[WORK_QUEUE_WRITE];
+    KILN_AUTO(json)
+    struct json *answer =
+        test_caller_ask(&f->admin, MESSAGE_gc, "{\"to_bytes\":0,\"dry_run\":true}");
+    assert_int_equal(json_get_u64(answer, "evicted_kernels", 0), MANY);
+    assert_int_equal(tasks[WORK_QUEUE_WRITE], writes);
+    assert_int_equal(users_stat(f, "evictions"), 0);
+}
+
 TEST_F(users, a_client_that_leaves_ends_its_gc_after_the_step)
 {
     import_many(f);
