@@ -295,9 +295,9 @@ struct tuning_export {
     bool converts; /* convert records from another dialect */
     enum find_dialect dialect; /* the dialect to convert to, with |converts|; the old one keeps only
                                   the fastest solver of each algorithm */
-    /* Called before the first record and about every megabyte.  Any code but KILN_OK ends the
-     * export.  May be NULL. */
-    enum kiln_code (*check_space)(void *context, uint64_t bytes, struct kiln_err *err);
+    /* Called before the first record and about every megabyte, before the file grows to |bytes|.
+     * Any code but KILN_OK ends the export.  May be NULL. */
+    enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
 /* Writes |path|, which must not exist.  A system database that is exported unchanged has the same

@@ -23,7 +23,7 @@ struct out { /* the file being written */
     struct buffer value;           /* scratch: a joined or converted value */
     struct scratch scratch;
     struct tuning_counts counts;
-    uint64_t bytes, check_at; /* bytes written so far; at |check_at|, free space is checked again */
+    uint64_t bytes, reserved; /* bytes written so far; at |reserved|, free space is checked again */
     enum kiln_code rc;
     struct kiln_err *err;
 };
@@ -47,12 +47,14 @@ static void write_text(struct out *out, struct bytes key, struct bytes value)
         flush_out(out);
 }
 
-static enum kiln_code check_free_space(struct out *out)
+/* The record that ends a megabyte may exceed it by its own size, so the next call makes up for
+ * that. */
+static enum kiln_code reserve_space(struct out *out)
 {
-    if (!out->what->check_space || out->bytes < out->check_at)
+    if (!out->what->reserve_space || out->bytes < out->reserved)
         return KILN_OK;
-    out->check_at = out->bytes + WRITE_STEP;
-    return out->what->check_space(out->what->context, out->bytes, out->err);
+    out->reserved = out->bytes + WRITE_STEP;
+    return out->what->reserve_space(out->what->context, out->reserved, out->err);
 }
 
 /* Writes a record.  A key that was kept verbatim may not fit a SQLite database; such records are
@@ -63,7 +65,7 @@ static void write_record(struct out *out, struct bytes key, struct bytes value,
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     if (!out->rc)
-        out->rc = check_free_space(out);
+        out->rc = reserve_space(out);
     if (out->rc || (tuning_file_name_is_miopens(&out->what->name) && problem_key_has_tf32(key)))
         return;
     out->bytes += key.size + value.size;

@@ -48,6 +48,7 @@ static void release_build(struct deferred *d)
     buffer_done(&b->problems);
     free(b->choices);
     package_writer_destroy(b->package.writer);
+    export_space_release(&b->package.space);
     object_unref(b->package.file);
     json_destroy(b->failures);
 }

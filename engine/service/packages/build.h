@@ -15,6 +15,7 @@
  */
 #include "engine/package/package_writer.h"
 #include "engine/service/kernels/fetch.h"
+#include "engine/service/requests/exported_files.h"
 #include "engine/service/requests/plan_choose.h"
 
 #include <limits.h>
@@ -51,7 +52,8 @@ struct build_package {             /* build_package.c */
     char path[PATH_MAX];
     size_t written, step_end; /* rows before |written| are written; a step ends at |step_end| */
     uint64_t rows;
-    struct object *file; /* owned reference */
+    struct export_space space; /* reserved for the file */
+    struct object *file;       /* owned reference */
 };
 
 struct build {

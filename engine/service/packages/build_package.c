@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What a row of a package has in addition to its object: the source, names and options. */
+#define ROW_BYTES (64u << 10)
+
 static enum kiln_code add_item(struct build *b, const struct build_item *item,
                                struct package_writer *writer, struct kiln_err *err)
 {
@@ -39,20 +42,25 @@ static enum kiln_code add_item(struct build *b, const struct build_item *item,
     return package_writer_add(writer, &entry, err);
 }
 
-static struct export_receiver receiver_of(const struct build *b)
+/* Bytes that the rows of this step may add to the file. */
+static uint64_t growth(const struct build *b)
 {
-    return (struct export_receiver){ .uid = b->base.uid, .is_admin = b->base.is_admin };
+    uint64_t bytes = 0;
+    for (size_t i = b->package.written; i < b->package.step_end; i++)
+        bytes += b->order[i]->object ? b->order[i]->object->size + ROW_BYTES : 0;
+    return bytes;
 }
 
-/* Call it before the file is written and while it grows. */
-static enum kiln_code check_space(struct build *b)
+static enum kiln_code reserve_space(struct build *b)
 {
-    const struct export_receiver to = receiver_of(b);
     struct stat seen = { 0 };
+    b->package.space.to =
+        (struct export_receiver){ .uid = b->base.uid, .is_admin = b->base.is_admin };
     if (b->package.writer && stat(b->package.path, &seen) != 0)
         return kiln_fail_errno(&b->base.err, errno, "cannot get the size of '%s'", b->package.path);
-    return exported_files_check(b->base.engine->exported, packages_staging(b->base.engine), &to,
-                                (uint64_t)seen.st_size, &b->base.err);
+    return exported_files_reserve(b->base.engine->exported, packages_staging(b->base.engine),
+                                  (uint64_t)seen.st_size + growth(b), &b->package.space,
+                                  &b->base.err);
 }
 
 static enum kiln_code open_package(struct build *b)
@@ -72,9 +80,8 @@ static enum kiln_code finish_package(struct build *b)
         return rc;
     package_writer_destroy(b->package.writer);
     b->package.writer = NULL;
-    const struct export_receiver to = receiver_of(b);
-    rc = exported_files_open(b->base.engine->exported, b->package.path, &to, &b->package.file,
-                             &b->base.err);
+    rc = exported_files_open(b->base.engine->exported, b->package.path, &b->package.space,
+                             &b->package.file, &b->base.err);
     unlink(b->package.path);
     return rc;
 }
@@ -90,7 +97,7 @@ static void plan_rows(struct deferred *d)
 static void write_rows(struct deferred *d)
 {
     struct build *b = build_of(d);
-    b->base.rc = check_space(b);
+    b->base.rc = reserve_space(b);
     if (!b->base.rc && !b->package.writer)
         b->base.rc = open_package(b);
     for (size_t i = b->package.written; !b->base.rc && i < b->package.step_end; i++) {

@@ -47,6 +47,7 @@ struct export
     size_t next;                     /* index in ids.list of the file that is being written */
     struct cache_writer *writer;     /* owned; NULL: the file is not begun */
     char path[PATH_MAX];             /* of the file that is being written */
+    struct export_space space;       /* reserved for it */
     struct json *files;              /* borrowed from the answer */
     uint64_t damaged;                /* kernels of the file that is written */
     uint64_t charged;                /* bytes, for a large object */
@@ -145,14 +146,17 @@ static void note_damaged(void *context, const struct digest *key)
         x->keys[x->key_count++] = *key;
 }
 
-/* Call it before the file is written and while it grows. */
-static enum kiln_code check_space(struct admin *a, const char *path)
+/* A step adds objects of CACHE_WRITER_STEP_BYTES, one more, and the large object that it ends.
+ * SQLite may still hold a part of what was added before. */
+static enum kiln_code reserve_space(struct admin *a, struct export *x)
 {
-    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     struct stat seen;
-    uint64_t size = stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
-    return exported_files_check(a->base.engine->exported, packages_staging(a->base.engine), &to,
-                                size, &a->base.err);
+    uint64_t size = stat(x->path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
+    x->space.to = (struct export_receiver){ .uid = a->base.uid, .is_admin = a->base.is_admin };
+    return exported_files_reserve(a->base.engine->exported, packages_staging(a->base.engine),
+                                  size + 2 * CACHE_WRITER_STEP_BYTES +
+                                      cache_writer_bytes(x->writer),
+                                  &x->space, &a->base.err);
 }
 
 static enum kiln_code begin_file(struct admin *a, struct export *x)
@@ -187,12 +191,11 @@ static void answer_file(struct admin *a, const struct export *x)
 
 static enum kiln_code end_file(struct admin *a, struct export *x)
 {
-    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     bool is_empty = cache_writer_kernels(x->writer) == 0;
     enum kiln_code rc = is_empty ? KILN_OK : cache_writer_finish(x->writer, &a->base.err);
     if (!rc && !is_empty) {
-        rc = exported_files_open(a->base.engine->exported, x->path, &to, &a->files[a->file_count],
-                                 &a->base.err);
+        rc = exported_files_open(a->base.engine->exported, x->path, &x->space,
+                                 &a->files[a->file_count], &a->base.err);
         unlink(x->path);
         if (!rc)
             answer_file(a, x);
@@ -205,7 +208,7 @@ static enum kiln_code end_file(struct admin *a, struct export *x)
 
 static enum kiln_code write_file(struct admin *a, struct export *x)
 {
-    enum kiln_code rc = check_space(a, x->path);
+    enum kiln_code rc = reserve_space(a, x);
     return rc ? rc : cache_writer_write(x->writer, &a->base.err);
 }
 
@@ -325,6 +328,7 @@ static void release_export(void *own)
 {
     struct export *x = own;
     cache_writer_destroy(x->writer);
+    export_space_release(&x->space);
 }
 
 static const struct admin_kind export_kind = {

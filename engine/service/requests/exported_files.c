@@ -29,6 +29,7 @@ struct exported_files {
     bool is_sweeping;      /* a sweep is under way; used by the engine's thread only */
     pthread_mutex_t mutex; /* guards what follows */
     struct list files;     /* of struct exported_file; owned */
+    struct list spaces;    /* of struct export_space */
 };
 
 #define EACH_FILE(list, file) LIST_EACH (list, struct exported_file, link, file)
@@ -40,6 +41,7 @@ enum kiln_code exported_files_create(struct exported_files **ret_files, struct k
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the list of exported files");
     pthread_mutex_init(&exported->mutex, NULL);
     list_init(&exported->files);
+    list_init(&exported->spaces);
     *ret_files = exported;
     return KILN_OK;
 }
@@ -124,24 +126,35 @@ struct held {
     uint64_t bytes;
 };
 
-static struct held held_by(struct exported_files *exported, uid_t uid)
+static void add_held(struct held *held, const struct export_receiver *to, uint64_t size, uid_t uid)
+{
+    held->files_of_all += !to->is_admin;
+    held->files += to->uid == uid;
+    held->bytes += to->uid == uid ? size : 0;
+}
+
+/* What |space| itself reserves does not count. */
+static struct held held_besides(const struct exported_files *exported,
+                                const struct export_space *space)
 {
     struct held held = { 0 };
-    pthread_mutex_lock(&exported->mutex);
     EACH_FILE(&exported->files, file)
-    {
-        held.files_of_all += !file->to.is_admin;
-        held.files += file->to.uid == uid;
-        held.bytes += file->to.uid == uid ? file->size : 0;
+    add_held(&held, &file->to, file->size, space->to.uid);
+    LIST_EACH (&exported->spaces, struct export_space, link, other) {
+        if (other != space)
+            add_held(&held, &other->to, other->bytes, space->to.uid);
     }
-    pthread_mutex_unlock(&exported->mutex);
     return held;
 }
 
-static enum kiln_code check_user(struct exported_files *exported, const struct export_receiver *to,
-                                 uint64_t size, struct kiln_err *err)
+static enum kiln_code check_user(const struct exported_files *exported,
+                                 const struct export_space *space, uint64_t size,
+                                 struct kiln_err *err)
 {
-    struct held held = held_by(exported, to->uid);
+    struct held held = held_besides(exported, space);
+    const struct export_receiver *to = &space->to;
+    if (to->is_admin)
+        return KILN_OK;
     char text[2][UNITS_TEXT_MAX];
     if (held.files >= EXPORTED_FILES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
@@ -162,13 +175,42 @@ static enum kiln_code check_user(struct exported_files *exported, const struct e
     return KILN_OK;
 }
 
-enum kiln_code exported_files_check(struct exported_files *exported, const char *directory,
-                                    const struct export_receiver *to, uint64_t size,
-                                    struct kiln_err *err)
+static void set_space(struct exported_files *exported, struct export_space *space, uint64_t bytes)
+{
+    if (!space->exported)
+        list_append(&exported->spaces, &space->link);
+    space->exported = exported;
+    space->bytes = bytes;
+}
+
+enum kiln_code exported_files_reserve(struct exported_files *exported, const char *directory,
+                                      uint64_t size, struct export_space *space,
+                                      struct kiln_err *err)
 {
     exported_files_sweep(exported);
-    enum kiln_code rc = to->is_admin ? KILN_OK : check_user(exported, to, size, err);
+    pthread_mutex_lock(&exported->mutex);
+    enum kiln_code rc = check_user(exported, space, size, err);
+    if (!rc)
+        set_space(exported, space, size);
+    pthread_mutex_unlock(&exported->mutex);
     return rc ? rc : check_disk(directory, err);
+}
+
+static void remove_space(struct export_space *space)
+{
+    if (space->exported)
+        list_remove(&space->link);
+    space->exported = NULL;
+}
+
+void export_space_release(struct export_space *space)
+{
+    struct exported_files *exported = space->exported;
+    if (!exported)
+        return;
+    pthread_mutex_lock(&exported->mutex);
+    remove_space(space);
+    pthread_mutex_unlock(&exported->mutex);
 }
 
 /* ---- exporting ---- */
@@ -176,8 +218,7 @@ enum kiln_code exported_files_check(struct exported_files *exported, const char 
 /* Opens the file again, because the lease must not be on the file description that is sent to the
  * client. */
 static enum kiln_code note_file(struct exported_files *exported, const char *path,
-                                const struct export_receiver *to, uint64_t size,
-                                struct kiln_err *err)
+                                struct export_space *space, uint64_t size, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -186,23 +227,24 @@ static enum kiln_code note_file(struct exported_files *exported, const char *pat
     if (!file)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to count the exported file '%s'", path);
     *file = (struct exported_file){
-        .to = *to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
+        .to = space->to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
     };
     fd = -1;
     pthread_mutex_lock(&exported->mutex);
     list_prepend(&exported->files, &file->link);
+    remove_space(space);
     pthread_mutex_unlock(&exported->mutex);
     return KILN_OK;
 }
 
 enum kiln_code exported_files_open(struct exported_files *exported, const char *path,
-                                   const struct export_receiver *to, struct object **ret_object,
+                                   struct export_space *space, struct object **ret_object,
                                    struct kiln_err *err)
 {
     struct object *object = NULL;
     enum kiln_code rc = object_of_file(path, &object, err);
     if (!rc)
-        rc = note_file(exported, path, to, object->size, err);
+        rc = note_file(exported, path, space, object->size, err);
     if (!rc)
         *ret_object = object;
     else

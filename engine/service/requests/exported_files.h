@@ -12,6 +12,7 @@
  * Threading  any thread; closing the last descriptor of a large file takes time, so use a work
  *            queue
  */
+#include "common/base/list.h"
 #include "engine/store/object.h"
 
 #include <sys/types.h>
@@ -37,17 +38,26 @@ KILN_MUST_CHECK enum kiln_code exported_files_create(struct exported_files **ret
                                                      struct kiln_err *err);
 void exported_files_destroy(struct exported_files *exported);
 
-/* Call it before a file is written in |directory|, and again while it grows, with |size| bytes
- * so far. KILN_BUSY: the user has too many files or bytes open. KILN_FULL: too little free disk
- * space. */
-KILN_MUST_CHECK enum kiln_code exported_files_check(struct exported_files *exported,
-                                                    const char *directory,
-                                                    const struct export_receiver *to, uint64_t size,
-                                                    struct kiln_err *err);
-/* Like object_of_file, and counts the file from now on. */
+/* Space that is reserved for a file while it is written; zeroed: none. It must not move. */
+struct export_space {
+    struct export_receiver to;       /* set by the caller */
+    struct exported_files *exported; /* what follows belongs to exported_files.c; NULL: none */
+    struct list_link link;
+    uint64_t bytes;
+};
+
+/* Reserves |size| bytes for a file in |directory|, in place of what |space| reserved before. Call
+ * it before the file is written, and again before it grows beyond that size. KILN_BUSY: the user
+ * has too many files or bytes open or reserved. KILN_FULL: too little free disk space. */
+KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exported,
+                                                      const char *directory, uint64_t size,
+                                                      struct export_space *space,
+                                                      struct kiln_err *err);
+/* Ends the reservation of a file that will not be exported. Does nothing if there is none. */
+void export_space_release(struct export_space *space);
+/* Like object_of_file, and counts the file from now on, in place of |space|. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
-                                                   const char *path,
-                                                   const struct export_receiver *to,
+                                                   const char *path, struct export_space *space,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
 /* Closes the files that no other process has open. */

@@ -264,7 +264,7 @@ static enum kiln_code work_backup(struct tuning_query *query, struct tuning *tun
     (void)tuning;
     if (!b->has_space) {
         b->has_space = query->change.more = true;
-        return tuning_query_check_space(query, 0, err);
+        return tuning_query_reserve_space(query, 0, err);
     }
     return tuning_query_send_file(query, b->path, &b->bytes, err);
 }

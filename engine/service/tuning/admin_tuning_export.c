@@ -147,9 +147,9 @@ static void gather_names(const struct tuning *tuning, struct export *x)
 
 /* ---- writing ---- */
 
-static enum kiln_code check_export_space(void *context, uint64_t bytes, struct kiln_err *err)
+static enum kiln_code reserve_export_space(void *context, uint64_t bytes, struct kiln_err *err)
 {
-    return tuning_query_check_space(context, bytes, err);
+    return tuning_query_reserve_space(context, bytes, err);
 }
 
 static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuning,
@@ -161,7 +161,7 @@ static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuni
     uint64_t bytes = 0;
     tuning_query_path(query, path, sizeof(path));
     x->what.name = *name;
-    x->what.check_space = check_export_space;
+    x->what.reserve_space = reserve_export_space;
     x->what.context = query;
     enum kiln_code rc = tuning_export_file(tuning, &x->what, path, &counts, err);
     if (rc == KILN_NOT_FOUND)

@@ -87,6 +87,7 @@ static void release_query(struct deferred *d)
 {
     struct tuning_query *query = (struct tuning_query *)d;
     tuning_progress_destroy(query->progress);
+    export_space_release(&query->space);
     for (size_t i = 0; i < query->file_count; i++)
         object_unref(query->files[i]);
     if (query->state && query->kind->state_done)
@@ -147,32 +148,26 @@ void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t 
              (const void *)query, query->file_count);
 }
 
-static struct export_receiver receiver_of(const struct tuning_query *query)
-{
-    return (struct export_receiver){ .uid = query->base.uid,
-                                     .is_admin = query->base.role == ROLE_ADMIN };
-}
-
-enum kiln_code tuning_query_check_space(const struct tuning_query *query, uint64_t bytes,
-                                        struct kiln_err *err)
+enum kiln_code tuning_query_reserve_space(struct tuning_query *query, uint64_t bytes,
+                                          struct kiln_err *err)
 {
     const struct engine *e = query->base.engine;
-    const struct export_receiver to = receiver_of(query);
+    query->space.to = (struct export_receiver){ .uid = query->base.uid,
+                                                .is_admin = query->base.role == ROLE_ADMIN };
     if (tuning_progress_is_stopped(query->progress))
         return err->code = KILN_CANCELLED;
-    return exported_files_check(e->exported, packages_staging(e), &to, bytes, err);
+    return exported_files_reserve(e->exported, packages_staging(e), bytes, &query->space, err);
 }
 
 enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                       uint64_t *ret_bytes, struct kiln_err *err)
 {
-    const struct export_receiver to = receiver_of(query);
     struct stat seen;
     enum kiln_code rc = stat(path, &seen) == 0
-                            ? tuning_query_check_space(query, (uint64_t)seen.st_size, err)
+                            ? tuning_query_reserve_space(query, (uint64_t)seen.st_size, err)
                             : kiln_fail_errno(err, errno, "cannot read '%s'", path);
     if (!rc)
-        rc = exported_files_open(query->base.engine->exported, path, &to,
+        rc = exported_files_open(query->base.engine->exported, path, &query->space,
                                  &query->files[query->file_count], err);
     unlink(path);
     if (!rc)

@@ -10,6 +10,7 @@
  * Threading  |work| runs on WORK_QUEUE_TUNING, everything else on the engine's thread
  */
 #include "engine/service/requests/admin.h"
+#include "engine/service/requests/exported_files.h"
 #include "engine/service/tuning/tuning_progress.h"
 #include "engine/service/tuning/tuning_queue.h"
 #include "engine/service/tuning/tuning_service.h"
@@ -42,7 +43,8 @@ struct tuning_query {
     struct tuning_progress *progress;      /* owned */
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
-    void *state; /* owned; the kind decides its type */
+    struct export_space space; /* reserved for the file that is being written */
+    void *state;               /* owned; the kind decides its type */
 };
 
 KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
@@ -50,10 +52,10 @@ KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct r
                                                 struct kiln_err *err);
 /* Writes an unused path in the staging directory for a file of this request. */
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size);
-/* Call it on the work queue before a file of |bytes| is sent, or while it grows to that size.
+/* Call it on the work queue before a file grows to |bytes|.
  * KILN_BUSY or KILN_FULL: there is no space for it. KILN_CANCELLED: the caller has left. */
-KILN_MUST_CHECK enum kiln_code tuning_query_check_space(const struct tuning_query *query,
-                                                        uint64_t bytes, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_query_reserve_space(struct tuning_query *query,
+                                                          uint64_t bytes, struct kiln_err *err);
 /* Adds the file at |path| to the answer. Removes the file from the directory, even on failure. */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);

@@ -75,15 +75,20 @@ static void export_file(struct fixture *f, const struct export_receiver *to, off
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, size), 0);
     close(fd);
-    must(exported_files_open(f->exported, f->path, to, &f->objects[f->count++], &f->err), f->err);
+    struct export_space space = { .to = *to };
+    must(exported_files_open(f->exported, f->path, &space, &f->objects[f->count++], &f->err),
+         f->err);
     unlink(f->path);
 }
 
 static enum kiln_code check_export(struct fixture *f, const struct export_receiver *to,
                                    uint64_t size)
 {
+    struct export_space space = { .to = *to };
     f->err = KILN_ERR_INIT;
-    return exported_files_check(f->exported, f->directory, to, size, &f->err);
+    enum kiln_code rc = exported_files_reserve(f->exported, f->directory, size, &space, &f->err);
+    export_space_release(&space);
+    return rc;
 }
 
 TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
@@ -134,6 +139,42 @@ TEST_F(exported_files, a_user_with_large_open_exports_is_refused_and_others_are_
     assert_int_equal(check_export(f, &ann, (1ull << 30) + 1), KILN_OK);
 }
 
+static enum kiln_code reserve(struct fixture *f, struct export_space *space, uint64_t size)
+{
+    f->err = KILN_ERR_INIT;
+    return exported_files_reserve(f->exported, f->directory, size, space, &f->err);
+}
+
+TEST_F(exported_files, exports_that_grow_at_the_same_time_share_their_users_limit)
+{
+    struct export_space first = { .to = ann }, second = { .to = ann }, others = { .to = bob };
+    must(reserve(f, &first, 5ull << 30), f->err);
+    assert_int_equal(reserve(f, &second, (3ull << 30) + 1), KILN_BUSY);
+    must(reserve(f, &second, 3ull << 30), f->err);
+    must(reserve(f, &first, 5ull << 30), f->err); /* its own reservation does not count twice */
+    assert_int_equal(reserve(f, &first, (5ull << 30) + 1), KILN_BUSY);
+    must(reserve(f, &others, 8ull << 30), f->err);
+
+    export_space_release(&second);
+
+    must(reserve(f, &first, 8ull << 30), f->err);
+    export_space_release(&first);
+    export_space_release(&others);
+}
+
+TEST_F(exported_files, a_reservation_ends_when_its_file_is_exported)
+{
+    struct export_space space = { .to = ann };
+    must(reserve(f, &space, 8ull << 30), f->err);
+    int fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    close(fd);
+    must(exported_files_open(f->exported, f->path, &space, &f->objects[f->count++], &f->err),
+         f->err);
+    assert_int_equal(check_export(f, &ann, (8ull << 30) - (1 << 20)), KILN_OK);
+    assert_int_equal(check_export(f, &ann, (8ull << 30) - (1 << 20) + 1), KILN_BUSY);
+}
+
 TEST_F(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
 {
     fake_free = (1ull << 30) - 4096;
@@ -152,7 +193,8 @@ TEST_F(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
 TEST_F(exported_files, a_missing_exported_file_is_not_counted)
 {
     struct object *object = NULL;
-    assert_int_equal(exported_files_open(f->exported, f->path, &ann, &object, &f->err),
+    struct export_space space = { .to = ann };
+    assert_int_equal(exported_files_open(f->exported, f->path, &space, &object, &f->err),
                      KILN_NOT_FOUND);
     assert_null(object);
     assert_int_equal(exported_files_count(f->exported), 0);

@@ -306,13 +306,14 @@ TEST_F(users, an_export_counts_for_its_user_until_closed)
 TEST_F(users, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
 {
     struct exported_files *exported = f->engine.engine->exported;
-    const struct export_receiver to = { .uid = f->ann.base.uid };
+    struct export_space space = { .to.uid = f->ann.base.uid };
     static struct object *kept[EXPORTED_FILES_MAX_UID];
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++) {
         close(open(f->again, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
         assert_int_equal(truncate(f->again, LIMIT_INLINE_OBJECT + 1), 0);
-        must(exported_files_open(exported, f->again, &to, &kept[i], &f->engine.err), f->engine.err);
+        must(exported_files_open(exported, f->again, &space, &kept[i], &f->engine.err),
+             f->engine.err);
         unlink(f->again);
     }
 
