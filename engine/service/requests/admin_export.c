@@ -315,6 +315,8 @@ static void begin_export(struct admin *a)
         d->rc = deferred_charge(d, bytes - x->charged, &d->err);
     if (!d->rc && bytes > x->charged)
         x->charged = bytes;
+    if (x->writer)
+        cache_writer_grant(x->writer, x->charged);
 }
 
 static void export_step_ended(struct admin *a)

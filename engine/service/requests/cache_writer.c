@@ -23,6 +23,7 @@ struct cache_writer {
     struct kernel_position position;
     bool is_read; /* no kernel follows |position| */
     struct large large;
+    uint64_t granted, needed; /* bytes for |large| */
     uint64_t kernels;
     uint64_t end_ns, bytes; /* end of this step, and bytes packed in it */
     enum kiln_code rc;      /* why adding a kernel failed */
@@ -49,6 +50,12 @@ static void large_done(struct large *large)
     *large = (struct large){ 0 };
 }
 
+/* The copy of the object and its texts, and the same size again for the packed object. */
+static uint64_t memory_of(const struct kernel_record *r, struct bytes raw)
+{
+    return 2 * (uint64_t)(raw.size + strlen(r->program) + strlen(r->options));
+}
+
 void cache_writer_destroy(struct cache_writer *writer)
 {
     if (!writer)
@@ -63,11 +70,9 @@ bool cache_writer_is_over(const struct cache_writer *writer)
     return writer->is_read && !writer->large.packing;
 }
 
-/* Counts the copy, and the same size again for the packed object. */
-uint64_t cache_writer_bytes(const struct cache_writer *writer)
-{
-    return 2 * (uint64_t)writer->large.copy.size;
-}
+uint64_t cache_writer_bytes(const struct cache_writer *writer) { return writer->needed; }
+
+void cache_writer_grant(struct cache_writer *writer, uint64_t bytes) { writer->granted = bytes; }
 
 uint64_t cache_writer_kernels(const struct cache_writer *writer) { return writer->kernels; }
 
@@ -109,6 +114,7 @@ static enum kiln_code continue_large(struct cache_writer *w, struct kiln_err *er
         return rc;
     rc = kern_db_writer_put(w->db, w->large.packing, err);
     w->kernels += !rc;
+    w->needed = 0;
     large_done(&w->large);
     return rc;
 }
@@ -121,6 +127,11 @@ static bool write_kernel(void *context, const struct kernel_record *r, struct by
         return !is_time_up(w);
     }
     if (raw.size > PIECE) {
+        w->needed = memory_of(r, raw);
+        if (w->needed > w->granted) {
+            w->position.id = r->id - 1; /* the next step reads it again */
+            return false;
+        }
         w->rc = begin_large(&w->large, r, raw, w->err);
         return false;
     }
@@ -146,11 +157,13 @@ static enum kiln_code write_kernels(struct cache_writer *w, struct kiln_err *err
 enum kiln_code cache_writer_write(struct cache_writer *w, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
+    if (!w->large.packing)
+        w->needed = 0; /* the kernel that needed it may be gone */
     w->end_ns = clock_monotonic_ns() + CACHE_WRITER_STEP_NS;
     w->bytes = 0;
     w->err = err;
     do
         rc = w->large.packing ? continue_large(w, err) : write_kernels(w, err);
-    while (!rc && !cache_writer_is_over(w) && !is_time_up(w));
+    while (!rc && !cache_writer_is_over(w) && !is_time_up(w) && w->needed <= w->granted);
     return rc;
 }

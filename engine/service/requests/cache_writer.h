@@ -36,13 +36,17 @@ KILN_MUST_CHECK enum kiln_code cache_writer_open(const struct cache_writer_optio
 void cache_writer_destroy(struct cache_writer *writer);
 KILN_DEFINE_AUTO(cache_writer)
 
-/* Writes kernels for one step. */
+/* Writes kernels for one step. A step ends before an object that needs more memory than was
+ * granted. */
 KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
                                                   struct kiln_err *err);
 /* Whether all kernels were written. */
 bool cache_writer_is_over(const struct cache_writer *writer);
-/* Memory of the object that is being packed; 0 if no object is. */
+/* Memory that the large object needs that is being packed, or is to be packed next; 0 if there is
+ * none. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
+/* Large objects may use |bytes| from now on; at first none. */
+void cache_writer_grant(struct cache_writer *writer, uint64_t bytes);
 /* Kernels in the file. */
 uint64_t cache_writer_kernels(const struct cache_writer *writer);
 /* Completes the file; call it once, at the end. */

@@ -5,6 +5,7 @@
 #include "common/base/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
+#include "engine/service/requests/cache_writer.h"
 #include "engine/service/requests/exported_files.h"
 
 #include <fcntl.h>
@@ -461,6 +462,35 @@ TEST_F(users, the_memory_of_a_large_exported_object_is_charged_to_its_user)
     users_reopen(f);
     test_caller_refused(&f->ann, MESSAGE_kernel_export, "{}", KILN_BUSY, "queue_bytes_per_uid");
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+static void ignore_damage(void *context, const struct digest *key)
+{
+    (void)context;
+    (void)key;
+}
+
+TEST_F(users, a_large_object_is_copied_only_after_its_memory_is_granted)
+{
+    KILN_AUTO(cache_writer) struct cache_writer *writer = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    import_huge(f);
+    const struct cache_writer_options options = { .store = f->engine.engine->store,
+                                                  .path = f->again,
+                                                  .uid = (uint32_t)f->ann.base.uid,
+                                                  .database_id = "gfx906_60",
+                                                  .damaged = ignore_damage };
+    must(cache_writer_open(&options, &writer, &err), err);
+    for (unsigned i = 0; i < 2; i++) {
+        must(cache_writer_write(writer, &err), err);
+        assert_int_equal(cache_writer_kernels(writer), 0);
+        assert_in_range(cache_writer_bytes(writer), 2 * HUGE, 2 * HUGE + 1000);
+        assert_false(cache_writer_is_over(writer));
+    }
+    cache_writer_grant(writer, cache_writer_bytes(writer));
+    while (!cache_writer_is_over(writer))
+        must(cache_writer_write(writer, &err), err);
+    assert_int_equal(cache_writer_kernels(writer), 1);
 }
 
 TEST_F(users, a_client_that_leaves_during_an_export_leaves_nothing)
