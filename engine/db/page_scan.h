@@ -39,7 +39,8 @@ struct page_cell { /* one record and its location */
 };
 
 /* Calls |each| for every record with a plausible header, in no particular order, until |each|
- * returns false. If records of a page overlap, those after one page's worth of bytes are skipped. */
+ * returns false. If records of a page overlap, those after one page's worth of bytes are skipped.
+ */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 
