@@ -33,7 +33,7 @@ FETCH_NO_OBJECT = 1
 
 def _numbers() -> dict[str, int]:
     """The message types of common/protocol/messages.def, by name."""
-    text = (ROOT / "common" / "messages.def").read_text(encoding="utf-8")
+    text = (ROOT / "common" / "protocol" / "messages.def").read_text(encoding="utf-8")
     found = re.findall(r"^KILN_(?:REQUEST|REPLY)\((\w+),\s*(\d+)", text, re.M)
     return {name: int(number) for name, number in found}
 
