@@ -70,6 +70,7 @@ enum plan_source {
 #define TUNING_TOKEN_SIZE 16u  /* bytes; recognises a tuning_put that is sent twice */
 #define LEASE_SHARE 1u         /* for tuning_lease: take a share of a search that has begun */
 #define LEASE_WAIT 2u          /* if nothing can be granted now, answer later */
+#define LEASE_MORE 4u          /* grant a share in addition to those that the connection holds */
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report */

@@ -106,6 +106,16 @@ static struct share *share_of(const struct lease *lease, const void *holder)
     return NULL;
 }
 
+/* The holder's share that begins with |first|; else any of its shares. */
+static struct share *share_at(const struct lease *lease, const void *holder, uint32_t first)
+{
+    LIST_EACH (&lease->shares, struct share, link, s) {
+        if (s->holder == holder && s->first == first)
+            return s;
+    }
+    return share_of(lease, holder);
+}
+
 static unsigned count_of_uid(const struct lease_table *table, uint32_t uid)
 {
     unsigned count = 0;
@@ -235,7 +245,7 @@ enum kiln_code lease_ask(struct lease_table *table, const void *holder,
     if (rc)
         return rc;
     struct lease *lease = find_lease(table, request);
-    struct share *share = lease ? share_of(lease, holder) : NULL;
+    struct share *share = lease && !request->more ? share_of(lease, holder) : NULL;
     bool is_first = !lease;
     if (lease && lease->candidates != request->candidates)
         return kiln_fail(
@@ -320,7 +330,7 @@ enum kiln_code lease_report(struct lease_table *table, const void *holder,
                             struct kiln_err *err)
 {
     struct lease *lease = find_lease_by_id(table, report->lease);
-    struct share *share = lease && !lease->is_done ? share_of(lease, holder) : NULL;
+    struct share *share = lease && !lease->is_done ? share_at(lease, holder, report->first) : NULL;
     struct share *next = NULL;
     if (!share)
         return kiln_fail(err, KILN_NOT_FOUND,

@@ -38,6 +38,7 @@ struct lease_request {
     const char *solver;
     uint32_t candidates; /* number of candidates in the tuning space; 0: it cannot be shared */
     bool share;          /* the client also takes a share of another client's lease */
+    bool more;           /* the client takes a share in addition to those that it holds */
 };
 
 enum lease_state {
@@ -66,9 +67,9 @@ KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table
 void lease_table_destroy(struct lease_table *table); /* nobody may wait */
 KILN_DEFINE_AUTO(lease_table)
 
-/* Asks for a lease.  A holder that asks again gets the share that it already holds.  KILN_INVALID
- * if the number of candidates differs from the lease's, or a name is too long.  KILN_BUSY if a
- * limit is reached. */
+/* Asks for a lease.  A holder that asks again gets the share that it already holds, unless it asks
+ * for more.  KILN_INVALID if the number of candidates differs from the lease's, or a name is too
+ * long.  KILN_BUSY if a limit is reached. */
 KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *holder,
                                          const struct lease_request *request,
                                          struct lease_answer *ret_answer, struct kiln_err *err);
@@ -97,7 +98,7 @@ struct lease_report {
  * Completes the holder's share that begins with |report->first|.  The answer:
  *   - GRANTED: the holder's next share.  Two threads of the holder may have measured the same
  *     share.  The second report then only returns the share that the holder has now.
- *   - TAKEN: no share is left, but others still measure.
+ *   - TAKEN: no share is left, but others still measure, or the holder has further shares.
  *   - DONE: it was the last share.  ret_answer->best is the best of all, and the caller must call
  *     lease_finish.
  * KILN_NOT_FOUND: the holder has no such share of that lease.

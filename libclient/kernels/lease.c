@@ -150,7 +150,8 @@ static enum kiln_code request_lease(struct kiln_client *client, struct taking *t
         .database_id = bytes_of_text(request->database_id),
         .solver = bytes_of_text(request->solver),
         .candidates = request->candidates,
-        .flags = (uint8_t)((request->share ? LEASE_SHARE : 0) | (wait_ms ? LEASE_WAIT : 0)),
+        .flags = (uint8_t)((request->share ? LEASE_SHARE : 0) | (wait_ms ? LEASE_WAIT : 0) |
+                           (request->share == KILN_SHARE_MORE ? LEASE_MORE : 0)),
         .wait_ms = wait_ms,
     };
     message_tuning_lease_write(&frame, &m);

@@ -163,7 +163,8 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
                                              .problem = &lease->problem,
                                              .solver = lease->solver,
                                              .candidates = m->candidates,
-                                             .share = m->flags & LEASE_SHARE };
+                                             .share = m->flags & LEASE_SHARE,
+                                             .more = m->flags & LEASE_MORE };
     return rc;
 }
 

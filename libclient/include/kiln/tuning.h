@@ -146,21 +146,28 @@ int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem
  *   3. measure the share, then kiln_lease_report; repeat while that grants another share
  *
  * A lease belongs to the client's connection and ends with it: if a process dies, its share goes
- * back to the others.  All threads of one client are one holder, with one share at a time.  A
- * second report of the same share is ignored, and answered with the share to measure now.
+ * back to the others.  All threads of one client are one holder, with one share at a time unless
+ * they ask for more.  A second report of the same share is ignored, and answered with a share to
+ * measure now.
  */
 enum {
     KILN_LEASE_GRANTED, /* measure candidates first .. first + count - 1, then report */
     KILN_LEASE_TAKEN,   /* another process tunes it: use what is known, or ask again */
     KILN_LEASE_DONE,    /* tuning is complete: kiln_perf_get returns the result */
 };
+enum {
+    KILN_SHARE_NONE, /* take no share of a search that another process began */
+    KILN_SHARE_ONE,  /* take one, if it began on an identical device */
+    /* The same, and in addition to the shares that this client holds: so it can prepare the next
+     * share while it measures one.  A kilnd of an older release grants a held share again. */
+    KILN_SHARE_MORE,
+};
 struct kiln_lease_request {
     size_t size; /* sizeof(struct kiln_lease_request) */
     const char *database_id;
     const char *solver;
     uint32_t candidates; /* points of the solver's tuning space; 0: do not share */
-    /* 1: accept a share of a search that another process began on an identical device. */
-    int share;
+    int share;           /* KILN_SHARE_NONE, ... */
     /* How long to wait for the process that tunes it, within the time-out; 0: do not wait. */
     int wait_ms;
     int timeout_ms; /* of the call; 0: the client's default */

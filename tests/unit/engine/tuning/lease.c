@@ -104,6 +104,43 @@ TEST_F(lease, a_lease_holder_that_asks_again_gets_the_share_it_holds)
     assert_int_equal(f->answer.count, 4);
 }
 
+TEST_F(lease, a_lease_holder_that_asks_for_more_holds_several_shares)
+{
+    ask_for_lease(f, &first);
+    uint64_t lease = f->answer.lease;
+    f->request.more = true;
+    assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
+    assert_int_equal(f->answer.first, 4);
+    assert_int_equal(ask_for_lease(f, &first), LEASE_GRANTED);
+    assert_int_equal(f->answer.first, 8);
+    assert_int_equal(ask_for_lease(f, &first), LEASE_TAKEN);
+
+    /* Each is reported by its first candidate. */
+    const struct lease_best best = { .params = "" };
+    must(report_share(f, &first, lease, 4, &best), f->err);
+    assert_int_equal(f->answer.state, LEASE_TAKEN);
+    must(report_share(f, &first, lease, 0, &best), f->err);
+    assert_int_equal(f->answer.state, LEASE_TAKEN);
+    must(report_share(f, &first, lease, 8, &best), f->err);
+    assert_int_equal(f->answer.state, LEASE_DONE);
+}
+
+TEST_F(lease, all_shares_of_a_leaving_holder_become_free)
+{
+    f->request.more = true;
+    ask_for_lease(f, &first);
+    ask_for_lease(f, &first);
+    ask_for_lease(f, &second);
+    assert_int_equal(f->answer.first, 8);
+    lease_leave(f->table, &first);
+
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
+    assert_in_range(f->answer.first, 0, 4);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_GRANTED);
+    assert_in_range(f->answer.first, 0, 4);
+    assert_int_equal(ask_for_lease(f, &second), LEASE_TAKEN);
+}
+
 TEST_F(lease, a_second_request_for_an_unshared_lease_gets_taken)
 {
     f->request.share = false;
