@@ -84,7 +84,6 @@ int find_options_read(const struct driver_options *options, struct kiln_conv_opt
     struct kiln_conv_options o = { .size = sizeof(o),
                                    .toolchain = options->toolchain,
                                    .no_record = options->no_record,
-                                   .share = options->share,
                                    .journal = options->journal };
     int rc = choose_value(&mode, &o.mode, err);
     if (!rc)

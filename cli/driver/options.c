@@ -25,8 +25,6 @@ static const struct option options[] = {
       "when to search; also a number from 1 to 5 ($MIOPEN_FIND_ENFORCE)", 0, 0 },
     { "budget", 0, OPTION_TIME, AT(budget), "TIME",
       "time limit for find or tune of each problem (find: none, tune: 60s)", 0, 0 },
-    { "share", 0, OPTION_FLAG, AT(share), NULL,
-      "with -s 1: share the search with other processes that use --share", 0, 0 },
     { "no-record", 0, OPTION_FLAG, AT(no_record), NULL,
       "do not record the results of find and tune", 0, 0 },
     { "journal", 0, OPTION_VERBATIM, AT(journal), "DIR",

@@ -14,7 +14,7 @@ struct driver_options {
     const char *device, *hip_library_path, *toolchain;
     const char *find_mode, *enforce, *journal;
     struct option_number seed, budget;
-    bool summary, ahead, share, no_record;
+    bool summary, ahead, no_record;
 };
 
 enum driver_command { DRIVER_CONV, DRIVER_RUN, DRIVER_DEVICES, DRIVER_NOTHING };

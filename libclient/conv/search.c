@@ -217,11 +217,11 @@ static void limit_held(struct search *s)
 
 /* ---- search_try ---- */
 
-static enum kiln_code request_trials(struct search *s, const size_t *indexes, size_t count,
+static enum kiln_code request_trials(struct search *s, const struct search_source *source,
                                      size_t *next, struct kiln_err *err)
 {
-    while (*next < count && s->ops->is_ready(s->context)) {
-        size_t index = indexes[(*next)++];
+    while (*next < source->count && s->ops->is_ready(s->context)) {
+        size_t index = source->indexes[(*next)++];
         if (s->trials[index].place != TRIAL_UNTRIED)
             continue;
         enum kiln_code rc = s->ops->ask(s->context, index, err);
@@ -254,25 +254,48 @@ static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_
     return rc;
 }
 
-static bool is_pending(const struct search *s, const size_t *indexes, size_t count, size_t next)
+/* Requests trials of the source while there is room, and asks it for more when it is at its end. */
+static enum kiln_code request_all(struct search *s, struct search_source *source, size_t *next,
+                                  struct kiln_err *err)
 {
-    for (size_t i = next < count ? count : 0; i < count; i++) {
-        if (s->trials[indexes[i]].place == TRIAL_REQUESTED)
+    enum kiln_code rc = request_trials(s, source, next, err);
+    while (!rc && source->more && *next >= source->count && s->ops->is_ready(s->context)) {
+        size_t before = source->count;
+        rc = source->more(s->context, source, err);
+        if (rc || source->count == before)
+            break;
+        rc = request_trials(s, source, next, err);
+    }
+    return rc;
+}
+
+/* Trials that were requested last are the likeliest to be in flight. */
+static bool is_pending(const struct search *s, const struct search_source *source, size_t next)
+{
+    for (size_t i = next < source->count ? 0 : source->count; i > 0; i--) {
+        if (s->trials[source->indexes[i - 1]].place == TRIAL_REQUESTED)
             return true;
     }
-    return next < count;
+    return next < source->count;
 }
 
 enum kiln_code search_try(struct search *search, const size_t *indexes, size_t count,
                           uint64_t until_ns, struct kiln_err *err)
+{
+    struct search_source source = { .indexes = indexes, .count = count };
+    return search_try_source(search, &source, until_ns, err);
+}
+
+enum kiln_code search_try_source(struct search *search, struct search_source *source,
+                                 uint64_t until_ns, struct kiln_err *err)
 {
     struct search *s = search;
     size_t next = 0;
     enum kiln_code rc = KILN_OK;
     bool is_first = s->tried == s->failed; /* nothing has a time yet */
     while (!rc && !s->has_enough && (is_first || search_goes_on(s, until_ns))) {
-        rc = request_trials(s, indexes, count, &next, err);
-        if (!rc && !is_pending(s, indexes, count, next))
+        rc = request_all(s, source, &next, err);
+        if (!rc && !is_pending(s, source, next))
             break;
         if (!rc)
             rc = try_next(s, until_ns, err);

@@ -92,9 +92,20 @@ KILN_MUST_CHECK enum kiln_code search_add(struct search *search, const char *con
 /* SIZE_MAX if there is no trial of that config. */
 size_t search_find(const struct search *search, const char *config);
 
-/* Tries the untried ones of |indexes| until |until_ns|; it waits longer only for the very first
+struct search_source {     /* trials to try, in this order */
+    const size_t *indexes; /* borrowed */
+    size_t count;
+    /* Called when all of them were requested and a further one could be.  It may append trials, and
+     * move |indexes|.  |context| is the search's.  NULL: there are no more. */
+    enum kiln_code (*more)(void *context, struct search_source *source, struct kiln_err *err);
+};
+/* Tries the untried ones of |source| until |until_ns|; it waits longer only for the very first
  * trial. Trials that come later are tried when they come.  A failure ends the search: no kilnd, or
  * the device is lost. */
+KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,
+                                                 struct search_source *source, uint64_t until_ns,
+                                                 struct kiln_err *err);
+/* The same for |count| trials. */
 KILN_MUST_CHECK enum kiln_code search_try(struct search *search, const size_t *indexes,
                                           size_t count, uint64_t until_ns, struct kiln_err *err);
 /* Ends with a long timing of search->best; no other trial holds anything. */

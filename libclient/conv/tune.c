@@ -209,9 +209,18 @@ static uint32_t sample_size(const struct tuner *t)
     return candidates < CANDIDATES_MAX ? candidates : CANDIDATES_MAX;
 }
 
-enum kiln_code tuner_know_neighbours(struct tuner *t, struct kiln_err *err)
+enum kiln_code tuner_queue_space(struct tuner *t, struct kiln_err *err)
 {
-    return add_range(t, 0, sample_size(t), /* is_queued= */ false, err);
+    t->has_known_neighbours = true;
+    return tuner_queue_range(t, 0, sample_size(t), err);
+}
+
+/* Adds the configs from which search_refine chooses neighbours. */
+static enum kiln_code know_neighbours(struct tuner *t, struct kiln_err *err)
+{
+    bool is_known = t->has_known_neighbours;
+    t->has_known_neighbours = true;
+    return is_known ? KILN_OK : add_range(t, 0, sample_size(t), /* is_queued= */ false, err);
 }
 
 static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
@@ -257,10 +266,29 @@ static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
 
 /* ---- one solver ---- */
 
+static enum kiln_code more_of_queue(void *context, struct search_source *source,
+                                    struct kiln_err *err)
+{
+    struct tuner *t = context;
+    enum kiln_code rc = sharing_next(t->sharing, err);
+    source->indexes = t->queue;
+    source->count = t->queued;
+    return rc;
+}
+
 static enum kiln_code try_queue(struct tuner *t, uint64_t until_ns, struct kiln_err *err)
 {
-    enum kiln_code rc = search_try(&t->search, t->queue, t->queued, until_ns, err);
+    struct search_source source = { .indexes = t->queue,
+                                    .count = t->queued,
+                                    .more = t->sharing ? more_of_queue : NULL };
+    enum kiln_code rc = search_try_source(&t->search, &source, until_ns, err);
     return rc ? rc : search_halve(&t->search, t->until_ns, err);
+}
+
+static enum kiln_code refine(struct tuner *t, struct kiln_err *err)
+{
+    enum kiln_code rc = know_neighbours(t, err);
+    return rc ? rc : search_refine(&t->search, t->until_ns, err);
 }
 
 static bool has_untried(const struct tuner *t)
@@ -272,22 +300,65 @@ static bool has_untried(const struct tuner *t)
     return false;
 }
 
-/* Alternates: a part of the remaining time for samples of the whole space, then the neighbours of
- * the best, and so on. */
-static enum kiln_code search_alone(struct tuner *t, struct kiln_err *err)
+static bool is_alone(const struct tuner *t)
 {
-    enum kiln_code rc = tuner_queue_range(t, 0, sample_size(t), err);
-    while (!rc && has_untried(t)) {
+    return !t->sharing || !sharing_has_company(t->sharing);
+}
+
+/* Whether configs are left to try: in the queue, or in a further share. */
+static enum kiln_code find_work(struct tuner *t, bool *ret_found, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (t->sharing && !has_untried(t))
+        rc = sharing_next_or_wait(t->sharing, err);
+    *ret_found = !rc && has_untried(t);
+    return rc;
+}
+
+/* Alternates: a part of the remaining time for samples of the whole space, then the neighbours of
+ * the best, and so on.  Where other processes take part, the neighbours may be in their shares.
+ * They are then tried once, at the end. */
+static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
+{
+    bool found = true;
+    enum kiln_code rc = find_work(t, &found, err);
+    while (!rc && found) {
         uint64_t now = clock_monotonic_ns();
-        bool is_first = t->search.tried == t->search.failed;
-        uint64_t left = now < t->until_ns ? t->until_ns - now : 0;
+        bool is_first = t->search.tried == t->search.failed, had_company = !is_alone(t);
+        uint64_t left = now < t->until_ns ? t->until_ns - now : 0, part = left / SAMPLE_PART;
         if (t->search.has_enough || (left < REST_NS && !is_first))
             break;
-        rc = try_queue(t, now + left / SAMPLE_PART, err);
+        rc = try_queue(t, now + (had_company ? left - part : part), err);
+        if (!rc && is_alone(t))
+            rc = refine(t, err);
+        if (!rc && had_company && has_untried(t))
+            break; /* the rest of the time is for the neighbours */
         if (!rc)
-            rc = search_refine(&t->search, t->until_ns, err);
+            rc = find_work(t, &found, err);
     }
     return rc;
+}
+
+/* Tries the best of all processes, and its neighbours if not every candidate was measured. */
+static enum kiln_code conclude_shared(struct tuner *t, struct kiln_err *err)
+{
+    size_t from = t->queued;
+    enum kiln_code rc = sharing_queue_best(t->sharing, err);
+    if (!rc)
+        rc = search_try(&t->search, t->queue + from, t->queued - from, t->until_ns, err);
+    if (!rc)
+        rc = search_halve(&t->search, t->until_ns, err);
+    return rc || sharing_is_complete(t->sharing) ? rc : refine(t, err);
+}
+
+static enum kiln_code search_space(struct tuner *t, struct kiln_err *err)
+{
+    enum kiln_code rc = sharing_create(t, &t->sharing, err);
+    if (!rc && !t->sharing)
+        rc = tuner_queue_space(t, err);
+    if (!rc)
+        rc = sample_and_refine(t, err);
+    return rc || is_alone(t) ? rc : conclude_shared(t, err);
 }
 
 /* False if only known configs were tried: then the best is no result of a search, and a later tune
@@ -337,6 +408,7 @@ static enum kiln_code add_trials(const struct tuner *t, struct kiln_err *err)
 
 static void tuner_done(struct tuner *t)
 {
+    sharing_destroy(t->sharing);
     search_done(&t->search);
     plan_window_destroy(t->window);
     journal_close(t->journal);
@@ -366,7 +438,7 @@ static enum kiln_code tune_solver(struct work *work, struct work_solver *solver,
     if (!rc)
         rc = queue_known(&t, err);
     if (!rc)
-        rc = work->options.share ? tuner_search_shared(&t, err) : search_alone(&t, err);
+        rc = search_space(&t, err);
     solver->tried = t.search.tried + t.remembered;
     copy_best(&t);
     if (!rc)

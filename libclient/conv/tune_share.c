@@ -6,22 +6,44 @@
 
 #include <kiln/tuning.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MS 1000000ull
 /* Maximum wait for the last shares of other processes. */
 #define WAIT_MAX_MS 10000
+/* Shares that this process holds at a time; more than its compilations in flight ever need. */
+#define HELD_MAX 64u
+/* kilnd leases at most this many candidates.  A larger space is never searched to its end. */
+#define CANDIDATES_MAX (1u << 20)
+/* After so many leases that were lost one after the other, the process continues alone. */
+#define LOSSES_MAX 3u
+
+struct held { /* a share that is not yet reported */
+    uint64_t lease, connection;
+    uint32_t first, count;
+    size_t from, to; /* its trials in the tuner's queue */
+};
 
 struct sharing {
     struct tuner *tuner;
     struct kiln_client *client; /* owned: its connection, and with it the lease, ends with it */
-    struct kiln_lease lease;
-    bool has_waited;
+    struct held held[HELD_MAX];
+    unsigned count;
+    uint64_t lease;      /* its id; 0: none yet */
+    uint32_t next_first; /* the first candidate of the next share, if nobody else takes one */
+    unsigned losses;     /* of leases, since the last report */
+    bool has_company, has_reported, is_exhausted, is_complete, is_stopped;
 };
 
-static bool has_time(const struct tuner *t) { return search_goes_on(&t->search, t->until_ns); }
+bool sharing_has_company(const struct sharing *sharing) { return sharing->has_company; }
 
-static enum kiln_code take_share(struct sharing *s, int wait_ms, struct kiln_err *err)
+bool sharing_is_complete(const struct sharing *sharing) { return sharing->is_complete; }
+
+/* ---- requests ---- */
+
+static enum kiln_code take_share(struct sharing *s, int wait_ms, struct kiln_lease *ret_lease,
+                                 struct kiln_err *err)
 {
     struct kiln_error e;
     const struct work *w = s->tuner->work;
@@ -30,25 +52,31 @@ static enum kiln_code take_share(struct sharing *s, int wait_ms, struct kiln_err
         .database_id = kiln_device_database_id(w->device),
         .solver = s->tuner->solver->solution.solver,
         .candidates = s->tuner->solver->solution.candidates,
-        .share = 1,
+        .share = KILN_SHARE_MORE,
         .wait_ms = wait_ms,
         .timeout_ms = w->options.timeout_ms,
     };
-    s->lease.size = sizeof(s->lease);
-    int rc = kiln_lease_take(s->client, w->public_problem, &request, &s->lease, &e);
+    *ret_lease = (struct kiln_lease){ .size = sizeof(*ret_lease) };
+    int rc = kiln_lease_take(s->client, w->public_problem, &request, ret_lease, &e);
     return error_take(rc, &e, err);
 }
 
 /* Reports the best of the search so far; kilnd records the best of all reports. */
-static enum kiln_code report_best(struct sharing *s, struct kiln_err *err)
+static enum kiln_code report_share(struct sharing *s, const struct held *share,
+                                   struct kiln_lease *ret_next, struct kiln_err *err)
 {
     struct kiln_error e;
     const struct tuner *t = s->tuner;
     const struct search *search = &t->search;
+    const struct kiln_lease lease = { .size = sizeof(lease),
+                                      .id = share->lease,
+                                      .connection = share->connection,
+                                      .first = share->first,
+                                      .count = share->count };
     struct kiln_measurement m = { .size = sizeof(m), .solver = t->solver->solution.solver };
     struct kiln_recording recording = work_recording(t->work, t->solver->plan, &m);
     recording.measurement_count = 0;
-    if (search->best != SIZE_MAX && !t->work->options.no_record) {
+    if (search->best != SIZE_MAX) {
         const struct search_trial *best = &search->trials[search->best];
         m.params = best->config;
         m.samples = best->timing.samples;
@@ -56,72 +84,155 @@ static enum kiln_code report_best(struct sharing *s, struct kiln_err *err)
         m.spread_ms = best->timing.spread_ms;
         recording.measurement_count = 1;
     }
-    int rc = kiln_lease_report(s->client, &s->lease, &recording, &s->lease, &e);
+    *ret_next = (struct kiln_lease){ .size = sizeof(*ret_next) };
+    int rc = kiln_lease_report(s->client, &lease, &recording, ret_next, &e);
     return error_take(rc, &e, err);
 }
 
-/* Whether every queued trial from |from| on was tried. */
-static bool is_all_tried(const struct tuner *t, size_t from)
+/* kilnd rejected a report or a lease.  The other processes miss the results of this one, which
+ * continues alone. */
+static enum kiln_code stop_sharing(struct sharing *s, struct kiln_err *why, struct kiln_err *err)
 {
-    for (size_t i = from; i < t->queued; i++) {
+    struct work *work = s->tuner->work;
+    (void)kiln_while(why, "sharing the search of %s", s->tuner->solver->solution.solver);
+    work->result->not_recorded = *why;
+    s->is_stopped = true;
+    s->has_company = false;
+    return tuner_queue_space(s->tuner, err);
+}
+
+/* ---- shares ---- */
+
+static bool is_held(const struct sharing *s, uint32_t first)
+{
+    for (unsigned i = 0; i < s->count; i++) {
+        if (s->held[i].first == first)
+            return true;
+    }
+    return false;
+}
+
+/* Queues the share of an answer, if it has one that is not held already. */
+static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *lease,
+                                struct kiln_err *err)
+{
+    struct tuner *t = s->tuner;
+    bool is_granted = lease->state == KILN_LEASE_GRANTED;
+    /* The others have just reported the last share, so kilnd began another lease. */
+    bool is_another = is_granted && s->lease && lease->id != s->lease;
+    bool is_new = is_granted && !is_another && s->count < HELD_MAX && !is_held(s, lease->first);
+    s->is_exhausted = !is_new;
+    s->is_complete = is_another || lease->state == KILN_LEASE_DONE;
+    s->has_company |= lease->state == KILN_LEASE_TAKEN && s->count == 0;
+    if (!is_new)
+        return KILN_OK;
+    s->has_company |= lease->first != s->next_first;
+    s->next_first = lease->first + lease->count;
+    s->lease = lease->id;
+    struct held *share = &s->held[s->count++];
+    *share = (struct held){ .lease = lease->id,
+                            .connection = lease->connection,
+                            .first = lease->first,
+                            .count = lease->count,
+                            .from = t->queued };
+    enum kiln_code rc = tuner_queue_range(t, lease->first, lease->count, err);
+    share->to = t->queued;
+    return rc;
+}
+
+static bool is_tried(const struct tuner *t, const struct held *share)
+{
+    for (size_t i = share->from; i < share->to; i++) {
         if (t->search.trials[t->queue[i]].place < TRIAL_HELD)
             return false;
     }
     return true;
 }
 
-/* kilnd rejected a report or a lease.  The other processes miss this share's results, but this
- * process has them and continues alone. */
-static void stop_sharing(struct sharing *s, struct kiln_err *why)
+/* The index of a share whose trials were all tried; s->count if there is none. */
+static unsigned find_tried(const struct sharing *s)
 {
-    struct work *work = s->tuner->work;
-    (void)kiln_while(why, "sharing the search of %s", s->tuner->solver->solution.solver);
-    work->result->not_recorded = *why;
-    s->lease.state = KILN_LEASE_DONE;
+    unsigned i = 0;
+    while (i < s->count && !is_tried(s->tuner, &s->held[i]))
+        i++;
+    return i;
 }
 
-/* Reports the share and takes the next one.  If other processes hold the rest, waits for them. */
-static enum kiln_code report_and_take(struct sharing *s, struct kiln_err *err)
+/* After KILN_NOT_FOUND: kilnd was restarted, and a new lease begins.  Its candidates that were
+ * tried are not tried again. */
+static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_lease,
+                                     struct kiln_err *why)
 {
-    const struct tuner *t = s->tuner;
-    enum kiln_code rc = report_best(s, err);
-    if (rc == KILN_NOT_FOUND) { /* kilnd was restarted */
-        *err = KILN_ERR_INIT;
-        return take_share(s, 0, err);
+    if (++s->losses > LOSSES_MAX)
+        return KILN_NOT_FOUND;
+    *why = KILN_ERR_INIT;
+    s->count = 0;
+    s->lease = 0;
+    s->next_first = 0;
+    return take_share(s, 0, ret_lease, why);
+}
+
+/* Reports one share, whose answer may be the next one. */
+static enum kiln_code exchange_share(struct sharing *s, unsigned index, struct kiln_err *why,
+                                     struct kiln_err *err)
+{
+    struct kiln_lease next;
+    enum kiln_code rc = report_share(s, &s->held[index], &next, why);
+    if (rc == KILN_NOT_FOUND) {
+        rc = take_new_lease(s, &next, why);
+    } else if (!rc) {
+        s->held[index] = s->held[--s->count];
+        s->has_reported = true;
+        s->losses = 0;
     }
-    if (!rc && s->lease.state == KILN_LEASE_TAKEN && has_time(t)) {
-        uint64_t left_ms = (t->until_ns - clock_monotonic_ns()) / MS;
-        s->has_waited = true;
-        rc = take_share(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
+    if (rc)
+        return stop_sharing(s, why, err);
+    return add_share(s, &next, err);
+}
+
+static enum kiln_code take_further(struct sharing *s, int wait_ms, struct kiln_err *err)
+{
+    struct kiln_lease lease;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (take_share(s, wait_ms, &lease, &why))
+        return stop_sharing(s, &why, err);
+    return add_share(s, &lease, err);
+}
+
+enum kiln_code sharing_next(struct sharing *sharing, struct kiln_err *err)
+{
+    struct sharing *s = sharing;
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = KILN_OK;
+    size_t before = s->tuner->queued;
+    while (!rc && !s->is_stopped && s->tuner->queued == before) {
+        unsigned tried = find_tried(s);
+        if (tried < s->count)
+            rc = exchange_share(s, tried, &why, err);
+        else if (!s->is_exhausted)
+            rc = take_further(s, /* wait_ms= */ 0, err);
+        else
+            break;
     }
     return rc;
 }
 
-/* Reports the share only if all of it was tried; otherwise it goes back to the other processes. */
-static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
+enum kiln_code sharing_next_or_wait(struct sharing *sharing, struct kiln_err *err)
 {
-    struct tuner *t = s->tuner;
-    size_t from = t->queued;
-    enum kiln_code rc = tuner_queue_range(t, s->lease.first, s->lease.count, err);
-    bool is_known = t->queued > from && is_all_tried(t, from);
-    if (!rc && s->has_waited && is_known) {
-        s->lease.state = KILN_LEASE_DONE;
-        return KILN_OK;
-    }
-    if (!rc)
-        rc = search_try(&t->search, t->queue, t->queued, t->until_ns, err);
-    if (!rc)
-        rc = search_halve(&t->search, t->until_ns, err);
-    if (rc || !is_all_tried(t, from))
+    struct sharing *s = sharing;
+    const struct tuner *t = s->tuner;
+    size_t before = t->queued;
+    enum kiln_code rc = sharing_next(s, err);
+    uint64_t now = clock_monotonic_ns();
+    if (rc || s->is_stopped || s->is_complete || s->count > 0 || t->queued > before ||
+        !s->has_reported || now >= t->until_ns)
         return rc;
-    struct kiln_err why = KILN_ERR_INIT;
-    if (report_and_take(s, &why))
-        stop_sharing(s, &why);
-    return KILN_OK;
+    uint64_t left_ms = (t->until_ns - now) / MS;
+    return take_further(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
 }
 
 /* Queues the best config that any process has recorded. */
-static enum kiln_code queue_best_of_all(struct tuner *t, struct kiln_err *err)
+static enum kiln_code queue_best(struct tuner *t, struct kiln_err *err)
 {
     struct kiln_error e;
     struct kiln_tuned *tuned = NULL;
@@ -143,20 +254,28 @@ static enum kiln_code queue_best_of_all(struct tuner *t, struct kiln_err *err)
     return code;
 }
 
-static enum kiln_code search_shares(struct sharing *s, struct kiln_err *err)
+enum kiln_code sharing_queue_best(struct sharing *sharing, struct kiln_err *err)
 {
-    struct tuner *t = s->tuner;
-    enum kiln_code rc = take_share(s, 0, err);
-    while (!rc && s->lease.state == KILN_LEASE_GRANTED && has_time(t))
-        rc = search_share(s, err);
-    return rc;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (queue_best(sharing->tuner, &why))
+        return stop_sharing(sharing, &why, err);
+    return KILN_OK;
 }
 
-enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err)
+/* ---- begin and end ---- */
+
+static bool is_for_others(const struct tuner *t)
+{
+    const struct kiln_conv_options *o = &t->work->options;
+    return !o->no_record && o->tier == KILN_TUNING_USER && !o->toolchain &&
+           kiln_device_database_id(t->work->device)[0] &&
+           t->solver->solution.candidates <= CANDIDATES_MAX;
+}
+
+enum kiln_code sharing_create(struct tuner *tuner, struct sharing **ret_sharing,
+                              struct kiln_err *err)
 {
     struct kiln_error e;
-    struct kiln_err why = KILN_ERR_INIT;
-    struct sharing s = { .tuner = tuner };
     const struct kiln_client *client = tuner->work->client;
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = client->socket_is_found
@@ -165,17 +284,24 @@ enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err)
                                                  .timeout_ms = client->timeout_ms,
                                                  .fallback = fallback_mode(client->fallback),
                                                  .name = "kiln_conv_tune" };
-    enum kiln_code rc = error_take(kiln_client_open(&options, &s.client, &e), &e, err);
-    if (!rc)
-        rc = search_shares(&s, err);
-    kiln_client_close(s.client);
-    if (!rc && queue_best_of_all(tuner, &why))
-        stop_sharing(&s, &why);
-    if (!rc) /* even without a share: then the best known config gets a time */
-        rc = search_try(&tuner->search, tuner->queue, tuner->queued, tuner->until_ns, err);
-    if (!rc)
-        rc = search_halve(&tuner->search, tuner->until_ns, err);
-    if (!rc)
-        rc = tuner_know_neighbours(tuner, err);
-    return rc ? rc : search_refine(&tuner->search, tuner->until_ns, err);
+    if (!is_for_others(tuner))
+        return KILN_OK;
+    struct sharing *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to share a search");
+    s->tuner = tuner;
+    enum kiln_code rc = error_take(kiln_client_open(&options, &s->client, &e), &e, err);
+    if (rc)
+        sharing_destroy(s);
+    else
+        *ret_sharing = s;
+    return rc;
+}
+
+void sharing_destroy(struct sharing *sharing)
+{
+    if (!sharing)
+        return;
+    kiln_client_close(sharing->client);
+    free(sharing);
 }

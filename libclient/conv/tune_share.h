@@ -2,13 +2,35 @@
 #pragma once
 
 /*
- * Tunes one solver together with other processes of the user on identical devices: each process
- * searches the shares of the candidates that kilnd leases to it.
+ * Shares the search for one solver's best config with other processes of the user on identical
+ * devices: kilnd leases ranges of the candidates, and keeps the best of all reports.
  *
- * Threading  the thread that uses |tuner|; blocks
+ * Ownership  the tuner owns its sharing
+ * Threading  the thread that uses the tuner; blocks
+ *
+ * A process holds at least two shares, so that it can compile the next one while it measures.  A
+ * share is reported when all of it was tried.  Shares that were not reported go to others when the
+ * sharing ends.
  */
 #include "libclient/conv/tuner.h"
 
-/* Runs until every share was searched or the time is up.  Then tries the best that others found,
- * and the neighbours of the best. */
-KILN_MUST_CHECK enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err);
+struct sharing;
+
+/* |ret_sharing| is NULL if this search is not for others: its results are not recorded for the
+ * user, or a toolchain was named. */
+KILN_MUST_CHECK enum kiln_code sharing_create(struct tuner *tuner, struct sharing **ret_sharing,
+                                              struct kiln_err *err);
+void sharing_destroy(struct sharing *sharing);
+
+/* Reports shares that were tried.  If the queue grew by no share of an answer, takes a further one.
+ * If kilnd refuses, queues the whole space: then this process searches alone. */
+KILN_MUST_CHECK enum kiln_code sharing_next(struct sharing *sharing, struct kiln_err *err);
+/* The same.  If no share is left, waits for the reports of the others, which may return shares. */
+KILN_MUST_CHECK enum kiln_code sharing_next_or_wait(struct sharing *sharing, struct kiln_err *err);
+
+/* Whether another process has taken a share. */
+bool sharing_has_company(const struct sharing *sharing);
+/* Whether every candidate was measured, by any process. */
+bool sharing_is_complete(const struct sharing *sharing);
+/* Queues the best config that any process has recorded. */
+KILN_MUST_CHECK enum kiln_code sharing_queue_best(struct sharing *sharing, struct kiln_err *err);

@@ -4,7 +4,7 @@
 /*
  * The state of tuning one solver.
  *
- * Ownership  a tuner owns its search, window, journal and queue; the rest is borrowed
+ * Ownership  a tuner owns its search, window, journal, queue and sharing; the rest is borrowed
  * Threading  one thread
  */
 #include "libclient/conv/journal.h"
@@ -24,6 +24,8 @@ struct tuner {
     bool is_temporary;       /* the last failure may not happen again */
     size_t *queue;           /* trials, in the order to try them */
     size_t queued, capacity;
+    struct sharing *sharing;   /* with other processes; NULL: this process searches alone */
+    bool has_known_neighbours; /* tuner_know_neighbours was called */
 };
 
 /* Appends |config| to the queue. */
@@ -32,5 +34,5 @@ KILN_MUST_CHECK enum kiln_code tuner_queue(struct tuner *tuner, const char *conf
 /* Appends the valid candidates from |first| to |first| + |count| - 1. */
 KILN_MUST_CHECK enum kiln_code tuner_queue_range(struct tuner *tuner, uint32_t first,
                                                  uint32_t count, struct kiln_err *err);
-/* Adds all configs of the space, or a sample of it, from which search_refine chooses neighbours. */
-KILN_MUST_CHECK enum kiln_code tuner_know_neighbours(struct tuner *tuner, struct kiln_err *err);
+/* Appends the valid candidates of the whole space, or of a sample of it. */
+KILN_MUST_CHECK enum kiln_code tuner_queue_space(struct tuner *tuner, struct kiln_err *err);

@@ -276,9 +276,10 @@ TEST_F(find, two_processes_share_a_search)
     int outs[2];
     for (int i = 0; i < 2; i++)
         pids[i] = start_program(&f->daemon, &outs[i], "kiln-driver", "--device", "opencl:0",
-                                PROBLEM, "-s", "1", "-S", TUNED, "--budget", "8s", "--share", NULL);
+                                PROBLEM, "-s", "1", "-S", TUNED, "--budget", "8s", NULL);
     for (int i = 0; i < 2; i++)
         expect_success(pids[i], outs[i]);
+    assert_true(daemon_stat(&f->daemon, "tuning_leases") >= 2);
     driver(f, "-t", "0", "-S", TUNED);
     assert_string_not_equal(choice_of(result_of(f)).config, "");
     driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
@@ -292,7 +293,7 @@ TEST_F(find, a_search_outlives_the_daemon_that_it_began_with)
     driver(f, "--find-mode", "normal", "--no-record");
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
-                              "-s", "1", "-S", TUNED, "--budget", "10s", "--share", NULL);
+                              "-s", "1", "-S", TUNED, "--budget", "10s", NULL);
     if (!holds_in_time(has_results, f))
         wait_until("two results in the journals", has_results, f);
     daemon_process_stop(&f->daemon);

@@ -69,7 +69,6 @@ struct kiln_conv_options {
     const char *toolchain;      /* NULL: kilnd chooses */
     int no_record;              /* 1: return the result without recording it */
     int tier;                   /* tier to record in; 0: KILN_TUNING_USER */
-    int share; /* 1: share the work with other processes that tune the same problem */
     /* The directory for tune's journal of timings, from which a later call resumes an interrupted
      * one.  NULL: $XDG_STATE_HOME/kiln/tune, else ~/.local/state/kiln/tune; "": no journal. */
     const char *journal;

@@ -224,7 +224,7 @@ TEST_F(driver_find, an_invalid_mode_is_refused_with_its_source)
 TEST_F(driver_find, the_other_flags_reach_libkiln)
 {
     f->flags.budget = (struct option_number){ .value = 2500, .given = true };
-    f->flags.share = f->flags.no_record = true;
+    f->flags.no_record = true;
     f->flags.journal = "/somewhere";
     f->flags.toolchain = "nvrtc";
     assert_int_equal(read_options(f), KILN_E_OK);
@@ -232,7 +232,7 @@ TEST_F(driver_find, the_other_flags_reach_libkiln)
     assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
     assert_int_equal(fake.tunes, 1);
     assert_int_equal(fake.options.budget_ms, 2500);
-    assert_true(fake.options.share && fake.options.no_record);
+    assert_true(fake.options.no_record);
     assert_string_equal(fake.options.journal, "/somewhere");
     assert_string_equal(fake.options.toolchain, "nvrtc");
     assert_string_equal(fake.options.solver, "ConvFast");

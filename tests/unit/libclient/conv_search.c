@@ -20,6 +20,7 @@ struct fixture {
     struct kiln_err err;
     double now_ms;
     size_t asked[IN_FLIGHT_MAX];
+    unsigned least_in_flight; /* requests when the search waited for one */
     unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
     unsigned enough_after;                  /* stops after this many trials; 0: never */
     bool is_lost;                           /* the device is lost at the next failure */
@@ -72,6 +73,9 @@ static enum kiln_code next_trial(void *context, uint64_t deadline_ns,
 {
     struct fixture *f = context;
     assert_true(f->in_flight > 0);
+    bool is_last = f->compiles + IN_FLIGHT_MAX > SIDE * SIDE; /* nothing is left to request */
+    if (f->in_flight < f->least_in_flight && !is_last)
+        f->least_in_flight = f->in_flight;
     if ((f->now_ms + COMPILE_MS) * 1e6 > (double)deadline_ns) {
         f->now_ms = (double)deadline_ns / 1e6;
         return kiln_fail(err, KILN_TIMED_OUT, "kilnd did not answer in time");
@@ -237,6 +241,23 @@ TEST_F(conv_search, neighbours_lead_from_a_sample_to_the_best)
     search_whole(f, 1500);
     assert_string_equal(best(f)->config, "11,6");
     assert_true(f->search.tried < SIDE * SIDE / 2);
+}
+
+static enum kiln_code append_four(void *context, struct search_source *source, struct kiln_err *err)
+{
+    (void)context;
+    (void)err;
+    source->count += source->count < SIDE * SIDE ? 4 : 0;
+    return KILN_OK;
+}
+
+TEST_F(conv_search, a_source_that_grows_is_asked_before_the_compilers_are_idle)
+{
+    struct search_source source = { .indexes = f->all, .count = 4, .more = append_four };
+    f->least_in_flight = IN_FLIGHT_MAX;
+    must(search_try_source(&f->search, &source, UINT64_MAX, &f->err), f->err);
+    assert_int_equal(f->search.tried, SIDE * SIDE);
+    assert_int_equal(f->least_in_flight, IN_FLIGHT_MAX);
 }
 
 TEST_F(conv_search, a_search_ends_at_its_budget)

