@@ -134,9 +134,10 @@ struct calling {
     struct waiter waiter;
     struct request request;
     struct buffer frame; /* owned */
-    char *progress;      /* owned: received and not reported yet */
+    char *progress;      /* owned; received, but not reported to the caller yet */
     char *answer;        /* owned */
-    int *files;          /* owned, like its descriptors; -1: the caller has it */
+    /* Owned, like its descriptors; -1 in place of each descriptor that the caller took. */
+    int *files;
     size_t file_count;
 };
 
@@ -198,7 +199,7 @@ static enum kiln_code accept_called(struct request *request, const struct reply 
     struct calling *c = request->context;
     bool more = reply->header->flags & FRAME_MORE;
     char **place = more ? &c->progress : &c->answer;
-    free(*place); /* only the latest progress is reported */
+    free(*place); /* drops older progress: only the latest is reported */
     *place = NULL;
     enum kiln_code rc = read_json(reply, place, failure);
     return rc || more ? rc : take_files(c, reply, failure);
@@ -287,7 +288,7 @@ static enum kiln_code accept_event(struct request *request, const struct reply *
                                    struct failure *failure)
 {
     char **event = request->context;
-    free(*event); /* NULL, because one frame is accepted at a time */
+    free(*event); /* is NULL already: only one frame is accepted at a time */
     *event = NULL;
     return read_json(reply, event, failure);
 }
@@ -297,7 +298,7 @@ struct subscription {
     struct waiter waiter;
     struct request request;
     struct buffer frame; /* owned */
-    char *event;         /* owned: received and not reported yet */
+    char *event;         /* owned; received, but not reported to the caller yet */
 };
 
 static void subscription_done(struct subscription *s)

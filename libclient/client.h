@@ -21,10 +21,11 @@ struct kiln_client {
     struct answer_cache *cache;      /* owned */
     struct fork_guard guard;
     int timeout_ms;
-    bool no_cache; /* KILN_DISABLE_CACHE, MIOPEN_DISABLE_CACHE: use no stored kernels */
+    bool no_cache; /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE: use no stored kernels */
     char socket_path[256];
-    bool socket_is_found; /* neither the caller nor a variable named the socket; kiln found it */
-    char software[128];   /* for hello */
+    /* True if kiln chose the socket: neither the caller nor a variable named one. */
+    bool socket_is_found;
+    char software[128]; /* for hello */
 };
 
 /* Every public call begins with this.  Rejects a NULL client, a child of the process that opened
@@ -33,7 +34,7 @@ struct kiln_client {
 KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, int timeout_ms,
                                             uint64_t *ret_deadline_ns, struct kiln_err *err);
 
-/* KILN_NOT_FOUND, with the reason, if stored kernels must not be used. */
+/* Returns KILN_NOT_FOUND, with the reason, if stored kernels must not be used. */
 KILN_MUST_CHECK enum kiln_code client_check_cache(const struct kiln_client *client,
                                                   struct kiln_err *err);
 
@@ -45,5 +46,6 @@ KILN_MUST_CHECK enum kiln_code client_open_multiplexer(struct kiln_client *clien
 
 /* Begins a frame: reserves the header, after which the caller appends the body. */
 void client_frame_init(struct buffer *frame);
-/* The same in the caller's |storage|, never on the heap; do not call buffer_done on it. */
+/* Like client_frame_init, but in the caller's |storage| instead of on the heap.  Do not call
+ * buffer_done on it. */
 void client_frame_init_in(struct buffer *frame, uint8_t *storage, size_t size);

@@ -21,7 +21,7 @@ _Static_assert(KNOWN_CODES == KILN_E_UNSUPPORTED + 1, "<kiln/error.h> lacks a co
 
 static bool is_known(unsigned code) { return code < KNOWN_CODES; }
 
-/* Text from the socket may contain anything; control characters become blanks. */
+/* Copies text from the socket, which may contain anything.  Control characters become blanks. */
 static void copy_text(char *to, size_t size, struct bytes text)
 {
     size_t count = text.size < size - 1 ? text.size : size - 1;
@@ -32,8 +32,8 @@ static void copy_text(char *to, size_t size, struct bytes text)
     to[count] = '\0';
 }
 
-/* Keeps line ends and tabs; other control characters, which could act on a terminal, become
- * blanks. */
+/* Copies a compiler's log.  Keeps line ends and tabs; other control characters, which could affect
+ * a terminal, become blanks. */
 static char *copy_log(struct bytes log)
 {
     char *text = log.size ? bytes_to_text(log) : NULL;

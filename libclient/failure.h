@@ -21,7 +21,7 @@ struct failure {
 
 #define FAILURE_INIT ((struct failure){ .err = KILN_ERR_INIT })
 
-/* The same as FAILURE_INIT, but does not clear the whole text. */
+/* Does the same as FAILURE_INIT, but is faster, because it does not clear the whole text. */
 static inline void failure_init(struct failure *f)
 {
     kiln_err_init(&f->err);
@@ -41,9 +41,10 @@ enum kiln_code failure_said(struct failure *f, unsigned code, struct bytes text,
 /* Fills |ret_error| (may be NULL) for the caller unless |code| is KILN_OK.  Returns |code| as
  * KILN_E_*. */
 int failure_return(const struct failure *f, enum kiln_code code, struct kiln_error *ret_error);
-/* The same without a log. */
+/* Like failure_return, for an error without a log. */
 int error_return(const struct kiln_err *err, enum kiln_code code, struct kiln_error *ret_error);
-/* The opposite conversion, for libkiln's uses of its own public calls. */
+/* Converts a public error to the internal one, for code in libkiln that calls its public
+ * functions. */
 enum kiln_code error_take(int code, const struct kiln_error *error, struct kiln_err *err);
 /* Rejects an argument: returns KILN_E_INVALID with the message. */
 int error_argument(struct kiln_error *ret_error, const char *fmt, ...) KILN_PRINTF(2, 3);

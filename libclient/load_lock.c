@@ -13,9 +13,10 @@
 #define POLL_MS 1
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(pthread_t) holder; /* of the mutex; 0: none.  Stays valid for a child's thread */
-static bool is_for_fork;          /* the holder is forking */
-static bool is_lost;              /* this is a child that was forked during a load */
+/* The thread that holds the mutex; 0: none.  A forked child's thread has the same id. */
+static _Atomic(pthread_t) holder;
+static bool is_for_fork; /* the holder is forking */
+static bool is_lost;     /* this is a child that was forked during a load */
 
 static bool is_held_here(void) { return atomic_load(&holder) == pthread_self(); }
 
@@ -35,7 +36,8 @@ static bool try_for_fork(void)
     return true;
 }
 
-/* A constructor that forks runs on the thread that holds the lock, so its child holds it, too. */
+/* Waits for the lock before a fork.  If the forking thread holds it already (a library's
+ * constructor forks), the child holds it, too. */
 static void before_fork(void)
 {
     uint64_t end = clock_monotonic_ns() + FORK_WAITS_NS;
@@ -56,7 +58,7 @@ static void in_child(void)
         after_fork();
         return;
     }
-    is_lost = true; /* fork stopped waiting for the holder */
+    is_lost = true; /* fork did not wait any longer for the holder */
     mutex = fresh;
     atomic_store(&holder, (pthread_t)0);
 }

@@ -24,7 +24,8 @@ static inline uint64_t real_bits(double real)
     return bits;
 }
 
-/* What a time, a spread or a ratio may be: finite, and at least |least|. */
+/* Returns whether |real| can be a time, a spread or a ratio: it must be finite and at least
+ * |least|. */
 static inline bool real_is_fine(double real, double least)
 {
     return real >= least && real <= __DBL_MAX__;

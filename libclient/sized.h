@@ -4,14 +4,16 @@
 /*
  * Structs of the public API, which begin with the size that the caller knows (<kiln/error.h>).
  *
- * Role       one rule for all: at least the size of the first release; missing members are zero
+ * Role       checks and copies such structs: each has at least the size of its first release, and
+ *            missing members become zero
  * Threading  plain values
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-/* No struct of libkiln is larger, so a larger size was never initialised. */
+/* Maximum of a struct's size.  No struct of libkiln is larger, so a larger size is an uninitialised
+ * one. */
 #define SIZED_MAX 65536u
 /* The size of |type| when |last| was its last member. */
 #define SIZED_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
@@ -21,14 +23,14 @@ static inline bool sized_is_fine(size_t given, size_t least)
     return given >= least && given <= SIZED_MAX;
 }
 
-/* |to| has |size| bytes, |from| has |given|. */
+/* Copies |from|, of |given| bytes, to |to|, of |size| bytes.  Sets missing bytes to zero. */
 static inline void sized_copy(void *to, size_t size, const void *from, size_t given)
 {
     memset(to, 0, size);
     memcpy(to, from, given < size ? given : size);
 }
 
-/* Member |index| of an array whose structs have |size| bytes each. */
+/* Returns element |index| of an array whose structs have |size| bytes each. */
 static inline const void *sized_at(const void *first, size_t size, size_t index)
 {
     return (const char *)first + size * index;

@@ -6,7 +6,8 @@
 #include "libclient/connection/transport_socket.h"
 
 #define INTERVAL_NS 2000000000ull
-/* A kilnd answers hello much faster than this.  Only the first poll of a check waits. */
+/* How long the first poll of a check waits for the answer to hello.  A working kilnd answers much
+ * faster.  Later polls of the check do not wait. */
 #define FIRST_WAIT_NS 20000000ull
 
 void daemon_check_done(struct daemon_check *check)

@@ -5,8 +5,8 @@
  * Checks whether the host's kilnd is back and accepts this client, on a separate connection that
  * says hello.
  *
- * Role       a kilnd that accepts connections but rejects this client, or that is stopped, is not
- *            back
+ * Role       decides whether kilnd is back.  It is not if it rejects this client, or if its process
+ *            is stopped (SIGSTOP), although connections still succeed
  * Ownership  zero it; daemon_check_done
  * Threading  One thread at a time.  Only the poll that starts a check waits: at most 20 ms, for the
  *            reply to hello
@@ -19,8 +19,8 @@ struct daemon_check {
     uint64_t begun_ns;           /* when the last check began */
 };
 
-/* True once a daemon at the socket of |options| has accepted this client.  Connects at most once
- * every two seconds. */
+/* Returns true once a daemon at the socket of |options| has accepted this client.  Connects at most
+ * once every two seconds. */
 bool daemon_check_poll(struct daemon_check *check, const struct fallback_options *options);
 /* Postpones the next check by two seconds. */
 void daemon_check_postpone(struct daemon_check *check);

@@ -23,21 +23,24 @@
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS 3600000u
 #define MS 1000000ull
-/* Longer than a daemon takes to restart, or to accept a connection when it is full. */
+/* How long to wait for a kilnd that was reachable before.  Longer than a daemon takes to restart,
+ * or to accept a connection when it is full. */
 #define RETURN_NS 3000000000ull
 
 struct fallback {
     struct fallback_options options;
     bool off;
     unsigned grace_ms;
-    atomic_bool serves;    /* the last connection is the substitute's */
+    atomic_bool serves;    /* true if the last connection is to the substitute */
     pthread_mutex_t mutex; /* protects everything below; held briefly */
-    bool reached;          /* a kilnd accepted a connection once */
-    uint64_t failing_ns;   /* since when attempts to reach kilnd fail; 0: it accepted this client */
-    enum kiln_code refusal; /* why kilnd rejected this client, with |why|; OK: it did not */
+    bool reached;          /* true if a kilnd has ever accepted a connection */
+    /* When attempts to reach kilnd began to fail; 0: the last one succeeded. */
+    uint64_t failing_ns;
+    /* The code with which kilnd rejected this client (reason in |why|); KILN_OK: it did not. */
+    enum kiln_code refusal;
     struct daemon_check check;
-    char why[512];             /* why the last connection is not kilnd's */
-    struct substitute_use use; /* |failures|: only for the thread that connects */
+    char why[512];             /* why the last connection is not to kilnd */
+    struct substitute_use use; /* |use.failures| is used only by the thread that connects */
 };
 
 /* ---- the notice, printed once per process ---- */
@@ -138,8 +141,9 @@ uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; 
 
 /* ---- connections ---- */
 
-/* True if the fallback failed with KILN_IO, a lasting fault of the host, while kilnd is only
- * unavailable or busy.  The caller then gets the fallback's code: retrying would be useless. */
+/* Returns true if the fallback failed with KILN_IO, a lasting fault of the host, while kilnd is
+ * only unavailable or busy.  The caller then gets the fallback's code: retrying would be
+ * useless. */
 static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {
     return other == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
@@ -156,7 +160,7 @@ static enum kiln_code connect_substitute(struct fallback *f, uint64_t deadline_n
     snprintf(f->why, sizeof(f->why), "%s", why.text);
     daemon_check_postpone(&f->check);
     if (rc)
-        f->refusal = KILN_OK; /* the next connection tries kilnd again */
+        f->refusal = KILN_OK; /* so that the next connection tries kilnd again */
     pthread_mutex_unlock(&f->mutex);
     if (rc) {
         struct kiln_err second = *err;
@@ -169,7 +173,8 @@ static enum kiln_code connect_substitute(struct fallback *f, uint64_t deadline_n
 
 static bool is_first(const struct fallback *f) { return !f->off && substitute.is_first; }
 
-/* Prints no notice: the program was built to use its own engine. */
+/* Connects to the engine linked into the program.  Prints no notice, because the program was built
+ * to use its own engine. */
 static enum kiln_code connect_own_engine(struct fallback *f, uint64_t deadline_ns,
                                          struct transport **ret_transport, struct kiln_err *err)
 {
@@ -187,8 +192,8 @@ static enum kiln_code connect_own_engine(struct fallback *f, uint64_t deadline_n
 
 /* ---- kilnd, and when to stop waiting for it ---- */
 
-/* Whether to keep waiting for a kilnd whose last result was |rc|.  Meanwhile handshake_open()
- * retries.  The caller holds the mutex. */
+/* Returns whether to keep waiting for a kilnd whose last result was |rc|.  While this returns true,
+ * handshake_open() retries.  The caller holds the mutex. */
 static bool is_awaited(const struct fallback *f, enum kiln_code rc)
 {
     uint64_t waited_ns = clock_monotonic_ns() - f->failing_ns, grace_ns = f->grace_ms * MS;
@@ -201,8 +206,8 @@ static bool is_awaited(const struct fallback *f, enum kiln_code rc)
     }
 }
 
-/* On failure, |ret_falls| says whether the substitute shall serve; if not, the caller gets the
- * error. */
+/* Connects to kilnd.  On failure, sets |ret_falls| if the client shall use the substitute;
+ * otherwise the caller gets the error. */
 static enum kiln_code connect_to_kilnd(struct fallback *f, struct transport **ret_transport,
                                        bool *ret_falls, struct kiln_err *err)
 {

@@ -15,22 +15,24 @@
 struct fallback;
 
 struct fallback_options {
-    const char *mode;        /* kiln_client_options.fallback; NULL: use KILN_FALLBACK */
-    const char *socket_path; /* kilnd's; borrowed until fallback_destroy, like |software| */
-    const char *software;    /* for hello */
-    bool is_found;           /* neither the caller nor a variable named the socket
-                                (transport_socket_connect_found) */
+    const char *mode; /* kiln_client_options.fallback; NULL: use KILN_FALLBACK */
+    /* Path of kilnd's socket; borrowed until fallback_destroy, like |software|. */
+    const char *socket_path;
+    const char *software; /* for hello */
+    /* True if neither the caller nor a variable named the socket
+     * (transport_socket_connect_found). */
+    bool is_found;
 };
 
-/* KILN_INVALID if |mode|, or an environment variable, has an unknown value. */
+/* Returns KILN_INVALID if |mode|, or an environment variable, has an unknown value. */
 KILN_MUST_CHECK enum kiln_code fallback_create(const struct fallback_options *options,
                                                struct fallback **ret_fallback,
                                                struct kiln_err *err);
 /* Accepts NULL. */
 void fallback_destroy(struct fallback *fallback);
 
-/* Connects to kilnd, else to its substitute; codes as transport_socket_connect().  If kilnd was
- * reachable before or is busy, waits for it for some seconds first. */
+/* Connects to kilnd, or to its substitute if that fails.  If kilnd was reachable before or is busy,
+ * first waits some seconds for it.  Returns the codes of transport_socket_connect(). */
 KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint64_t deadline_ns,
                                                 struct transport **ret_transport,
                                                 struct kiln_err *err);
@@ -39,13 +41,14 @@ KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint6
  * grace period. */
 bool fallback_on_handshake(struct fallback *fallback, enum kiln_code rc,
                            const struct kiln_err *err);
-/* The mode in use, for another client of the same kind. */
+/* Returns the mode in use, to open another client of the same kind. */
 const char *fallback_mode(const struct fallback *fallback);
-/* How long a silent kilnd counts as busy (KILN_FALLBACK_PATIENCE). */
+/* Returns how long a silent kilnd counts as busy (KILN_FALLBACK_PATIENCE). */
 uint64_t fallback_grace_ns(const struct fallback *fallback);
-/* True if the substitute serves and kilnd would accept this client now.  Called before requests;
- * checks at most every two seconds. */
+/* Returns true if the last connection went to the substitute, but kilnd would accept this client
+ * now.  Called before requests; checks at most every two seconds. */
 bool fallback_may_leave(struct fallback *fallback);
 
-/* Whether the last connection went to the substitute; |ret_reason| receives why. */
+/* Returns whether the last connection went to the substitute.  If so, |ret_reason| receives the
+ * reason. */
 bool fallback_serves(struct fallback *fallback, char *ret_reason, size_t size);

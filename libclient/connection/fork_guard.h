@@ -5,8 +5,8 @@
  * Fork guard: detects, without a system call, that this process is a fork of the one that created
  * the guard.
  *
- * Role       reads a page that the kernel clears in children (MADV_WIPEONFORK).  If the kernel
- *            cannot do that, compares process ids
+ * Role       reads a page that the kernel clears in child processes (MADV_WIPEONFORK).  On a kernel
+ *            without MADV_WIPEONFORK, compares process ids
  * Ownership  fork_guard_init / fork_guard_done
  * Threading  fork_guard_holds from any thread
  */
@@ -14,11 +14,11 @@
 #include <sys/types.h>
 
 struct fork_guard {
-    const volatile unsigned char *page; /* owned mapping; NULL: compare |pid| */
+    const volatile unsigned char *page; /* owned mapping; NULL: the guard compares |pid| instead */
     pid_t pid;
 };
 
 void fork_guard_init(struct fork_guard *guard);
 void fork_guard_done(struct fork_guard *guard);
-/* False in a child of the process that called fork_guard_init. */
+/* Returns false in a child of the process that called fork_guard_init. */
 bool fork_guard_holds(const struct fork_guard *guard);

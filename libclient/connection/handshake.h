@@ -11,20 +11,21 @@
 
 struct handshake { /* the server's identity, and its limits */
     uint16_t version;
-    uint64_t capabilities; /* those that both sides have */
+    uint64_t capabilities; /* capabilities that both client and server have */
     uint32_t pid;
-    unsigned role;          /* enum role: the client's */
+    unsigned role;          /* the client's role (enum role), as the server reports it */
     uint32_t max_body;      /* bytes */
     uint32_t max_in_flight; /* at least 1 */
     char software[64];
 };
 
-#define HANDSHAKE_REQUEST_ID 1u /* later requests use the numbers after it */
+#define HANDSHAKE_REQUEST_ID 1u /* id of the hello request; later requests use higher ids */
 
 KILN_MUST_CHECK enum kiln_code handshake_send(struct transport *transport, const char *software,
                                               struct kiln_err *err);
-/* Receives the answer.  KILN_UNSUPPORTED if the two sides share no version; the message names both.
- * KILN_TIMED_OUT: no answer yet; the caller may call again. */
+/* Receives the answer to hello.  Returns KILN_UNSUPPORTED if client and server have no protocol
+ * version in common; the message names the versions of both.  Returns KILN_TIMED_OUT if no answer
+ * came before the deadline; the caller may call again. */
 KILN_MUST_CHECK enum kiln_code handshake_receive(struct transport *transport, uint64_t deadline_ns,
                                                  struct handshake *ret_handshake,
                                                  struct kiln_err *err);

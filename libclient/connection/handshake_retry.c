@@ -8,14 +8,15 @@
 #define BACK_OFF_MIN_MS 10u
 #define BACK_OFF_MAX_MS 500u
 
-/* True if the next attempt goes to another server. */
+/* Returns true if the next attempt goes to another server. */
 static bool leads_elsewhere(const struct handshake_options *options, enum kiln_code rc,
                             const struct kiln_err *err)
 {
     return options->on_handshake && options->on_handshake(options->context, rc, err);
 }
 
-/* When to ask |on_handshake| again whether the daemon is still worth waiting for. */
+/* Returns the time at which to ask |on_handshake| again whether the daemon is still worth waiting
+ * for. */
 static uint64_t next_check(const struct handshake_options *options, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();
@@ -57,7 +58,7 @@ static enum kiln_code open_once(const struct handshake_options *options, uint64_
     return rc;
 }
 
-/* False if the deadline has passed. */
+/* Pauses for |ms|.  Returns false if the deadline has passed. */
 static bool pause_before(uint64_t deadline_ns, unsigned ms)
 {
     uint64_t now = clock_monotonic_ns();

@@ -10,7 +10,8 @@
 
 /* ---- the connection ---- */
 
-/* Leader only: ends the connection.  Its unanswered requests are sent again on the next one. */
+/* Ends the connection; only the leader may call it.  The connection's unanswered requests are sent
+ * again on the next one. */
 static void drop_connection(struct multiplexer *x, const char *why)
 {
     transport_destroy(KILN_TAKE(x->transport));
@@ -57,7 +58,7 @@ static enum kiln_code connect_transport(struct multiplexer *x, uint64_t deadline
     return KILN_OK;
 }
 
-/* One step of the leader: connect, or read a frame. */
+/* Does one step of the leader: connects if there is no connection, else reads a frame. */
 static enum kiln_code lead_once(struct multiplexer *x, struct waiter *me, uint64_t deadline_ns,
                                 struct kiln_err *err)
 {
@@ -67,7 +68,7 @@ static enum kiln_code lead_once(struct multiplexer *x, struct waiter *me, uint64
         return connect_transport(x, deadline_ns, err);
     multiplexer_send_waiting(x);
     if (me->event_count != me->events_seen)
-        return KILN_OK; /* one of this thread's requests could not be sent, and ended */
+        return KILN_OK; /* a request of this thread could not be sent and has ended */
     struct transport *t = x->transport;
     struct transport_frame frame;
     pthread_mutex_unlock(&x->mutex);
@@ -102,7 +103,7 @@ static void init_cond(struct waiter *w)
     w->has_cond = true;
 }
 
-/* False if the deadline has passed. */
+/* Sleeps until woken.  Returns false if the deadline has passed. */
 static bool sleep_until(struct multiplexer *x, struct waiter *w, uint64_t deadline_ns)
 {
     struct timespec at = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
@@ -124,7 +125,7 @@ enum kiln_code multiplexer_wait(struct multiplexer *multiplexer, struct waiter *
     enum kiln_code rc = KILN_OK;
     pthread_mutex_lock(&x->mutex);
     bool in_time = true;
-    /* Events since the last wait count, too: the caller has not handled them yet. */
+    /* Does not wait if events came since the last wait: the caller has not handled those yet. */
     while (!rc && waiter->event_count == waiter->events_seen &&
            !multiplexer_accept_stored(x, waiter)) {
         if (!in_time) {

@@ -26,17 +26,19 @@
 struct multiplexer;
 struct request;
 
-struct reply { /* one frame, for the request's owner */
+struct reply { /* one received frame, passed to the owner of its request */
     const struct frame_header *header;
     struct bytes body;
-    int *descriptors; /* write -1 to take one; the multiplexer closes the others after accept */
+    /* To take a descriptor, accept() writes -1 in its place; the others are closed afterwards. */
+    int *descriptors;
     size_t descriptor_count;
-    uint64_t capabilities;      /* of the connection that carried the frame */
-    uint64_t connection;        /* its number, never 0 */
-    struct kernel_block *block; /* borrowed: memory for its kernels; NULL: allocate each */
+    uint64_t capabilities; /* capabilities of the connection that carried the frame */
+    uint64_t connection;   /* number of the connection that carried the frame, never 0 */
+    /* Borrowed; memory for this reply's kernels; NULL: allocate each kernel. */
+    struct kernel_block *block;
 };
 
-/* Whether kilnd is stopping and rejected the request, with |code|, before it began. */
+/* Returns whether |code| means that a stopping kilnd rejected the request before it began. */
 static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code)
 {
     return code == KILN_UNAVAILABLE && (reply->header->flags & FRAME_STOPPING);
@@ -45,41 +47,45 @@ static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code
 /* A thread that waits for one or several requests.  Initialise it with waiter_init. */
 struct waiter {
     pthread_cond_t cond;
-    bool has_cond;             /* |cond| is initialised: the thread slept once */
+    /* |cond| is initialised, which is done when the thread first sleeps. */
+    bool has_cond;
     struct list_link sleeping; /* in the multiplexer's list, while the thread sleeps */
-    struct list frames;        /* owned struct stored_frame: read by another thread */
+    /* Of struct stored_frame, owned: frames for this waiter that other threads read. */
+    struct list frames;
     unsigned long event_count; /* frames accepted and requests ended so far */
     unsigned long events_seen; /* event_count when the last multiplexer_wait returned */
 };
 
 struct request {
-    /* The caller fills: */
+    /* The caller sets these members: */
     uint16_t type;         /* enum message_type */
     struct buffer *frame;  /* borrowed: FRAME_HEADER_SIZE bytes left free, then the body */
     struct waiter *waiter; /* borrowed */
     const int *files;      /* borrowed: sent with the request */
     size_t file_count;     /* at most LIMIT_REQUEST_FILES */
-    bool once;           /* if the connection is lost, fail instead of sending the request again */
-    uint64_t connection; /* the only connection that may carry it, else KILN_NOT_FOUND; 0: any */
-    /* Reads one frame, never an error frame.  A failure ends the request.  KILN_CORRUPT also closes
-     * the connection, because a peer that sends invalid data may send more.  If accept returns, for
-     * the last frame, a code for which reply_puts_off() is true, the request does not end: the
-     * multiplexer sends it to the next daemon. */
+    /* If the connection is lost, the request fails instead of being sent again. */
+    bool once;
+    /* The only connection that may carry the request (KILN_NOT_FOUND if it is gone); 0: any. */
+    uint64_t connection;
+    /* Reads one frame, which is never an error frame.  If accept returns a failure, the request
+     * ends.  KILN_CORRUPT also closes the connection, because a peer that sends invalid data may
+     * send more.  There is one exception.  If the frame is the last one and reply_puts_off() is
+     * true for the code, the request does not end: the multiplexer sends it to the next daemon. */
     enum kiln_code (*accept)(struct request *request, const struct reply *reply,
                              struct failure *failure);
     void *context;
 
-    /* The multiplexer's answer, valid once |ended|: */
+    /* The multiplexer sets these members; they are valid once |ended| is true: */
     atomic_bool ended;
     enum kiln_code code;
 
-    /* Private to the multiplexer; zero it: */
+    /* Private to the multiplexer; the caller zeroes these members: */
     uint64_t id;
-    atomic_uint sends;     /* how often it was sent; accept may read it */
+    atomic_uint sends;     /* how often the request was sent; accept may read it */
     struct list_link link; /* in the multiplexer's list, until it is answered */
     bool sent;
 
-    /* Also part of the answer: */
+    /* Valid once |ended| is true: */
     struct failure failure; /* owned by the caller: failure_done */
 };
 
@@ -91,22 +97,23 @@ static inline void request_init(struct request *request)
 }
 
 struct multiplexer_options {
-    /* Opens a connection; codes as transport_socket_connect(). */
+    /* Opens a connection.  Returns the codes of transport_socket_connect(). */
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
-    /* Whether |connect| would lead to a better server than the current connection.  Called when a
-     * request begins and no other one is unanswered.  NULL: it never would. */
+    /* Returns whether |connect| would lead to a better server than the current one.  Called when a
+     * request begins while no other request is unanswered.  May be NULL, which means always
+     * false. */
     bool (*may_leave)(void *context);
-    /* As in struct handshake_options. */
+    /* See struct handshake_options. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns;
     void *context;
-    const char *software; /* for hello; copied */
+    const char *software; /* sent with hello; copied */
 };
 
 struct multiplexer_status {
-    bool answered;              /* the last wait ended with an answer */
-    struct handshake handshake; /* that of the last connection; zero before the first one */
+    bool answered;              /* the last wait ended because an answer came */
+    struct handshake handshake; /* handshake of the last connection; zero before the first one */
     char reason[512];           /* why there is no connection; "" if there is one */
     uint64_t requests, reconnects;
 };
@@ -114,28 +121,31 @@ struct multiplexer_status {
 KILN_MUST_CHECK enum kiln_code multiplexer_create(const struct multiplexer_options *options,
                                                   struct multiplexer **ret_multiplexer,
                                                   struct kiln_err *err);
-/* No thread may be in a call of this multiplexer.  Sends nothing, so a forked child may call it. */
+/* Frees the multiplexer.  No thread may be in one of its calls.  Sends nothing, so a forked child
+ * may call it. */
 void multiplexer_destroy(struct multiplexer *multiplexer);
 KILN_DEFINE_AUTO(multiplexer)
 
 /* Starts |request|: writes its frame's header and sends it if there is a connection.  Does not
- * block.  Fails only if the body is too large, or if the connection that it needs is gone. */
+ * block.  Fails only if the body is too large, or if |request->connection| is gone. */
 KILN_MUST_CHECK enum kiln_code multiplexer_submit(struct multiplexer *multiplexer,
                                                   struct request *request, struct kiln_err *err);
-/* Waits until |waiter| has at least one accepted frame or ended request.  After a failure (no
- * daemon, or the deadline passed) no more replies come: abandon the unended requests. */
+/* Waits until |waiter| has at least one accepted frame or ended request.  If it fails (no daemon,
+ * or the deadline has passed), no more replies come, and the caller must abandon the requests that
+ * have not ended. */
 KILN_MUST_CHECK enum kiln_code multiplexer_wait(struct multiplexer *multiplexer,
                                                 struct waiter *waiter, uint64_t deadline_ns,
                                                 struct kiln_err *err);
 /* Takes |request| back: the caller may reuse it.  Later replies to it are dropped, and the daemon
  * cancels it.  Allowed at any time, even after the end. */
 void multiplexer_abandon(struct multiplexer *multiplexer, struct request *request);
-/* Submits, waits for the end, abandons; the failure is in request->failure. */
+/* Submits |request|, waits for its end and abandons it.  On failure, the reason is in
+ * request->failure. */
 KILN_MUST_CHECK enum kiln_code multiplexer_call(struct multiplexer *multiplexer,
                                                 struct request *request, uint64_t deadline_ns);
 
 void waiter_init(struct waiter *waiter);
-/* All of its requests must have ended or been abandoned. */
+/* Frees what |waiter| owns.  All of its requests must have ended or been abandoned. */
 void waiter_done(struct waiter *waiter);
 #define WAITER_AUTO __attribute__((cleanup(waiter_done)))
 

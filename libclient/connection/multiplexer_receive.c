@@ -14,14 +14,14 @@ static enum kiln_code read_error_frame(const struct reply *reply, struct failure
     return failure_said(failure, m.code, m.text, m.log);
 }
 
-/* The daemon answered that it will not process |rq|: send it to the next daemon. */
+/* Sends |rq| to the next daemon, because this one answered that it will not process it. */
 static void resend_request(struct multiplexer *x, struct request *rq)
 {
     multiplexer_unlink(x, rq);
     rq->sent = false;
     multiplexer_link(x, rq);
     multiplexer_keep_for_next(x, rq, "kilnd is stopping");
-    if (x->transport) /* it may already be the next daemon's */
+    if (x->transport) /* the transport may already belong to the next connection */
         multiplexer_send_waiting(x);
 }
 
@@ -31,7 +31,7 @@ static void accept_frame(struct multiplexer *x, struct request *rq, const struct
 {
     bool is_error = reply->header->type == MESSAGE_error;
     bool is_last = is_error || !(reply->header->flags & FRAME_MORE);
-    struct failure f; /* another thread may end the request meanwhile */
+    struct failure f; /* a copy, because another thread may end the request meanwhile */
     failure_init(&f);
     pthread_mutex_unlock(&x->mutex);
     enum kiln_code rc = is_error ? read_error_frame(reply, &f) : rq->accept(rq, reply, &f);
@@ -116,7 +116,7 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
         multiplexer_stop_transport(x);
     }
     x->stopping |= (h->flags & FRAME_STOPPING) != 0;
-    if (!rq || !rq->sent) /* abandoned meanwhile */
+    if (!rq || !rq->sent) /* the request was abandoned, or is not sent yet */
         return;
     if (h->type == MESSAGE_error || !(h->flags & FRAME_MORE))
         multiplexer_unlink(x, rq); /* so that it is not sent again before its owner reads this */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/multiplexer_parts.h"
 
-/* If the daemon died this often while it had a request, that request is probably the cause. */
+/* How often a request is sent.  If the daemon died that often while it had the request, the request
+ * is probably the cause. */
 #define SENDS_MAX 32
 
 void multiplexer_link(struct multiplexer *x, struct request *rq)
@@ -39,7 +40,8 @@ void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kil
     rq->code = code;
     rq->waiter->event_count++;
     multiplexer_wake(rq->waiter);
-    atomic_store(&rq->ended, true); /* last: the owner may free the request from here on */
+    /* Must come last: from here on the owner may free the request. */
+    atomic_store(&rq->ended, true);
 }
 
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why)

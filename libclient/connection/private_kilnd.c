@@ -3,10 +3,10 @@
  * Connects to this user's private kilnd, and starts one if none runs.
  *
  * Several processes may try to start one at the same time.  The process that gets the lock file
- * wins.  It creates the listening socket, and the new kilnd inherits socket and lock.  From then on
+ * wins: it creates the listening socket, and the new kilnd inherits socket and lock.  From then on
  * the kernel accepts connections, even before kilnd runs.  kilnd holds the lock until it exits. The
- * other processes connect to the socket.  They must try again in two cases: if the winner has the
- * lock but has not created the socket yet (some microseconds), and while a kilnd exits.
+ * other processes connect to the socket.  They must try again in two cases.  The winner may have
+ * the lock but not the socket yet; this lasts some microseconds.  Or a kilnd is exiting.
  */
 #include "libclient/connection/substitute.h"
 
@@ -47,7 +47,8 @@ static bool is_program(char path[PATH_TEXT_MAX], const char *directory, size_t s
            access(path, X_OK) == 0;
 }
 
-/* Looks in libkiln's directory, then where a build tree and an installed tree have programs. */
+/* Looks for the program first in libkiln's directory.  Then looks in the places where a build tree
+ * and an installed tree have programs. */
 static bool find_near_library(char path[PATH_TEXT_MAX])
 {
     static const char *const names[] = { "kilnd", "../bin/kilnd", KILN_KILND_FROM_LIBRARY };
@@ -92,8 +93,8 @@ static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *er
                      "kiln, or set " PROGRAM_VARIABLE " to the program");
 }
 
-/* The job's environment without variables that only concern the job's process: libraries loaded
- * into it, and messages of a service manager. */
+/* Returns the job's environment without variables that are only for the job's process.  Those are
+ * variables that load libraries into it, and variables for messages to a service manager. */
 static char **copy_environment(void)
 {
     static const char *const left_out[] = {
@@ -131,7 +132,7 @@ static int open_log(const struct private_directories *f)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* The last line of the log, which says why kilnd could not start. */
+/* Reads the last line of the log, which says why kilnd could not start. */
 static void read_last_log_line(const struct private_directories *f, char *text, size_t size)
 {
     char path[PATH_TEXT_MAX + 16], tail[LOG_TAIL + 1] = "";
@@ -172,15 +173,17 @@ static enum kiln_code run_kilnd(const struct private_directories *f, int socket_
     return errnum ? kiln_fail_errno(err, errnum, "cannot run '%s'", program) : KILN_OK;
 }
 
-/* KILN_BUSY: another process is starting a kilnd, or one is exiting.  The load lock delays fork
- * meanwhile: a child of the job would inherit lock and socket, and keep them open. */
+/* Starts a private kilnd.  Returns KILN_BUSY if another process is starting one, or if one is
+ * exiting.  Holds the load lock, which delays fork: a child of the job would inherit lock and
+ * socket, and keep them open. */
 static enum kiln_code start_kilnd(const struct private_directories *f, struct kiln_err *err)
 {
     int lock_fd = -1, socket_fd = -1;
     load_lock();
     enum kiln_code rc = take_lock(f, &lock_fd, err);
     if (!rc) {
-        (void)unlink(f->socket); /* of a kilnd that has exited: this process holds the lock */
+        /* Left by a kilnd that has exited: this process holds the lock now. */
+        (void)unlink(f->socket);
         rc = server_socket_listen(f->socket, 0600, (gid_t)-1, &socket_fd, err);
     }
     if (!rc)
@@ -203,7 +206,7 @@ static enum kiln_code refuse_to_start_again(struct substitute_use *use,
 {
     char why[256];
     read_last_log_line(f, why, sizeof(why));
-    use->failures = 0; /* a later call tries again */
+    use->failures = 0; /* so that a later call tries again */
     return kiln_fail(err, KILN_IO,
                      "the private kilnd exits right after its start: %s ('%s/kilnd.log')", why,
                      f->cache);

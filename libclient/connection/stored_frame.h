@@ -13,15 +13,15 @@
 struct stored_frame {
     struct list_link link;    /* in its waiter's list */
     struct request *request;  /* borrowed */
-    unsigned long generation; /* of the connection that carried it */
+    unsigned long generation; /* number of the connection that carried the frame */
     uint64_t capabilities;
     struct frame_header header;
     size_t descriptor_count;
-    int descriptors[LIMIT_FRAME_DESCRIPTORS]; /* owned; -1: taken */
+    int descriptors[LIMIT_FRAME_DESCRIPTORS]; /* owned; -1 in place of those that were taken */
     uint8_t body[];
 };
 
-/* Takes the frame's descriptors.  NULL if out of memory. */
+/* Copies |frame| and takes its descriptors.  Returns NULL if out of memory. */
 struct stored_frame *stored_frame_create(struct transport_frame *frame);
 /* Accepts NULL. */
 void stored_frame_destroy(struct stored_frame *frame);

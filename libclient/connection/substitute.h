@@ -13,16 +13,18 @@
 
 #define SUBSTITUTE_PLACE_MAX 450
 
-struct substitute_use { /* by one client */
-    unsigned failures;  /* connections in a row that ended without an answer to hello */
-    char place[SUBSTITUTE_PLACE_MAX]; /* what serves, and where it stores its files, as a clause */
+struct substitute_use { /* the state of one client's use of the substitute */
+    unsigned failures;  /* number of successive connections that ended without an answer to hello */
+    char place[SUBSTITUTE_PLACE_MAX]; /* for messages: what serves, and where it stores its files */
 };
 
 struct substitute {
     const char *mode; /* the value of KILN_FALLBACK that selects it */
-    int level;        /* KILN_LEVEL_* */
-    bool is_first;    /* use it without looking for a kilnd, unless KILN_FALLBACK is off */
-    /* Sets |use->place|.  KILN_TIMED_OUT: not ready by |deadline_ns|. */
+    int level;        /* level reported by kiln_client_status (KILN_LEVEL_*) */
+    /* Use the substitute without looking for a kilnd, unless KILN_FALLBACK is off. */
+    bool is_first;
+    /* Connects to the substitute and sets |use->place|.  Returns KILN_TIMED_OUT if the substitute
+     * was not ready by |deadline_ns|. */
     enum kiln_code (*connect)(struct substitute_use *use, uint64_t deadline_ns,
                               struct transport **ret_transport, struct kiln_err *err);
 };

@@ -16,19 +16,20 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* The input buffer holds several frames with small objects.  Larger frames enlarge it, and it keeps
- * up to INPUT_KEPT bytes: the frames of a batch have a quarter megabyte each, and freeing the
- * memory between them would cost a page fault for every page. */
+/* Sizes of the input buffer.  At first it holds several frames with small objects.  Larger frames
+ * enlarge it.  Between frames it keeps up to INPUT_KEPT bytes: a frame of a batch has a quarter of
+ * a megabyte, and freeing the memory after each would cost a page fault for every page. */
 #define INPUT_MIN (64u << 10)
 #define INPUT_KEPT (1u << 20)
 /* A reader first waits this long inside recvmsg, which saves a poll for every answer that comes at
- * once.  After that it polls, so that a thread whose frame was not sent completely can wake it. */
+ * once.  After that it polls.  A thread that has sent only part of its frame can wake a poll, but
+ * not a recvmsg. */
 #define READ_SLICE_MS 50
 #define MS 1000000ull
 
 /* ---- receiving ---- */
 
-/* Takes all descriptors before it checks anything, so that none leaks. */
+/* Takes the descriptors of a message: all of them before it checks anything, so that none leaks. */
 static enum kiln_code take_descriptors(struct transport_socket *s, const struct msghdr *message,
                                        struct kiln_err *err)
 {
@@ -43,7 +44,7 @@ static enum kiln_code take_descriptors(struct transport_socket *s, const struct 
     return KILN_OK;
 }
 
-/* KILN_BUSY if there is nothing to read. */
+/* Reads what has arrived.  Returns KILN_BUSY if there is nothing to read. */
 static enum kiln_code read_some(struct transport_socket *s, int flags, struct kiln_err *err)
 {
     FD_MESSAGE_SPACE(control, LIMIT_FRAME_DESCRIPTORS);
@@ -78,7 +79,7 @@ static int poll_ms(uint64_t deadline_ns)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* KILN_OK if there may be something to read. */
+/* Waits for input.  Returns KILN_OK if there may be something to read. */
 static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadline_ns,
                                     struct kiln_err *err)
 {
@@ -215,8 +216,8 @@ static ino_t inode_of(int fd)
     return fstat(fd, &seen) == 0 ? seen.st_ino : 0;
 }
 
-/* Closes |fd| unless it is another file by now: the job may have closed our descriptor and opened a
- * file with the same number. */
+/* Closes |fd| unless the number now belongs to another file: the job may have closed libkiln's
+ * descriptor and then opened a file that got the same number. */
 static void close_unless_replaced(int fd, ino_t inode)
 {
     if (fd >= 0 && inode_of(fd) == inode)
@@ -228,7 +229,7 @@ static void socket_stop(struct transport *base) { shutdown(socket_of(base)->fd, 
 static void socket_destroy(struct transport *base)
 {
     struct transport_socket *s = socket_of(base);
-    /* The descriptors of the last frame belong to its receiver. */
+    /* Closes only descriptors of later frames: those of the last frame belong to its receiver. */
     for (size_t i = s->descriptors_out; i < s->descriptor_count; i++)
         close(s->descriptors[i]);
     close_unless_replaced(s->fd, s->inode);
@@ -249,7 +250,7 @@ static const struct transport_ops socket_ops = {
     .destroy = socket_destroy,
 };
 
-/* Reads block for at most one slice; sends never block. */
+/* Sets the options so that a read blocks for at most READ_SLICE_MS.  Sends never block. */
 static enum kiln_code set_socket_options(int fd, struct kiln_err *err)
 {
     struct timeval slice = { .tv_usec = READ_SLICE_MS * 1000 };

@@ -4,13 +4,15 @@
 /*
  * The transport to kilnd: an AF_UNIX stream socket, descriptors by SCM_RIGHTS.
  *
- * Role       one sendmsg and one recvmsg for a request that the daemon answers at once
+ * Role       sends and receives frames; a request that the daemon answers at once takes one sendmsg
+ *            and one recvmsg
  * Ownership  the transport owns its socket and every received descriptor that was not taken
  * Threading  as documented in common/protocol/transport.h
  */
 #include "common/protocol/transport.h"
 
-/* Whether |path| can be a socket's path: KILN_INVALID, with the limit, if it is too long. */
+/* Checks the length of a socket's path.  Returns KILN_INVALID if it is too long; the message names
+ * the limit. */
 KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct kiln_err *err);
 /* Connects without waiting.
  *   KILN_UNAVAILABLE  nothing listens there; the message says how to start kilnd
@@ -19,9 +21,10 @@ KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct k
 KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct transport **ret_transport,
                                                         struct kiln_err *err);
-/* The same for a socket that neither the caller nor KILN_SOCKET named. kiln found it by
- * XDG_RUNTIME_DIR, which may be another user's directory (sudo -E, su). KILN_DENIED also if its
- * kilnd belongs to neither root nor this user nor the owner of /run/kiln. */
+/* Like transport_socket_connect, for a socket that neither the caller nor KILN_SOCKET named.  kiln
+ * found it by XDG_RUNTIME_DIR, which may be another user's directory (sudo -E, su).  So it also
+ * returns KILN_DENIED if kilnd runs as another user than root, this user or the owner of
+ * /run/kiln. */
 KILN_MUST_CHECK enum kiln_code transport_socket_connect_found(const char *path,
                                                               struct transport **ret_transport,
                                                               struct kiln_err *err);

@@ -26,11 +26,13 @@ enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* The group's name if /etc/group has it, else its number.  getgrgid() would also ask the network's
- * directory service, which may hang. */
+/* Writes the group's name if it is in /etc/group, else its number.  getgrgid() would also ask the
+ * network's directory service, which may hang. */
 static void write_group_name(gid_t gid, char *text, size_t size)
 {
-    char line[512]; /* "NAME:PASSWORD:GID:MEMBERS"; of a longer line, the rest has no colon */
+    /* "NAME:PASSWORD:GID:MEMBERS"; a longer line is read in parts, and the later parts have no
+     * colon. */
+    char line[512];
     FILE *groups = fopen("/etc/group", "re");
     snprintf(text, size, "%u", (unsigned)gid);
     while (groups && fgets(line, sizeof(line), groups)) {
@@ -43,7 +45,7 @@ static void write_group_name(gid_t gid, char *text, size_t size)
         fclose(groups);
 }
 
-/* The message says what helps: to join the socket's group, or to ask an administrator. */
+/* Fills the message with the remedy: to join the socket's group, or to ask an administrator. */
 static enum kiln_code fail_refused(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -74,8 +76,9 @@ static bool is_hosts(const char *path)
     return strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
 }
 
-/* Ordinary users cannot start the host's kilnd.  Clients find a user's own one by XDG_RUNTIME_DIR,
- * which must be set for both sides. */
+/* Fills the message with ways to start a kilnd.  Ordinary users cannot start the host's kilnd, only
+ * a private one.  Clients find that by XDG_RUNTIME_DIR, so both client and kilnd need this
+ * variable. */
 static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
     if (!is_hosts(path) || geteuid() == 0)
@@ -108,7 +111,7 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     }
 }
 
-/* A connected socket; -1 with errno set. */
+/* Returns a connected socket, or -1 with errno set. */
 static int try_connect(const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -122,8 +125,8 @@ static int try_connect(const char *path)
     return -1;
 }
 
-/* Compares the user that listens, as the kernel recorded it, not the owner of the file.  Only whom
- * root permits can listen in /run/kiln. */
+/* Checks which user listens on the socket.  Uses the uid that the kernel recorded for the listener,
+ * not the owner of the file.  In /run/kiln, only processes that root permits can listen. */
 static enum kiln_code check_peer(int fd, const char *path, struct kiln_err *err)
 {
     if (is_hosts(path))

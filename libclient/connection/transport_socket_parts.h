@@ -15,20 +15,23 @@
 
 struct transport_socket {
     struct transport base;
-    int fd;                  /* owned */
-    int wake_fd;             /* owned eventfd: signals a thread in poll that output waits */
-    ino_t inode, wake_inode; /* of |fd| and |wake_fd|.  If one has changed, the program closed the
-                                descriptor, and its number belongs to another file */
+    int fd; /* owned */
+    /* Owned eventfd: wakes a thread in poll because output waits to be sent. */
+    int wake_fd;
+    /* Inodes of |fd| and |wake_fd|.  If one has changed, the program closed the descriptor, and
+     * its number belongs to another file. */
+    ino_t inode, wake_inode;
 
-    /* Only for the reader: */
+    /* Used only by the thread that reads: */
     uint8_t *input; /* owned */
     size_t capacity, begin, end;
     size_t consumed;                              /* size of the frame that was returned last */
-    int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* owned, in the order they came */
+    int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* owned; in the order in which they arrived */
     size_t descriptor_count,
-        descriptors_out; /* |descriptors_out|: those of the frame that was returned last */
+        /* |descriptors_out|: how many belong to the frame that was returned last. */
+        descriptors_out;
 
-    pthread_mutex_t mutex; /* protects what follows */
+    pthread_mutex_t mutex; /* protects the members below */
     struct buffer output;  /* what the socket has not accepted yet */
     size_t output_sent;
     atomic_bool is_sending;
@@ -45,5 +48,5 @@ enum kiln_code socket_send(struct transport *base, struct bytes frame, struct ki
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err);
 bool socket_is_sending(struct transport *base);
-/* Sends waiting output, as far as the socket accepts it. */
+/* Sends as much waiting output as the socket accepts. */
 KILN_MUST_CHECK enum kiln_code socket_send_rest(struct transport_socket *s, struct kiln_err *err);

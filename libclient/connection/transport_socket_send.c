@@ -11,7 +11,7 @@
 
 _Static_assert(LIMIT_REQUEST_FILES <= FD_MESSAGE_MAX, "they fit in one message");
 
-/* |ret_sent| is 0 if the socket's buffer is full. */
+/* Writes what the socket accepts now.  |ret_sent| is 0 if the socket's buffer is full. */
 static enum kiln_code write_some(int fd, struct bytes data, size_t *ret_sent, struct kiln_err *err)
 {
     ssize_t n;
@@ -65,7 +65,7 @@ static enum kiln_code check_files_sent(ssize_t n, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* The descriptors travel with the first byte. */
+/* Sends a frame with descriptors, which are attached to its first byte. */
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err)
 {

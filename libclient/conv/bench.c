@@ -11,7 +11,7 @@
 #define SEED_TIMED 0x74756e65u
 /* Only this many bytes of an output are compared, so that reading them back takes 10 to 40 ms. */
 #define COMPARED_MAX ((uint64_t)256 << 20)
-#define POISON 0xff /* not a number in every type */
+#define POISON 0xff /* not a number in any floating-point type */
 
 struct bench {
     struct kiln_device *device; /* borrowed */
@@ -19,13 +19,14 @@ struct bench {
     struct problem problem;
     int output; /* KILN_TENSOR_... */
     uint64_t bytes[3], elements[3];
-    struct kiln_memory *checked[3], *timed[3]; /* |timed| may be the same as |checked| */
-    bool is_given;                             /* |checked| is the caller's */
-    struct kiln_memory *workspace;             /* owned; grows */
-    struct kiln_event *begin, *end;            /* owned */
-    double largest;    /* product of the operands' largest magnitudes; 0: OPERANDS_EXACT */
+    /* The tensors for checks and for timing, which may be the same. */
+    struct kiln_memory *checked[3], *timed[3];
+    bool is_given;                  /* the caller passed the tensors in |checked| */
+    struct kiln_memory *workspace;  /* owned; grows */
+    struct kiln_event *begin, *end; /* owned */
+    double largest;    /* product of the operands' largest magnitudes; 0 for OPERANDS_EXACT */
     uint64_t compared; /* elements */
-    void *want, *got;  /* owned; |want|: the reference's result, NULL before bench_refer */
+    void *want, *got;  /* owned; |want| is the reference's result, NULL before bench_refer */
 };
 
 struct subject {
@@ -110,7 +111,8 @@ static enum kiln_code make_operands(struct bench *b, enum operands kind,
     return rc;
 }
 
-/* If there is not enough memory, times are measured on the operands for checks. */
+/* Makes the operands for timing.  If there is not enough memory, the operands for checks are used
+ * for timing, too. */
 static enum kiln_code make_timed(struct bench *b, struct kiln_err *err)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -151,7 +153,8 @@ static enum kiln_code read_largest(struct bench *b, int which, double *ret_large
     return error_take(rc, &e, err);
 }
 
-/* Waits for the stream first: work of the caller may still write to the tensors. */
+/* Uses the caller's tensors.  Waits for the stream first, because work of the caller may still
+ * write to them. */
 static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const given[3],
                                    struct kiln_err *err)
 {
@@ -176,7 +179,7 @@ static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const gi
         return kiln_fail(err, KILN_INVALID,
                          "a given tensor contains elements that are not numbers");
     if (!(b->largest > 0))
-        b->largest = 1; /* all operands are zero, so any bound will do */
+        b->largest = 1; /* all operands are zero, so any bound is correct */
     return rc;
 }
 
@@ -315,8 +318,8 @@ enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan, struct k
 
 /* ---- subjects ---- */
 
-/* Creates a larger workspace.  If memory is short, frees the old one first.  If that is not enough,
- * restores the old size, which the existing subjects need. */
+/* Creates a larger workspace.  If memory is short, frees the old one first.  If there is still too
+ * little, allocates the old size again, which the existing subjects need. */
 static enum kiln_code ensure_workspace(struct bench *b, uint64_t bytes, struct kiln_err *err)
 {
     struct kiln_error e, ignored;

@@ -5,8 +5,8 @@
  * A bench: one problem on the device with its tensors, reference result and clock.
  *
  * Role       Loads a plan, measures its time and checks its result against that of the reference
- *            solver on the same operands.  On libkiln's own data the two must be equal to the last
- *            bit (except for Winograd's); see operands.h
+ *            solver on the same operands.  On libkiln's own data, both results must be equal to the
+ *            last bit, except for Winograd solvers; see operands.h
  * Ownership  a bench owns its memories and events, except those that the caller passed; free
  *            subjects before their bench
  * Threading  one thread
@@ -23,15 +23,15 @@
 #define BENCH_REFERENCE "ConvDirectNaive"
 
 struct bench;
-struct subject; /* a plan that is measured */
+struct subject; /* a plan to be measured */
 
 struct bench_options {
     struct kiln_device *device; /* borrowed */
     const struct problem *problem;
-    struct kiln_memory *given[3]; /* borrowed; by KILN_TENSOR_X, ...; all or none */
+    struct kiln_memory *given[3]; /* borrowed; indexed by KILN_TENSOR_X, ...; all are set or none */
     struct kiln_stream *stream;   /* borrowed; may be NULL */
 };
-/* KILN_UNSUPPORTED for 8-bit integers. */
+/* Creates a bench.  Returns KILN_UNSUPPORTED for 8-bit integers. */
 KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_options *options,
                                             struct bench **ret_bench, struct kiln_err *err);
 void bench_destroy(struct bench *bench); /* accepts NULL */
@@ -42,8 +42,7 @@ static inline void bench_auto(struct bench **bench) { bench_destroy(*bench); }
 KILN_MUST_CHECK enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan,
                                            struct kiln_err *err);
 
-/* Loads |plan| and holds a reference to it; objects that cannot be loaded fail here, before any
- * launch. */
+/* Loads |plan| and holds a reference to it; fails if one of its objects cannot be loaded. */
 KILN_MUST_CHECK enum kiln_code subject_create(struct bench *bench, struct kiln_plan *plan,
                                               bool is_winograd, struct subject **ret_subject,
                                               struct kiln_err *err);
@@ -53,9 +52,11 @@ struct kiln_plan *subject_plan(const struct subject *subject);
 KILN_MUST_CHECK enum kiln_code subject_time(struct subject *subject,
                                             const struct timing_limits *limits,
                                             struct timing *ret_timing, struct kiln_err *err);
-/* KILN_CORRUPT with a message if the result is wrong.  Otherwise |ret_checked| elements agree: all
- * of them, or the first 256 MiB. */
+/* Compares the plan's result with the reference.  Returns KILN_CORRUPT with a message if it is
+ * wrong.  Otherwise sets |ret_checked| to the number of elements compared: all, or those in the
+ * first 256 MiB. */
 KILN_MUST_CHECK enum kiln_code subject_check(struct subject *subject, uint64_t *ret_checked,
                                              struct kiln_err *err);
-/* Whether the device still works after a failure; a CUDA or HIP device that faulted does not. */
+/* Returns whether the device still works after a failure.  A CUDA or HIP device does not work after
+ * a fault. */
 bool bench_is_alive(struct bench *bench);

@@ -32,7 +32,7 @@ static void set_state(struct work_solver *s, int state, const char *reason)
 struct batch {
     struct work *work;
     struct plan_window *window;
-    struct kiln_plan *reference; /* counted; NULL: it has no kernels */
+    struct kiln_plan *reference; /* counted; NULL if the reference solver has no kernels here */
 };
 
 static void batch_done(struct batch *b)
@@ -71,8 +71,8 @@ static enum kiln_code request_plans(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
-/* A program with built-in kernels may lack those of the reference.  It times the kernels that it
- * has, but records nothing. */
+/* Goes on without the reference: a program with built-in kernels may lack those of the reference
+ * solver.  It times the kernels that it has, but records nothing. */
 static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
                                        struct kiln_err *err)
 {
@@ -87,7 +87,8 @@ static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err 
     return KILN_OK;
 }
 
-/* Waits for all plans.  A plan that is late is missing; without kilnd the call fails. */
+/* Waits for all plans.  A plan that does not come in time is treated as missing.  Fails if there is
+ * no kilnd. */
 static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 {
     FAILURE_AUTO struct failure why = FAILURE_INIT;
@@ -121,7 +122,7 @@ static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 
 /* ---- timing ---- */
 
-/* Records that |s| failed to run.  Fails itself only if the device is lost. */
+/* Records that |s| failed to run.  Returns a failure only if the device is lost. */
 static enum kiln_code handle_failed_run(struct work *work, struct work_solver *s,
                                         const struct kiln_err *why, struct kiln_err *err)
 {
@@ -225,7 +226,8 @@ static enum kiln_code find_fastest(struct work *work, struct kiln_err *err)
 
 /* ---- existing records ---- */
 
-/* True if the recorded times decide; otherwise the solvers must be timed. */
+/* Uses recorded times if there are any for the problem.  Returns false if the solvers must be
+ * timed. */
 static bool use_records(struct work *work)
 {
     bool has_any = false, is_clean = work->options.enforce == KILN_ENFORCE_DB_CLEAN;
@@ -242,7 +244,8 @@ static bool use_records(struct work *work)
     return has_any || work->options.mode == KILN_FIND_FAST;
 }
 
-/* Gets the plan that a job would get now: by the records, else by the heuristic. */
+/* Gets the plan that a job would get now: the one that the records determine or, without records,
+ * the heuristic. */
 static enum kiln_code get_current_plan(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;
@@ -277,7 +280,8 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
                : KILN_OK;
 }
 
-/* A solver that was cut short is recorded, too, with its single run. */
+/* Records the solvers' times.  For a solver that was cut short, records the time of its single
+ * run. */
 static enum kiln_code record_solvers(const struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -325,7 +329,8 @@ static enum kiln_code build_result(struct work *work, struct kiln_err *err)
     return rc;
 }
 
-/* Whether the call searches for perf configs: tune does, find does not, unless |enforce| says. */
+/* Returns whether the call searches for perf configs.  By default, tune does and find does not;
+ * |enforce| can change that. */
 static bool shall_search(const struct work *work, bool is_tune)
 {
     switch (work->options.enforce) {
@@ -350,8 +355,8 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
     return rc;
 }
 
-/* Even if the device was lost, the measurements made before are recorded.  Even if they cannot be
- * recorded, they are returned. */
+/* Measures, then records and returns the measurements.  If the device was lost, the measurements
+ * made before are still recorded.  If recording fails, the measurements are still returned. */
 static enum kiln_code run_work(struct work *work, const struct kiln_conv_options *options,
                                bool is_tune, struct kiln_err *err)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line is shorter than PIPE_BUF and is written with one call.  The journal of a whole tuning
- * space has some megabytes. */
+/* Limits.  A line is shorter than PIPE_BUF, because it is written with one call.  The journal of a
+ * whole tuning space has some megabytes. */
 #define LINE_MAX 2048u
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
@@ -23,7 +23,8 @@ struct journal {
 
 /* ---- opening ---- */
 
-/* False for a setuid program, because its caller controls the environment. */
+/* Finds the user's default directory.  Returns false in a setuid program, because its caller
+ * controls the environment. */
 static bool user_directory(char directory[PATH_BYTES])
 {
     const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
@@ -49,7 +50,8 @@ static void write_line(const struct journal *j, const char *line)
     (void)ignored;
 }
 
-/* Writes the first line of a new file.  Ends a line that was cut off, as on a full disk. */
+/* Writes the first line of a new file.  In an old file, ends the last line if that was cut off, for
+ * example because the disk was full. */
 static void begin_lines(const struct journal *j)
 {
     char line[LINE_MAX + 1], last = '\n';
@@ -109,7 +111,7 @@ void journal_close(struct journal *journal)
 
 /* ---- reading ---- */
 
-struct fields { /* of one line, separated by tabs */
+struct fields { /* the fields of one line, which tabs separate */
     char *list[7];
     unsigned count;
 };
@@ -186,7 +188,7 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
                           journal->path);
     char *line = strtok_r((char *)content.data, "\n", &rest);
     if (!line || strcmp(line, journal->first_line) != 0)
-        return KILN_OK; /* the journal of another search with the same hash */
+        return KILN_OK; /* the file belongs to another search whose hash is the same */
     while (!rc && (line = strtok_r(NULL, "\n", &rest)))
         rc = read_line(line, search, err);
     return rc;

@@ -16,7 +16,7 @@ struct journal;
 
 /* The identity of a journal file, whose first line contains all of it. */
 struct journal_subject {
-    const char *version; /* libkiln's version: kernels change with it */
+    const char *version; /* libkiln's version: kernels differ between versions */
     const char *database_id, *driver, *toolchain, *solver;
     const char *problem; /* as a MIOpenDriver command line */
 };
@@ -33,7 +33,7 @@ static inline void journal_auto(struct journal **journal) { journal_close(*journ
  * process: it counts as not run.  Damaged lines are skipped. */
 KILN_MUST_CHECK enum kiln_code journal_read(struct journal *journal, struct search *search,
                                             struct kiln_err *err);
-/* Call these before the first run of |config|, and after its trial.  Best effort; they do nothing
- * if |journal| is NULL. */
+/* Write a line each: journal_begin before the first run of |config|, journal_end after its trial.
+ * They ignore write errors, and do nothing if |journal| is NULL. */
 void journal_begin(struct journal *journal, const char *config);
 void journal_end(struct journal *journal, const struct search_trial *trial);

@@ -3,12 +3,12 @@
 
 #include "common/base/random.h"
 
-#include <math.h> /* only macros and compiler built-ins: libkiln does not link libm */
+#include <math.h> /* for macros and compiler built-ins only: libkiln does not link libm */
 #include <string.h>
 
 #define TABLE_BITS 12u
 #define TABLE_SIZE (1u << TABLE_BITS)
-/* Below this, 32-bit floating point represents every integer. */
+/* FLOAT_EXACT: 32-bit floating point represents every integer below it. */
 #define FLOAT_EXACT 0x1p24
 #define FLOAT_UNIT 0x1p-24
 #define TF32_UNIT 0x1p-11
@@ -33,7 +33,8 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* |value| is 0, or its magnitude is from 2^-14 to 1 and half precision represents it exactly. */
+/* Returns |value| in half precision, which must represent it exactly.  |value| must be 0, or its
+ * magnitude must be from 2^-14 to 1. */
 static uint16_t half_bits(float value)
 {
     uint32_t bits = bits_of(value);
@@ -66,7 +67,7 @@ static double load_element(enum data_type type, const void *data, uint64_t index
     return type == TYPE_FLOAT16 ? half_value(bits) : (double)float_of((uint32_t)bits << 16);
 }
 
-/* The type must represent |value| exactly. */
+/* Stores |value|, which the type must represent exactly. */
 static void store_element(enum data_type type, void *data, uint64_t index, float value)
 {
     uint16_t half = type == TYPE_FLOAT16 ? half_bits(value) : (uint16_t)(bits_of(value) >> 16);
@@ -78,7 +79,8 @@ static void store_element(enum data_type type, void *data, uint64_t index, float
 
 /* ---- filling ---- */
 
-/* The square root of |x| (at least 1) by Newton's method, from above. */
+/* Computes the square root of |x|, which is at least 1, by Newton's method, starting above the
+ * root. */
 static double square_root(double x)
 {
     double r = x, next = (x + 1) / 2;
@@ -89,7 +91,7 @@ static double square_root(double x)
     return r;
 }
 
-/* The maximum number of products in the sum of one element. */
+/* Returns the maximum number of products in the sum of one element. */
 static double terms_of(const struct problem *p)
 {
     const struct extent out = problem_output(p);
@@ -103,13 +105,14 @@ static double terms_of(const struct problem *p)
 }
 
 /*
- * How many bits the operands may have, so that 32-bit sums of their products are exact.
+ * Returns how many bits the operands may have so that 32-bit sums of their products are exact.
  *
- * An operand is odd / 2^bits, with a magnitude below 1.  A product of two is a multiple of
- * 2^(-2 bits).  The magnitudes of products are 1/4 on average, with a standard deviation below 1/4.
- * So a sum of n products stays below n/4 + 8 sqrt(n)/4 (but for one in 10^13).  32-bit floating
- * point is exact up to 2^24 multiples, so the sum times 2^(2 bits) must be less than 2^24.
- * Example: n = 576 (64 channels, 3x3 taps) gives 192, and 192 * 2^8 < 2^24 allows 4 bits.
+ * An operand is odd / 2^bits, with a magnitude below 1.  A product of two is a multiple of 2^(-2
+ * bits).  The magnitudes of products are 1/4 on average, with a standard deviation below 1/4.  So a
+ * sum of n products is below n/4 + 8 sqrt(n)/4, except for one sum in 10^13.  32-bit floating point
+ * is exact up to 2^24 multiples, so the sum times 2^(2 bits) must be less than 2^24.  Example: for
+ * n = 576 (64 channels, 3x3 taps), the sum is below 192.  192 * 2^(2*4) < 2^24, so 4 bits are
+ * allowed.
  */
 static unsigned exact_bits(const struct problem *p, bool *ret_is_exact)
 {
@@ -128,7 +131,8 @@ static float exact_value(uint64_t random, unsigned bits)
     return (float)odd / (float)(1u << bits);
 }
 
-/* A value with all significant bits of the type; its exponent is uniform between 1/16 and 1. */
+/* Returns a value that uses all significant bits of the type.  Its exponent is uniform between 1/16
+ * and 1. */
 static float general_value(uint64_t random, enum data_type type)
 {
     uint32_t digits = type == TYPE_FLOAT32 ? 23 : type == TYPE_FLOAT16 ? 10 : 7;
@@ -150,7 +154,7 @@ static void fill_table(enum operands kind, const struct problem *p, uint64_t *se
     }
 }
 
-/* Fills from a table of random values, so that one random number gives five elements. */
+/* Fills |data| from a table of random values.  One random number selects five elements. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed)
 {
@@ -179,14 +183,14 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
 /* ---- comparing ---- */
 
 /*
- * How far two correct results may differ.
+ * Returns how far two correct results may differ.
  *
  * An element is a sum of n products with magnitudes up to |largest|, rounded up to n times.  With u
- * = 2^-24, its error is at most 8 sqrt(n) u times the sum of the magnitudes, but for one in 10^13.
- * (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019.)  Rounding
- * both operands to TF32 changes a product by at most 2 t + t^2 of it, t = 2^-11.  Winograd's
- * transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4); cli/driver/rounding.c
- * derives that.  The bound is doubled because both results are rounded.
+ * = 2^-24, its error is at most 8 sqrt(n) u times the sum of the magnitudes, except for one element
+ * in 10^13.  (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019.)
+ * Rounding both operands to TF32 changes a product by at most the fraction 2 t + t^2, where t =
+ * 2^-11.  Winograd's transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4);
+ * cli/driver/rounding.c derives that.  The bound is doubled because both results are rounded.
  */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest)
 {
@@ -204,7 +208,7 @@ struct agreement agreement_of(const struct problem *problem, bool is_winograd, d
     return (struct agreement){ .type = (enum data_type)problem->type, .bound = 2 * bound };
 }
 
-/* The largest error of rounding |value| to the type, for normal and subnormal values. */
+/* Returns the largest error of rounding |value| to the type, for normal and subnormal values. */
 static double storage_error(enum data_type type, double value)
 {
     switch (type) {
@@ -232,7 +236,8 @@ struct disagreement operands_compare(const struct agreement *agreement, const vo
 {
     struct disagreement d = { .count = 0 };
     if (memcmp(got, want, count * size_of(agreement->type)) == 0)
-        return d; /* no poison is left: bench_refer rejects a reference that leaves some */
+        /* |want| contains no poison, because bench_refer rejects a reference result that does. */
+        return d;
     for (uint64_t i = 0; i < count; i++) {
         double g = load_element(agreement->type, got, i),
                w = load_element(agreement->type, want, i);

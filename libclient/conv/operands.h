@@ -16,24 +16,24 @@ enum operands {
     /* Odd multiples of a power of two, with so few bits that 32-bit sums of their products are
      * exact in any order.  Two correct results are then equal to the last bit. */
     OPERANDS_EXACT,
-    /* Values that use all bits of the type, like training data.  A GPU's power, and with it its
-     * clock, depends on them. */
+    /* Values that use all bits of the type, like training data.  The operands influence the GPU's
+     * power consumption, and thereby its clock. */
     OPERANDS_GENERAL,
 };
 
-/* Fills |data| with values below 1 in magnitude. KILN_INT8 is not supported. */
+/* Fills |data| with values whose magnitudes are below 1. KILN_INT8 is not supported. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed);
 
-/* The largest magnitude; infinity if an element is not a number. */
+/* Returns the largest magnitude, or infinity if an element is not a number. */
 double operands_largest(enum data_type type, const void *data, uint64_t count);
 
 struct agreement { /* how far two results may differ, before they are rounded for storage */
     enum data_type type;
     double bound; /* 0: they must be equal */
 };
-/* |is_winograd|: one of the results was computed with transforms.  |largest|: the product of the
- * operands' largest magnitudes; 0: the operands are OPERANDS_EXACT. */
+/* Returns the permitted difference.  |is_winograd|: Winograd transforms were used for one of the
+ * results.  |largest|: the product of the operands' largest magnitudes, or 0 for OPERANDS_EXACT. */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest);
 
 struct disagreement {

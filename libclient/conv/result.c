@@ -17,7 +17,8 @@ struct kiln_conv_result *conv_result_create(void)
 static void conv_list_done(struct conv_list *list)
 {
     for (unsigned i = 0; i < list->count; i++)
-        free((char *)(uintptr_t)list->entries[i].solver); /* one block with all four texts */
+        /* The entry's four texts are one allocation, which begins with |solver|. */
+        free((char *)(uintptr_t)list->entries[i].solver);
     free(list->entries);
 }
 

@@ -20,21 +20,22 @@ struct conv_list {
 
 struct kiln_conv_result {
     struct conv_list solvers, trials;
-    struct kiln_plan *plan;       /* counted; NULL: none */
-    struct kiln_err not_recorded; /* KILN_OK: all was recorded, or there was nothing to record */
+    struct kiln_plan *plan; /* counted; NULL: none */
+    /* Why recording failed; KILN_OK: all was recorded, or there was nothing to record. */
+    struct kiln_err not_recorded;
 };
 
-/* NULL if out of memory. */
+/* Creates an empty result.  Returns NULL if out of memory. */
 struct kiln_conv_result *conv_result_create(void);
 static inline void kiln_conv_result_auto(struct kiln_conv_result **result)
 {
     kiln_conv_result_free(*result);
 }
 
-/* Appends a copy of |entry| and its texts (NULL: ""). */
+/* Appends a copy of |entry| and its texts; a NULL text becomes "". */
 KILN_MUST_CHECK enum kiln_code conv_list_add(struct conv_list *list,
                                              const struct kiln_conv_entry *entry,
                                              struct kiln_err *err);
-/* Sorts by time: entries that were timed or recorded, then those cut short, then the rest in their
- * order. */
+/* Sorts the list: first entries that were timed or recorded, by time; then those cut short, by
+ * time; then the rest in their old order. */
 void conv_list_sort(struct conv_list *list);

@@ -9,7 +9,7 @@
 #include <kiln/run.h>
 #include <string.h>
 
-struct run_map { /* the tensor map that was encoded last */
+struct run_map { /* the last encoding of a tensor map */
     void *address;
     bool is_valid;
     uint64_t words[sizeof(struct device_map) / sizeof(uint64_t)];
@@ -68,8 +68,8 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
                : KILN_OK;
 }
 
-/* Every feature in |plan| must be the same in |device|.  A feature that |plan| does not name may be
- * on or off. */
+/* Returns whether every feature that |plan| names has the same value in |device|.  A feature that
+ * |plan| does not name may be on or off. */
 static bool features_suit(const char *device, const char *plan)
 {
     for (const char *at = strchr(plan, ':'); at; at = strchr(at + 1, ':')) {
@@ -83,7 +83,7 @@ static bool features_suit(const char *device, const char *plan)
     return true;
 }
 
-/* Code for sm_90 also runs on a device with the target sm_90a. */
+/* Compares the architectures.  Code for sm_90 also runs on a device with the target sm_90a. */
 static bool arch_suits(const struct target *device, const struct target *plan)
 {
     char of_device[LIMIT_TARGET_TEXT], of_plan[LIMIT_TARGET_TEXT];
@@ -102,7 +102,8 @@ static bool target_suits(const struct target *device, const struct target *plan)
     return arch_suits(device, plan) && features_suit(device->text, plan->text);
 }
 
-/* If a target cannot be parsed, the runtime decides. */
+/* Checks that the plan's target suits the device.  If a target cannot be parsed, this succeeds, and
+ * the runtime decides later. */
 static enum kiln_code check_target(const struct kiln_device *device, const struct kiln_plan *plan,
                                    struct kiln_err *err)
 {
@@ -162,8 +163,8 @@ void kiln_run_destroy(struct kiln_run *run) { kiln_run_free(run); }
 
 /* ---- launching ---- */
 
-/* Kernels read and write four elements at a time.  Memory objects of a runtime are always aligned.
- */
+/* Required alignment of the job's addresses: kernels read and write four elements at a time.
+ * Memory objects of a runtime are always aligned. */
 #define TENSOR_ALIGNMENT 16u
 
 static enum kiln_code check_memory(const struct kiln_run *run, const char *name,
@@ -216,7 +217,7 @@ static enum kiln_code fill_argument(const struct message_plan_argument *from,
     case ARGUMENT_U32:
     case ARGUMENT_F32: a.size = sizeof(uint32_t); break;
     case ARGUMENT_U64: a.size = sizeof(uint64_t); break;
-    case ARGUMENT_TENSOR_MAP: return KILN_OK; /* fill_map() does */
+    case ARGUMENT_TENSOR_MAP: return KILN_OK; /* fill_map() sets it */
     }
     if (!a.memory && !a.size)
         return kiln_fail(err, KILN_INVALID, "the plan needs a workspace, and none was given");

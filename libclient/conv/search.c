@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first timing of a config.  It is short, because most configs are slow. */
+/* Limits of a config's first timing.  It is short, because most configs are slow. */
 #define FIRST_SAMPLES 3u
 #define FIRST_MS 20.0
 /* A config whose first run takes this many times as long as the best is not timed further. */
 #define HOPELESS 2.0
-/* The fastest configs are timed again: how many, and for how long at most. */
+/* The fastest configs are timed again.  These limit how many, how many samples and how long. */
 #define FINALISTS 16u
 #define FINAL_SAMPLES 24u
 #define FINAL_MS 400.0
@@ -143,7 +143,7 @@ static void fail_trial(struct search *s, size_t index, int state, const struct k
     s->failed++;
 }
 
-/* Only this trial failed, unless the device is lost. */
+/* Records that the trial failed to run.  Returns a failure only if the device is lost. */
 static enum kiln_code fail_run(struct search *s, size_t index, const struct kiln_err *why,
                                struct kiln_err *err)
 {
@@ -167,8 +167,8 @@ static enum kiln_code check_trial(struct search *s, size_t index, struct kiln_er
     return KILN_OK;
 }
 
-/* Makes the trial the best if it is faster and its result is correct.  A wrong trial must not
- * become the best, because others are cut short in comparison with it. */
+/* Makes the trial the best if it is faster and its result is correct.  A trial with a wrong result
+ * must not become the best, because slower trials are cut short. */
 static enum kiln_code update_best(struct search *s, size_t index, struct kiln_err *err)
 {
     const struct search_trial *t = &s->trials[index];
@@ -233,7 +233,7 @@ static enum kiln_code request_trials(struct search *s, const struct search_sourc
     return KILN_OK;
 }
 
-/* Waits for the next compiled trial and times it.  KILN_TIMED_OUT if none came in time. */
+/* Waits for the next compiled trial and times it.  Returns KILN_TIMED_OUT if none came in time. */
 static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_err *err)
 {
     struct search_arrival next = { .why = KILN_ERR_INIT };
@@ -292,7 +292,7 @@ enum kiln_code search_try_source(struct search *search, struct search_source *so
     struct search *s = search;
     size_t next = 0;
     enum kiln_code rc = KILN_OK;
-    bool is_first = s->tried == s->failed; /* nothing has a time yet */
+    bool is_first = s->tried == s->failed; /* true if no trial has a time yet */
     while (!rc && !s->has_enough && (is_first || search_goes_on(s, until_ns))) {
         rc = request_all(s, source, &next, err);
         if (!rc && !is_pending(s, source, next))
@@ -348,8 +348,8 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Checks each of |f| and times it with |samples|.  Before the last round, stops when the time is
- * up. Trials that fail are removed from |f|. */
+/* Checks each trial of |f| and times it with |samples| samples.  Before the last round, stops when
+ * the time is up. Trials that fail are removed from |f|. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {
@@ -363,7 +363,7 @@ static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned s
         if (s->trials[index].place == TRIAL_HELD)
             f->list[kept++] = index;
         else
-            report_trial(s, index); /* it turned out to be worse than at its first timing */
+            report_trial(s, index); /* it is slower than its first timing suggested */
         if (rc)
             return rc;
     }
@@ -392,14 +392,16 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
             drop_trial(s, f.list[i]);
         f.count = left;
     }
-    for (unsigned i = 1; !rc && i < f.count; i++) /* after a failure, any of them may be the best */
+    for (unsigned i = 1; !rc && i < f.count;
+         i++) /* because any of them may be the best after a failure */
         drop_trial(s, f.list[i]);
     return rc;
 }
 
 /* ---- search_refine ---- */
 
-/* The next value above or below |from| that any trial has on |axis|; false if there is none. */
+/* Finds the next value above or below |from| that any trial has on |axis|.  Returns false if there
+ * is none. */
 static bool find_step(const struct search *s, unsigned axis, uint16_t from, bool up,
                       uint16_t *ret_to)
 {
@@ -415,13 +417,13 @@ static bool find_step(const struct search *s, unsigned axis, uint16_t from, bool
     return found;
 }
 
-struct steps { /* along each axis of the best */
+struct steps { /* for each axis, the neighbouring values of the best config */
     bool has_lower[SEARCH_AXES_MAX], has_upper[SEARCH_AXES_MAX];
     uint16_t lower[SEARCH_AXES_MAX], upper[SEARCH_AXES_MAX];
 };
 
-/* The number of axes on which |t| is one step away from |best|; SEARCH_AXES_MAX + 1 if it is
- * further away on any axis. */
+/* Returns the number of axes on which |t| is one step away from |best|; SEARCH_AXES_MAX + 1 if it
+ * is further away on any axis. */
 static unsigned count_steps(const struct search_trial *t, const struct search_trial *best,
                             const struct steps *steps)
 {
@@ -439,8 +441,8 @@ static unsigned count_steps(const struct search_trial *t, const struct search_tr
 }
 
 /* Lists untried configs that are one step away from the best on one axis.  If there are none, lists
- * those one step away on two axes, because some axes depend on each other: a larger tile needs more
- * threads. */
+ * those that are one step away on two axes.  Some axes depend on each other; for example, a larger
+ * tile needs more threads. */
 static size_t list_neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MAX])
 {
     const struct search_trial *best = &s->trials[s->best];

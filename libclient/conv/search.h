@@ -8,9 +8,9 @@
  *            search_ops hides compilers and devices, so that tests can use a fake
  *
  *   try     many configs, each timed briefly; one that is far slower than the best is cut short
- *   halve   of the fastest sixteen, the better half is timed twice as long, until two are left.  A
- *           result is checked before it may win; a wrong one is dropped
- *   refine  the neighbours of the best along each axis are tried, as long as one of them is better
+ *   halve   the fastest sixteen are timed again; then the better half of them, twice as long; and
+ *           so on until two are left.  Configs with a wrong result are dropped
+ *   refine  the neighbours of the best along each axis are tried, until none of them is better
  *
  * Ownership  a search owns its trials and their texts; the ops own what a trial has compiled and
  *            loaded
@@ -27,20 +27,21 @@
 enum trial_place { TRIAL_UNTRIED, TRIAL_REQUESTED, TRIAL_HELD, TRIAL_DONE };
 
 struct search_trial {
-    const char *config;     /* of the search's table of configs */
+    const char *config;     /* owned by the search's table of configs */
     int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED before that */
-    enum trial_place place; /* HELD: loaded; DONE: tried, and nothing is held */
+    enum trial_place place; /* HELD: loaded; DONE: has a result, and holds nothing */
     struct timing timing;
     uint64_t checked;     /* elements */
     char *reason;         /* owned; NULL: none */
     void *held;           /* opaque; belongs to the ops */
-    unsigned value_count; /* 0: the config is not of the form "1,2,3" */
+    unsigned value_count; /* number of values in |config|; 0: it is not of the form "1,2,3" */
     uint16_t values[SEARCH_AXES_MAX];
 };
 
 struct search;
 
-struct search_arrival { /* a trial that was compiled and loaded, or failed to be */
+struct search_arrival { /* a requested trial that is ready: it was compiled and loaded, or failed to
+                           be */
     size_t trial;
     enum kiln_code code; /* KILN_COMPILE_FAILED if the compiler failed */
     struct kiln_err why;
@@ -48,11 +49,11 @@ struct search_arrival { /* a trial that was compiled and loaded, or failed to be
 
 struct search_ops {
     uint64_t (*now_ns)(void *context);
-    /* Whether another trial may be requested now. */
+    /* Returns whether another trial may be requested now. */
     bool (*is_ready)(void *context);
     /* Requests the compilation of a trial. */
     KILN_MUST_CHECK enum kiln_code (*ask)(void *context, size_t trial, struct kiln_err *err);
-    /* Waits for the next requested trial.  KILN_TIMED_OUT if none came by the deadline. */
+    /* Waits for the next requested trial.  Returns KILN_TIMED_OUT if none came by the deadline. */
     KILN_MUST_CHECK enum kiln_code (*next)(void *context, uint64_t deadline_ns,
                                            struct search_arrival *ret_next, struct kiln_err *err);
     /* Abandons all trials in flight. */
@@ -60,10 +61,10 @@ struct search_ops {
     KILN_MUST_CHECK enum kiln_code (*time)(void *context, size_t trial,
                                            const struct timing_limits *limits,
                                            struct timing *ret_timing, struct kiln_err *err);
-    /* KILN_CORRUPT if the result is wrong. */
+    /* Checks the trial's result.  Returns KILN_CORRUPT if it is wrong. */
     KILN_MUST_CHECK enum kiln_code (*check)(void *context, size_t trial, uint64_t *ret_checked,
                                             struct kiln_err *err);
-    bool (*is_alive)(void *context); /* the device, after a failure */
+    bool (*is_alive)(void *context); /* whether the device still works after a failure */
     void (*drop)(void *context, size_t trial);
     /* Called when a trial has a result, or its result changes.  Returns true to stop the search. */
     bool (*reported)(void *context, const struct search_trial *trial);
@@ -72,24 +73,27 @@ struct search_ops {
 struct search {
     const struct search_ops *ops; /* borrowed, like |context| */
     void *context;
-    uint64_t give_up_ns; /* wait for the first trial until this time, whatever the budget */
+    /* Wait for the first trial until this time, even if the time budget is spent. */
+    uint64_t give_up_ns;
 
     struct search_trial *trials; /* owned */
     size_t count, capacity;
     struct hash_table configs; /* of struct search_config, owned */
-    size_t best;               /* the fastest that was timed and is correct; SIZE_MAX: none yet */
-    size_t open;               /* trials in flight */
+    /* Index of the fastest trial with a correct result; SIZE_MAX: none yet. */
+    size_t best;
+    size_t open; /* trials in flight */
     unsigned tried, failed;
     bool has_enough; /* reported() asked to stop */
 };
 
 void search_init(struct search *search, const struct search_ops *ops, void *context);
-void search_done(struct search *search); /* releases what trials hold */
+void search_done(struct search *search); /* releases everything that the trials hold */
 
-/* Adds a config to try, unless it is known; |ret_index| is its trial. */
+/* Adds a trial of |config|, unless there is one already.  |ret_index| receives the trial's
+ * index. */
 KILN_MUST_CHECK enum kiln_code search_add(struct search *search, const char *config,
                                           size_t *ret_index, struct kiln_err *err);
-/* SIZE_MAX if there is no trial of that config. */
+/* Returns the index of the config's trial, or SIZE_MAX if there is none. */
 size_t search_find(const struct search *search, const char *config);
 
 struct search_source {     /* trials to try, in this order */
@@ -108,10 +112,11 @@ KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,
 /* The same for |count| trials. */
 KILN_MUST_CHECK enum kiln_code search_try(struct search *search, const size_t *indexes,
                                           size_t count, uint64_t until_ns, struct kiln_err *err);
-/* Ends with a long timing of search->best; no other trial holds anything. */
+/* Times the fastest trials again, and search->best longest.  Afterwards no other trial holds
+ * anything. */
 KILN_MUST_CHECK enum kiln_code search_halve(struct search *search, uint64_t until_ns,
                                             struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code search_refine(struct search *search, uint64_t until_ns,
                                              struct kiln_err *err);
-/* Whether time is left and nobody asked to stop. */
+/* Returns whether time is left and reported() did not ask to stop. */
 bool search_goes_on(const struct search *search, uint64_t until_ns);

@@ -3,19 +3,20 @@
 
 #include <stdlib.h>
 
-/* A sample has at least this length.  For a shorter kernel, one sample covers several launches: the
- * clocks of GPUs tick every 0.5 or 1 µs, and an event costs about as much. */
+/* Minimum length of a sample.  For a shorter kernel, one sample covers several launches: the clocks
+ * of GPUs tick every 0.5 or 1 µs, and recording an event takes about as long. */
 #define SAMPLE_MIN_MS 0.25
 #define LAUNCHES_MAX 32u
-/* A clock's tick hides smaller spreads, so no spread of several samples is 0.  kilnd refuses 0 as a
- * claim that nobody measured. */
+/* Minimum spread of several samples, because a clock's tick hides smaller ones.  kilnd rejects a
+ * spread of 0, because no real measurement has it. */
 #define SPREAD_MIN_MS 1e-6
-/* The events around a single launch may include this much time for the way to the device.  It is
- * added to |hopeless_ms|.  Kernels as short as that are cheap to time. */
+/* The events around a single launch may include this much time for sending the launch to the
+ * device, so it is added to |hopeless_ms|.  That hardly matters, because kernels as short as this
+ * are cheap to time. */
 #define ALONE_MS 0.05
 /* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
- * The fence is at least FENCE_MIN of the median, because most samples may be equal to the last tick
- * of the clock. */
+ * The fence is at least FENCE_MIN of the median, because most samples may be equal when the clock
+ * is coarse. */
 #define FENCE 3.0
 #define FENCE_MIN 0.01
 
@@ -25,7 +26,7 @@ static int compare_doubles(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-/* Interpolates linearly between two samples. */
+/* Returns a quantile of the samples, interpolated linearly between two of them. */
 static double quantile_of(const double *sorted, unsigned count, double part)
 {
     double at = part * (count - 1);
@@ -76,7 +77,8 @@ enum kiln_code timing_take(const struct timing_source *source, const struct timi
     double samples[TIMING_SAMPLES_MAX], first_ms, warm_up_ms, spent_ms = 0, hopeless_ms;
     unsigned needed = limits->samples < TIMING_SAMPLES_MAX ? limits->samples : TIMING_SAMPLES_MAX;
     hopeless_ms = limits->hopeless_ms > 0 ? limits->hopeless_ms + ALONE_MS : __DBL_MAX__;
-    /* The first run is not counted: it may load or even compile, and it raises the clocks. */
+    /* The first run is not counted: it may load or even compile code, and the GPU raises its clock
+     * meanwhile. */
     enum kiln_code rc = source->launch(source->context, 1, &warm_up_ms, err);
     if (!rc)
         rc = source->launch(source->context, 1, &first_ms, err);

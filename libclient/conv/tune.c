@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Compilations in flight.  kilnd runs on this host and has a worker for each processor.  A few more
- * keep the workers busy while this process measures.  Many more would delay later requests, which
- * queue behind them. */
+/* Maximum number of compilations in flight.  kilnd runs on this host and has a worker for each
+ * processor.  A few more keep the workers busy while this process measures.  Many more would delay
+ * later requests, which queue behind them. */
 #define WINDOW_MAX 128u
-/* Candidates to request; of a larger space this is a sample. */
+/* Maximum number of candidates to request.  If the space is larger, they are a sample of it. */
 #define CANDIDATES_MAX (1u << 17)
 /* This many of the fastest configs of an earlier search are measured again. */
 #define REMEMBERED_MAX 8u
@@ -149,8 +149,8 @@ enum kiln_code tuner_queue(struct tuner *t, const char *config, struct kiln_err 
     return KILN_OK;
 }
 
-/* Queues the fastest configs of an earlier search again: the journal has their times, but a winner
- * must be loaded. */
+/* Queues the fastest configs of an earlier search again.  The journal has their times, but the
+ * winner must be loaded, too. */
 static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
 {
     struct search *s = &t->search;
@@ -242,7 +242,7 @@ static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* The best known config comes first, because the others are compared with it. */
+/* Queues the best known config.  It comes first, because the others are compared with it. */
 static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
 {
     size_t index;

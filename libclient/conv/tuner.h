@@ -19,10 +19,10 @@ struct tuner {
     struct search search;
     struct plan_window *window;
     struct journal *journal; /* NULL: no journal */
-    unsigned known;          /* configs that were known before the search */
-    unsigned remembered;     /* trials from the journal, which are not repeated */
-    bool is_temporary;       /* the last failure may not happen again */
-    size_t *queue;           /* trials, in the order to try them */
+    unsigned known;          /* number of configs that were known before the search */
+    unsigned remembered;     /* number of trials read from the journal, which are not repeated */
+    bool is_temporary;       /* the last failure was temporary: it may not happen again */
+    size_t *queue;           /* indexes of trials, in the order in which to try them */
     size_t queued, capacity;
     struct sharing *sharing;   /* with other processes; NULL: this process searches alone */
     bool has_known_neighbours; /* tuner_know_neighbours was called */
@@ -31,7 +31,7 @@ struct tuner {
 /* Appends |config| to the queue. */
 KILN_MUST_CHECK enum kiln_code tuner_queue(struct tuner *tuner, const char *config,
                                            struct kiln_err *err);
-/* Appends the valid candidates from |first| to |first| + |count| - 1. */
+/* Appends the valid candidates from |first| to |first| + |count| - 1 to the queue. */
 KILN_MUST_CHECK enum kiln_code tuner_queue_range(struct tuner *tuner, uint32_t first,
                                                  uint32_t count, struct kiln_err *err);
 /* Appends the valid candidates of the whole space, or of a sample of it. */

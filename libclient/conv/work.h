@@ -28,23 +28,24 @@ struct work_solver {
     char config[WORK_CONFIG_MAX];
     char reason[512];
     struct kiln_plan *plan; /* counted; NULL: none */
-    bool is_measured;       /* by this call, so it must be recorded */
+    bool is_measured;       /* measured by this call, so it must be recorded */
     bool is_tuned;          /* a search found |config| */
 };
 
 struct work {
-    struct kiln_client *client; /* borrowed, like the device and the members of |options| */
+    struct kiln_client *client; /* borrowed, like |device| and the pointers in |options| */
     struct kiln_device *device; /* from |options| */
     const struct kiln_problem *public_problem;
     struct problem problem;
     struct kiln_conv_options options; /* with defaults filled in */
-    uint64_t start_ns, end_ns;        /* UINT64_MAX: no end */
-    struct kiln_solutions *list;      /* owned */
+    /* When the call began, and when its budget ends; |end_ns| UINT64_MAX: no limit. */
+    uint64_t start_ns, end_ns;
+    struct kiln_solutions *list; /* owned */
     struct work_solver solvers[WORK_SOLVERS_MAX];
     unsigned count;
     struct bench *bench;             /* owned; NULL until something is measured */
-    struct kiln_err unchecked;       /* why results are not checked; OK: they are */
-    char toolchain[512];             /* the identity from the reference's plan */
+    struct kiln_err unchecked;       /* why results are not checked; KILN_OK: they are checked */
+    char toolchain[512];             /* identity of the toolchain, from the reference's plan */
     bool has_enough;                 /* the caller asked to stop */
     struct kiln_conv_result *result; /* owned */
 };
@@ -53,22 +54,22 @@ struct work {
 KILN_MUST_CHECK enum kiln_code work_init(struct work *work, const struct kiln_conv_options *options,
                                          struct kiln_err *err);
 void work_done(struct work *work);
-/* Searches each tuning space that is worth it. */
+/* Tunes each solver that may become the fastest. */
 KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err);
 
-/* The options for plan requests. */
+/* Returns the options of a plan request. */
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
                                            const char *config);
-/* The deadline of a request that begins now. */
+/* Returns the deadline of a request that begins now. */
 uint64_t work_deadline(const struct work *work);
 bool work_has_time(const struct work *work);
 bool work_is_winograd(const struct kiln_solution *solution);
-/* The fastest solver with a time and a correct result; NULL: none. */
+/* Returns the fastest solver that has a time and a correct result, or NULL if there is none. */
 struct work_solver *work_fastest(struct work *work);
 /* Reports progress to the caller. */
 void work_report(struct work *work, struct kiln_conv_progress *progress);
-/* Replaces the plan of |solver|. */
+/* Replaces the plan of |solver| and takes a reference to |plan|. */
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
-/* A recording on this device with |measurement|, made with |plan|'s toolchain. */
+/* Returns a recording of |measurement|, which was made on this device with |plan|'s toolchain. */
 struct kiln_recording work_recording(const struct work *work, const struct kiln_plan *plan,
                                      const struct kiln_measurement *measurement);

@@ -3,7 +3,8 @@
 
 #include "common/protocol/problem.h"
 
-/* CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapFloatOOBfill. */
+/* Values of CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapL2promotion and
+ * CUtensorMapFloatOOBfill. */
 #define TYPE_IS_FLOAT16 6
 #define TYPE_IS_FLOAT32 7
 #define TYPE_IS_BFLOAT16 9
@@ -26,7 +27,7 @@ int cuda_tensor_map_encode(cuda_encode_tiled *tiled, cuda_encode_im2col *im2col,
                            const struct tensor_map *map, void *address, struct device_map *ret_map)
 {
     int type = type_of(map);
-    int swizzle = map->swizzle; /* CUtensorMapSwizzle has the same numbers */
+    int swizzle = map->swizzle; /* CUtensorMapSwizzle has the same values */
     uint64_t dims[TENSOR_MAP_DIMS_MAX];
     for (uint32_t i = 0; i < map->rank; i++)
         dims[i] = map->dims[i];

@@ -5,13 +5,14 @@
  * Encodes tensor maps as CUtensorMap, the form that CUDA's copy hardware reads.
  *
  * Ownership  plain values
- * Threading  any thread with a current context, which the driver requires
+ * Threading  any thread that has a current CUDA context, because the driver requires one
  */
 #include "common/protocol/tensor_map.h"
 
-struct device_map; /* CUtensorMap: 128 bytes, aligned to 64 */
+struct device_map; /* has the layout of CUtensorMap: 128 bytes, aligned to 64 */
 
-/* cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col: since CUDA 12. */
+/* The signatures of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, which exist since CUDA
+ * 12. */
 typedef int cuda_encode_tiled(struct device_map *map, int type, uint32_t rank, void *address,
                               const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                               const uint32_t *steps, int interleave, int swizzle, int promotion,

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REASON_MAX 130 /* bytes of one runtime's reason, of the three in a message */
+#define REASON_MAX 130 /* maximum bytes of one runtime's reason; a message has three of them */
 
-/* The order is the one in which "auto" tries the runtimes. */
+/* The runtimes, in the order in which "auto" tries them. */
 static const struct device_runtime *const runtimes[] = {
     &device_runtime_hip,
     &device_runtime_cuda,
@@ -115,7 +115,8 @@ static const struct device_runtime *runtime_of(enum device_kind kind)
     return NULL;
 }
 
-/* Truncates a long reason at a blank, so that no path is cut. */
+/* Adds a runtime's reason to the message.  Truncates a long reason at a blank, so that no path is
+ * cut. */
 static void add_reason(char *reasons, size_t size, const char *kind, const char *why)
 {
     size_t used = strlen(reasons), limit = used + REASON_MAX < size ? used + REASON_MAX : size;

@@ -28,13 +28,13 @@ struct kiln_memory {
     struct kiln_device *device; /* counted */
     uint64_t bytes;
     void *native;
-    bool is_ours; /* else wrapped */
+    bool is_ours; /* libkiln created it; else it wraps an object of the job */
 };
 
 struct kiln_stream {
     struct kiln_device *device; /* counted */
     void *native;
-    bool is_ours; /* else wrapped */
+    bool is_ours; /* libkiln created it; else it wraps an object of the job */
 };
 
 struct kiln_event {
@@ -43,39 +43,42 @@ struct kiln_event {
     bool is_recorded;
 };
 
-struct device_map { /* an encoded tensor map, in the form of a kernel argument */
+struct device_map { /* an encoded tensor map, ready to be passed as a kernel argument */
     _Alignas(64) uint64_t words[16];
 };
 
 struct device_argument {
-    struct kiln_memory *memory; /* NULL: a number or a map */
-    uint64_t value;             /* the number, or an offset in bytes, inside |memory| */
-    size_t size;                /* of the number, bytes */
-    struct device_map *map;     /* NULL: memory or a number; borrowed during the launch */
+    struct kiln_memory *memory; /* NULL if the argument is a number or a tensor map */
+    uint64_t value;             /* the number; or the offset in bytes inside |memory| */
+    size_t size;                /* size of the number, in bytes */
+    /* NULL unless the argument is a tensor map; borrowed during the launch. */
+    struct device_map *map;
 };
 
 struct device_entry_point {
     const char *name;
-    uint32_t shared_bytes; /* dynamic shared memory that its launches may request */
+    /* Maximum of dynamic shared memory that a launch of the function may request. */
+    uint32_t shared_bytes;
 };
 
 struct device_launch {
-    const uint32_t *grid, *group; /* three each: groups, and items in a group */
-    uint32_t shared_bytes;        /* as in find() */
+    const uint32_t *grid, *group; /* three numbers each: work groups, and work items in a group */
+    uint32_t shared_bytes;        /* at most the value passed to find() */
     const struct device_argument *arguments;
     uint32_t argument_count;
     void *stream;
 };
 
 struct device_ops {
-    bool memory_is_address; /* else native memory is an object of the runtime */
+    /* Native handles of memory are device addresses; else they are objects of the runtime. */
+    bool memory_is_address;
     enum kiln_code (*create_memory)(struct kiln_device *device, uint64_t bytes, void **ret_memory,
                                     struct kiln_err *err);
-    /* Checks the job's own memory, and retains it if the runtime counts references. */
+    /* Checks memory of the job, and takes a reference if the runtime counts references. */
     enum kiln_code (*adopt_memory)(struct kiln_device *device, void *memory, uint64_t bytes,
                                    struct kiln_err *err);
     void (*drop_memory)(struct kiln_device *device, void *memory, bool is_ours);
-    /* Both use the device's own stream, and return when the copy is complete. */
+    /* Copy to and from the device on its own stream.  They return when the copy is complete. */
     enum kiln_code (*write)(struct kiln_device *device, void *memory, const void *from,
                             uint64_t bytes, struct kiln_err *err);
     enum kiln_code (*read)(struct kiln_device *device, void *memory, void *to, uint64_t bytes,
@@ -104,17 +107,20 @@ struct device_ops {
     enum kiln_code (*find)(struct kiln_device *device, void *module,
                            const struct device_entry_point *entry, void **ret_function,
                            struct kiln_err *err);
-    void (*forget)(struct kiln_device *device, void *function); /* before unload; accepts NULL */
-    /* Encodes |map|, which was checked, for |address|; KILN_UNSUPPORTED if kernels take no maps. */
+    /* Called for each function before unload; accepts NULL. */
+    void (*forget)(struct kiln_device *device, void *function);
+    /* Encodes |map|, which the caller has checked, for |address|.  Returns KILN_UNSUPPORTED if
+     * kernels of this runtime take no tensor maps. */
     enum kiln_code (*encode)(struct kiln_device *device, const struct tensor_map *map,
                              void *address, struct device_map *ret_map, struct kiln_err *err);
     enum kiln_code (*launch)(struct kiln_device *device, void *function,
                              const struct device_launch *launch, struct kiln_err *err);
-    /* Closes the runtime's side if it is open; everything obtained from it was released before. */
+    /* Closes the runtime's part of the device if it is open.  Everything obtained from the runtime
+     * was released before. */
     void (*close)(struct kiln_device *device);
 };
 
-struct kiln_device { /* first member of each implementation's */
+struct kiln_device { /* the first member of each implementation's own struct */
     const struct device_ops *ops;
     atomic_uint references;
     struct fork_guard guard;
@@ -131,34 +137,36 @@ struct kiln_device { /* first member of each implementation's */
     uint64_t memory_bytes;
 };
 
-/* A zeroed implementation of |size| bytes with one reference; NULL when out of memory. */
+/* Allocates an implementation's struct of |size| zeroed bytes, with one reference.  Returns NULL if
+ * out of memory. */
 struct kiln_device *device_create(size_t size, const struct device_ops *ops);
 struct kiln_device *device_ref(struct kiln_device *device);
 void device_unref(struct kiln_device *device); /* accepts NULL and half-open devices */
 static inline void device_auto(struct kiln_device **device) { device_unref(*device); }
 
-/* KILN_INVALID in a child of the process that opened |device|. */
+/* Returns KILN_INVALID in a child of the process that opened |device|. */
 KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err);
-/* The runtime's stream for |stream|; NULL means the device's own.  KILN_INVALID if |stream| belongs
- * to another device. */
+/* Sets |ret_stream| to the runtime's handle of |stream|; NULL means the device's own stream.
+ * Returns KILN_INVALID if |stream| belongs to another device. */
 KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
                                              const struct kiln_stream *stream, void **ret_stream,
                                              struct kiln_err *err);
 
-/* Fills |database_id| from target and compute units. */
+/* Sets the device's database id, which is derived from its target and compute units. */
 void device_set_database_id(struct kiln_device *device);
 /* Calls |found| with what is known of a device; |why_not| is NULL if it can be opened. */
 void device_report(const struct kiln_device *device, const struct kiln_err *why_not,
                    kiln_device_found *found, void *context);
 
-/* The device to open. */
+/* the device to open */
 struct device_request {
     struct device_uri uri;
-    void *context; /* the job's context, borrowed; NULL: its current one, or a new one */
+    void *context; /* borrowed; the job's context; NULL: the thread's current one, or a new one */
 };
 
-/* What each runtime offers.  |found| is called for every device that it sees, with |why_not| if the
- * device cannot be opened.  A failure says why the whole runtime is unusable. */
+/* One GPU runtime.  list() calls |found| for every device that the runtime sees, with |why_not| if
+ * the device cannot be opened.  list() fails only if the whole runtime is unusable; its error says
+ * why. */
 struct device_runtime {
     const char *kind; /* "opencl" */
     enum kiln_code (*open)(const struct device_request *request, struct kiln_device **ret_device,

@@ -12,13 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* CUdevice_attribute. */
+/* Values of CUdevice_attribute. */
 #define ATTRIBUTE_CLOCK_KHZ 13
 #define ATTRIBUTE_MULTIPROCESSORS 16
 #define ATTRIBUTE_CAPABILITY_MAJOR 75
 #define ATTRIBUTE_CAPABILITY_MINOR 76
-#define ATTRIBUTE_SHARED_MAX 97 /* of a group that requests more than 48 KiB */
-/* CUfunction_attribute. */
+#define ATTRIBUTE_SHARED_MAX 97 /* shared memory of a group that requests more than 48 KiB */
+/* Values of CUfunction_attribute. */
 #define FUNCTION_SHARED_STATIC 1
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 
@@ -30,7 +30,7 @@ struct cuda_device {
     struct driver_device driver;
     const struct cuda_library *cuda; /* static */
     int handle;                      /* CUdevice */
-    void *context;                   /* the job's, or the primary one */
+    void *context;                   /* the job's context, or the primary context */
     bool is_retained;                /* this device holds a reference to the primary context */
     pthread_mutex_t shared;          /* protects the shared-memory limits of functions */
 };
@@ -172,8 +172,8 @@ static enum kiln_code start_cuda(const struct cuda_library **ret_cuda, int *ret_
     return KILN_OK;
 }
 
-/* The newer function returns the uuid of the part of a GPU (MIG) that this process sees.  The older
- * one returns that of the whole GPU. */
+/* Reads the device's uuid.  If this process sees a part of a GPU (MIG), the newer function returns
+ * the uuid of that part, and the older function returns the uuid of the whole GPU. */
 static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
     unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, seen[DEVICE_UUID_BYTES] = { 0 };
@@ -195,8 +195,8 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 
 /* ---- properties ---- */
 
-/* Hopper's target is sm_90a if the driver encodes tensor maps: then code may use wgmma and bulk
- * copies, which only that architecture has. */
+/* Sets the device's target.  For Hopper it is sm_90a if the driver encodes tensor maps; code for
+ * sm_90a may use wgmma and bulk copies, which only this architecture has. */
 static void set_target(struct kiln_device *base, const struct cuda_library *cuda, int major,
                        int minor)
 {
@@ -215,7 +215,7 @@ static void set_driver(struct kiln_device *base, const struct cuda_library *cuda
              version % 1000 / 10, known ? ", NVIDIA " : "", known ? module : "");
 }
 
-/* Creates no context. */
+/* Fills in what is known of the device.  Creates no context. */
 static enum kiln_code describe_device(struct cuda_device *c, int index, struct kiln_err *err)
 {
     const struct cuda_library *cuda = c->cuda;
@@ -263,7 +263,7 @@ static enum kiln_code retain_primary(struct cuda_device *c, struct kiln_err *err
     return KILN_OK;
 }
 
-/* The calling thread's context if it belongs to this device, else NULL. */
+/* Returns the calling thread's context if it belongs to this device, else NULL. */
 static void *find_current(struct cuda_device *c)
 {
     void *current = NULL;

@@ -12,16 +12,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* hipDeviceAttribute_t, the same from ROCm 5.0 to 7. */
+/* Values of hipDeviceAttribute_t, which are the same from ROCm 5.0 to 7. */
 #define ATTRIBUTE_CLOCK_KHZ 5
 #define ATTRIBUTE_MULTIPROCESSORS 63
 
-/* Offset of gcnArchName (256 bytes) in hipDeviceProp_t.  ROCm 6.0 changed the layout; the function
- * with the old name still uses the old layout. */
+/* Offset of gcnArchName (256 bytes) in hipDeviceProp_t.  ROCm 6.0 changed the struct's layout and
+ * added a function with a new name for it; the function with the old name still uses the old
+ * layout. */
 #define ARCH_AT_R0600 1160
 #define ARCH_AT_BEFORE 396
 #define ARCH_SIZE 256
-/* The new struct has 1472 bytes, and later releases may append fields. */
+/* Size of the buffer for hipDeviceProp_t.  The new struct has 1472 bytes, and later releases may
+ * append fields. */
 #define PROPERTIES_SIZE 8192
 
 #define KERNEL_MODULE_VERSION "/sys/module/amdgpu/version"
@@ -59,7 +61,8 @@ static const char *hip_status_name(int status)
     return hip_library_use(&hip, &ignored) == KILN_OK ? hip->hipGetErrorName(status) : NULL;
 }
 
-/* Clears the status, so that the job's hipGetLastError() does not return libkiln's failure. */
+/* Clears HIP's error status, so that the job's hipGetLastError() does not return libkiln's
+ * failure. */
 static void hip_forget_failure(void)
 {
     const struct hip_library *hip = NULL;
@@ -68,7 +71,7 @@ static void hip_forget_failure(void)
         (void)hip->hipGetLastError();
 }
 
-/* Returns whether an optional call succeeded; clears the status if not. */
+/* Returns whether an optional call succeeded.  If not, clears HIP's error status. */
 static bool has_succeeded(int status)
 {
     if (status)
@@ -135,7 +138,7 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 
 /* ---- properties ---- */
 
-/* Reads the arch with its features, "gfx90a:sramecc+:xnack-".  Only the properties contain it. */
+/* Reads the arch with its features, "gfx90a:sramecc+:xnack-".  Only hipDeviceProp_t contains it. */
 static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_err *err)
 {
     const struct hip_library *hip = h->hip;

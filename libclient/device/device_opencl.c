@@ -9,7 +9,7 @@
 
 #define PLATFORMS_MAX 16
 #define DEVICES_MAX 64
-/* CL_DEVICE_UUID_KHR, which headers of OpenCL 1.2 lack. */
+/* The value of CL_DEVICE_UUID_KHR, which the headers of OpenCL 1.2 do not define. */
 #define DEVICE_UUID 0x106A
 
 /* ---- finding devices ---- */
@@ -29,7 +29,7 @@ static enum kiln_code find_all(const struct opencl_library *cl, cl_device_id *re
         cl_uint left = (cl_uint)(DEVICES_MAX - *ret_count), count = 0;
         if (left == 0 || cl->clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, left,
                                             ret_ids + *ret_count, &count) != CL_SUCCESS)
-            continue; /* a platform without devices */
+            continue; /* the platform has no devices */
         *ret_count += count < left ? count : left;
     }
     if (*ret_count == 0)
@@ -130,7 +130,7 @@ static bool has_device(const cl_device_id *ids, size_t count, cl_device_id id)
     return false;
 }
 
-/* Retains the job's context, which must contain the device. */
+/* Uses the job's context and takes a reference to it.  The context must contain the device. */
 static enum kiln_code use_given(struct opencl_device *d, cl_context given, struct kiln_err *err)
 {
     cl_device_id ids[DEVICES_MAX];

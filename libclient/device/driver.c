@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-/* CUpointer_attribute and hipPointer_attribute. */
+/* The value of this attribute in CUpointer_attribute and in hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
 /* CUresult and hipError_t have the same numbers.  A launch returns this status if it has too many
- * threads, groups or bytes.  So does a tensor map with sizes that the driver does not support.  The
- * device still works. */
+ * threads, groups or bytes of shared memory.  Encoding a tensor map returns it for sizes that the
+ * driver does not support.  The device still works afterwards. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
     int status;
@@ -63,7 +63,8 @@ static enum kiln_code driver_enter(struct driver_device *d, struct driver_scope 
     return d->kind->enter(d, scope, err);
 }
 
-/* Releasing cannot report a failure: for libkiln the handle is gone either way. */
+/* Ignores the status of a release.  After a failure libkiln does not use the handle either, so
+ * there is nothing to report. */
 static void ignore_status(const struct driver_device *d, int status)
 {
     if (status && d->kind->forget_failure)
@@ -186,7 +187,7 @@ static enum kiln_code driver_create_stream(struct kiln_device *device, void **re
                   : KILN_OK;
 }
 
-/* Any handle may be a stream, even 0; the runtime checks it at its first use. */
+/* Accepts any handle, even 0, as a stream.  The runtime checks it at its first use. */
 static enum kiln_code driver_adopt_stream(struct kiln_device *device, void *stream,
                                           struct kiln_err *err)
 {
@@ -279,7 +280,8 @@ static enum kiln_code driver_elapsed(struct kiln_device *device, void *begin, vo
 
 /* ---- code objects ---- */
 
-/* Advice is given only if the reason is the object, not the device. */
+/* Fails to load an object.  The message gives advice only if the object, not the device, is the
+ * reason. */
 static enum kiln_code fail_load(struct driver_device *d, struct bytes object, int status,
                                 struct kiln_err *err)
 {
@@ -339,7 +341,7 @@ static enum kiln_code driver_find(struct kiln_device *device, void *module,
     return rc;
 }
 
-/* Functions belong to their module. */
+/* Does nothing, because functions belong to their module. */
 static void driver_forget(struct kiln_device *device, void *function)
 {
     (void)device;
@@ -374,7 +376,7 @@ static enum kiln_code driver_launch(struct kiln_device *device, void *function,
     void *arguments[LIMIT_KERNEL_ARGUMENTS];
     for (uint32_t i = 0; i < launch->argument_count; i++) {
         const struct device_argument *a = &launch->arguments[i];
-        /* on a little-endian host, the low bytes of a number come first */
+        /* host is little-endian: the low bytes of a number come first */
         values[i] = a->memory ? (uint64_t)(uintptr_t)a->memory->native + a->value : a->value;
         arguments[i] = a->map ? (void *)a->map : &values[i];
     }

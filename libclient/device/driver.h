@@ -5,15 +5,15 @@
  * Code that HIP and CUDA devices share.  HIP's functions have the signatures and numbers of CUDA's
  * driver, so memory, streams, events, modules and launches are written once.
  *
- * Role       all of struct device_ops over a table of calls; struct driver_kind holds the
- *            differences
+ * Role       implements struct device_ops with a table of runtime calls; struct driver_kind holds
+ *            the differences between HIP and CUDA
  * Ownership  a driver_device owns its own stream; its context belongs to the kind
  * Threading  any thread; a call leaves the thread's current context (or device) unchanged
  */
 #include "libclient/device/device.h"
 
-/* Each returns 0 on success.  Device pointers are void * here; CUDA's are 64-bit numbers, which are
- * passed in the same way. */
+/* The runtime's calls.  Each returns 0 on success.  Device pointers are void * here; CUDA's are
+ * 64-bit numbers, which are passed in the same way. */
 struct driver_calls {
     int (*memory_create)(void **ret_memory, size_t bytes);
     int (*memory_destroy)(void *memory);
@@ -41,28 +41,31 @@ struct driver_device {
     struct kiln_device base;
     const struct driver_kind *kind;   /* static */
     const struct driver_calls *calls; /* static */
-    int ordinal;                      /* among the devices that this process sees */
+    int ordinal;                      /* the device's number among those that this process sees */
 };
 
 /* A scope in which the device's context (or device) is current: from driver_enter to the end of the
  * block. */
 struct driver_scope {
-    struct driver_device *device; /* NULL: nothing to undo */
-    int previous;                 /* HIP's device */
+    struct driver_device *device; /* NULL: there is nothing to undo */
+    int previous;                 /* HIP only: the device that was current before */
 };
 
 struct driver_kind {
-    const char *runtime; /* "the CUDA driver" */
+    const char *runtime; /* name for messages, such as "the CUDA driver" */
     unsigned elf_machine;
     enum kiln_code (*enter)(struct driver_device *d, struct driver_scope *scope,
                             struct kiln_err *err);
     void (*leave)(struct driver_scope *scope);
     const char *(*status_name)(int status); /* may return NULL */
-    void (*forget_failure)(void);           /* after a call that failed; NULL: nothing to do */
-    /* Allows that much dynamic shared memory; NULL: launches need no permission. */
+    /* Called after a call that failed; NULL: nothing to do. */
+    void (*forget_failure)(void);
+    /* Allows launches of |function| to use |bytes| of dynamic shared memory.  NULL if the runtime
+     * needs no such permission. */
     enum kiln_code (*allow_shared)(struct driver_device *d, void *function, const char *name,
                                    uint32_t bytes, struct kiln_err *err);
-    /* As in device_ops, but returns a status; NULL: kernels take no tensor maps. */
+    /* Like device_ops.encode, but returns the runtime's status.  NULL if kernels take no tensor
+     * maps. */
     int (*encode)(struct driver_device *d, const struct tensor_map *map, void *address,
                   struct device_map *ret_map);
     void (*close)(struct driver_device *d);
@@ -78,7 +81,7 @@ static inline struct driver_device *driver_of(struct kiln_device *device)
 /* Creates the device's own stream; its context must exist. */
 KILN_MUST_CHECK enum kiln_code driver_start(struct driver_device *d, struct kiln_err *err);
 
-/* "cannot <what>: CUDA_ERROR_INVALID_VALUE (1)". */
+/* Fills |err| with "cannot <what>: CUDA_ERROR_INVALID_VALUE (1)", where |fmt| gives <what>. */
 enum kiln_code driver_fail(const struct driver_kind *kind, struct kiln_err *err, int status,
                            const char *fmt, ...) KILN_PRINTF(4, 5);
 
@@ -87,6 +90,6 @@ static inline void driver_leave(struct driver_scope *scope)
     if (scope->device)
         scope->device->kind->leave(scope);
 }
-/* A scope that is not entered yet; the end of the block leaves it. */
+/* Declares a scope that is not entered yet.  It is left automatically at the end of the block. */
 #define DRIVER_SCOPE(name) \
     __attribute__((cleanup(driver_leave))) struct driver_scope name = { .device = NULL }

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE_MAX 4096 /* of a path, with the terminating NUL */
+#define FILE_MAX 4096 /* maximum bytes of a path, with the terminating NUL */
 
-struct attempts { /* for the message of a failure */
+struct attempts { /* the attempts to open a library, for the message of a failure */
     char tried[200];
     char reason[200]; /* why an existing file cannot be used */
 };
@@ -42,7 +42,7 @@ static void *find_loaded(const struct dynamic_library *library)
     return dl;
 }
 
-/* Tries every directory of |path| with every name that is not itself a path. */
+/* Tries to open the library in each directory of |path|, by each name that is not itself a path. */
 static void *try_directories(const struct dynamic_library *library, const char *path,
                              struct attempts *attempts)
 {
@@ -94,7 +94,8 @@ static void *search_library(const struct dynamic_library *library, const char *m
     return dl ? dl : try_names(library, attempts);
 }
 
-/* The variables decide which code runs, so a privileged program ignores its caller's variables. */
+/* Opens the first library that is found.  A privileged (setuid) program ignores the environment
+ * variables, because its caller could use them to run other code. */
 static enum kiln_code open_first(const struct dynamic_library *library, void **ret_dl,
                                  struct kiln_err *err)
 {
@@ -163,7 +164,7 @@ enum kiln_code dynamic_library_use(struct dynamic_library *library, struct kiln_
     enum kiln_code rc = library->file ? KILN_OK : open_and_bind(library, &useless, err);
     load_unlock();
     if (useless)
-        dlclose(useless); /* safe: no function of it was called */
+        dlclose(useless); /* safe, because no function of the library was called */
     return rc;
 }
 

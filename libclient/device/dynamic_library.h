@@ -26,11 +26,12 @@ struct dynamic_symbol {
     bool required;
 };
 
-struct dynamic_library {       /* static storage, one per vendor library */
-    const char *kind;          /* "hip" */
-    const char *what;          /* "the HIP runtime" */
-    const char *file_variable; /* names a file to use instead of |names| */
-    const char *path_variable; /* names directories, separated by colons */
+struct dynamic_library { /* static storage, one per vendor library */
+    const char *kind;    /* "hip" */
+    const char *what;    /* name for messages, such as "the HIP runtime" */
+    /* Environment variable that names a file to use instead of |names|. */
+    const char *file_variable;
+    const char *path_variable; /* environment variable with directories, separated by colons */
     const char *const *names;  /* NULL-terminated, best first; passed to dlopen */
     const struct dynamic_symbol *symbols;
     size_t symbol_count;
@@ -39,13 +40,14 @@ struct dynamic_library {       /* static storage, one per vendor library */
     char *file;  /* owned; the file that was opened; NULL until then */
 };
 
-/* Opens and binds |library|, unless it is open already.  KILN_UNAVAILABLE names every file tried,
- * or the required symbol that is missing; the next call tries again. */
+/* Opens and binds |library|, unless it is open already.  On KILN_UNAVAILABLE, the message names
+ * every file tried, or the required symbol that is missing; the next call tries again. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_use(struct dynamic_library *library,
                                                    struct kiln_err *err);
-/* Sets the directories to search; NULL or "": none.  KILN_INVALID if one is not absolute, or if the
- * library is open already. */
+/* Sets the directories to search; NULL or "" means none.  Returns KILN_INVALID if one is not
+ * absolute, or if the library is open already. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_set_path(struct dynamic_library *library,
                                                         const char *path, struct kiln_err *err);
-/* The file that was opened; NULL until then.  Valid until the process exits. */
+/* Returns the path of the file that was opened, or NULL before that.  Valid until the process
+ * exits. */
 const char *dynamic_library_file(const struct dynamic_library *library);

@@ -13,6 +13,6 @@
 #define ELF_MACHINE_CUDA 190
 #define ELF_MACHINE_AMDGPU 224
 
-/* KILN_CORRUPT unless |object| is a whole 64-bit ELF file for |machine|. */
+/* Returns KILN_CORRUPT unless |object| is a whole 64-bit ELF file for |machine|. */
 KILN_MUST_CHECK enum kiln_code elf_check(struct bytes object, unsigned machine,
                                          struct kiln_err *err);

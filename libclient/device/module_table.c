@@ -39,13 +39,14 @@ static struct device_module *find_module(const struct module_table *t, const str
     return NULL;
 }
 
-/* Waits while another thread loads the module.  NULL if it is neither loaded nor being loaded. */
+/* Waits while another thread loads the module.  Returns NULL if the module is neither loaded nor
+ * being loaded. */
 static struct device_module *find_loaded(struct module_table *t, const struct digest *key)
 {
     struct device_module *m = find_module(t, key);
     while (m && !m->is_loaded) {
         pthread_cond_wait(&t->loaded, &t->mutex);
-        m = find_module(t, key); /* loading may have failed */
+        m = find_module(t, key); /* look again, because loading may have failed */
     }
     return m;
 }
@@ -58,7 +59,8 @@ static void use_module(struct module_table *t, struct device_module *m)
     list_prepend(&t->by_use, &m->by_use);
 }
 
-/* Holds the mutex on entry and exit, but not while the runtime loads. */
+/* Loads the module.  The caller holds the mutex; it is released while the runtime loads the
+ * code. */
 static enum kiln_code load_module(struct kiln_device *device, struct device_module *m,
                                   struct kiln_err *err)
 {
@@ -111,7 +113,7 @@ enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel
     return rc;
 }
 
-/* Removes the least recently used of the modules without users. */
+/* Removes and returns the module that was unused for the longest time. */
 static struct device_module *take_oldest_idle(struct module_table *t)
 {
     LIST_EACH_BACK (&t->by_use, struct device_module, by_use, m) {

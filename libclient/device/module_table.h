@@ -4,7 +4,7 @@
 /*
  * The cache of a device's loaded code objects, by key.
  *
- * Role       a second run with the same kernel finds it loaded, on any thread
+ * Role       lets a second run, on any thread, use a kernel that is already loaded
  * Ownership  Modules are reference-counted.  An unused module stays loaded until MODULES_IDLE_MAX
  *            others were used after it, or until the device is closed.  A module keeps its kernel's
  *            bytes, because HIP also reads them after loading
@@ -16,7 +16,8 @@
 
 #include <pthread.h>
 
-/* Loaded and not in use.  A run over ResNet-50 has 69 problems of up to three kernels each. */
+/* Maximum number of modules that are loaded but not in use.  A run over ResNet-50 has 69 problems
+ * of up to three kernels each. */
 #define MODULES_IDLE_MAX 512
 
 struct kiln_device;
@@ -25,25 +26,26 @@ struct device_module {
     struct hash_link by_key;
     struct list_link by_use;
     struct kiln_kernel *kernel; /* counted */
-    void *native;               /* owned: what the runtime loaded */
+    void *native;               /* owned; the runtime's handle */
     unsigned users;
-    bool is_loaded; /* else a thread is loading it */
+    bool is_loaded; /* false while a thread is loading the module */
 };
 
 struct module_table {
     pthread_mutex_t mutex;
     pthread_cond_t loaded;     /* signalled when a load ends, even if it failed */
     struct hash_table modules; /* owned */
-    struct list by_use;        /* the same modules, most recently used first */
-    size_t idle;               /* how many have no users */
+    struct list by_use;        /* all of |modules|, most recently used first */
+    size_t idle;               /* number of modules without users */
 };
 
 void module_table_init(struct module_table *table);
-/* Unloads everything; no module may be in use.  |abandon|: forgets the modules without
- * unloading. */
+/* Unloads all modules; none may be in use.  With |abandon|, frees the table without unloading the
+ * modules. */
 void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon);
 
-/* Returns the module of |kernel|'s key, and loads it if needed.  It is in use until module_put. */
+/* Returns the module of |kernel|'s key, and loads it if needed.  The module counts as in use until
+ * module_put. */
 KILN_MUST_CHECK enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel,
                                           struct device_module **ret_module, struct kiln_err *err);
 void module_put(struct kiln_device *device, struct device_module *module); /* accepts NULL */

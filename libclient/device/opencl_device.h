@@ -14,7 +14,7 @@
 struct opencl_device {
     struct kiln_device base;
     const struct opencl_library *cl; /* static */
-    cl_device_id id;                 /* borrowed from the platform */
+    cl_device_id id;                 /* owned by the platform */
     cl_context context;              /* counted */
 };
 

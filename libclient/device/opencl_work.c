@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <string.h>
 
-/* An entry point of a run.  Runs do not share it, because a cl_kernel stores its arguments. */
+/* An entry point.  Each run has its own, because a cl_kernel stores its arguments. */
 struct entry {
     cl_kernel kernel;      /* owned */
-    pthread_mutex_t mutex; /* held from the first argument to the launch */
+    pthread_mutex_t mutex; /* held while arguments are set and the kernel is launched */
 };
 
 /* ---- memory ---- */
@@ -49,7 +49,7 @@ static enum kiln_code opencl_adopt_memory(struct kiln_device *device, void *memo
     return status ? opencl_fail(err, status, "cannot retain a cl_mem") : KILN_OK;
 }
 
-/* libkiln holds a reference to its own memory and to wrapped memory. */
+/* Releases the reference, which libkiln holds to its own memory and to wrapped memory. */
 static void opencl_drop_memory(struct kiln_device *device, void *memory, bool is_ours)
 {
     (void)is_ours;
@@ -150,7 +150,7 @@ static enum kiln_code opencl_finish(struct kiln_device *device, void *stream, st
 
 /* ---- events ---- */
 
-/* The cl_event is created when it is recorded. */
+/* Creates nothing yet: the cl_event is created when the event is recorded. */
 static enum kiln_code opencl_create_event(struct kiln_device *device, void **ret_event,
                                           struct kiln_err *err)
 {
@@ -211,7 +211,7 @@ static void opencl_unload(struct kiln_device *device, void *module)
     (void)opencl_of(device)->cl->clReleaseProgram(module);
 }
 
-/* |log|: what the driver's compiler printed, or "". */
+/* Fails to load an object.  |log| is what the driver's compiler printed, or "". */
 static enum kiln_code fail_load(struct opencl_device *d, size_t size, cl_int status,
                                 const char *log, struct kiln_err *err)
 {
@@ -291,7 +291,7 @@ static void opencl_forget(struct kiln_device *device, void *function)
 
 /* ---- launching ---- */
 
-/* Sub-buffers of a launch; they must exist until the launch is enqueued. */
+/* The sub-buffers of one launch.  They must exist until the launch is enqueued. */
 struct parts {
     const struct opencl_library *cl;
     cl_mem buffers[LIMIT_KERNEL_ARGUMENTS]; /* owned */
@@ -304,7 +304,8 @@ static void parts_done(struct parts *parts)
         parts->cl->clReleaseMemObject(parts->buffers[i]);
 }
 
-/* OpenCL has no pointer arithmetic on buffers, so an argument with an offset needs a sub-buffer. */
+/* Creates a sub-buffer for an argument with an offset, because OpenCL has no pointer arithmetic on
+ * buffers. */
 static enum kiln_code make_part(const struct device_argument *a, struct parts *parts,
                                 cl_mem *ret_buffer, struct kiln_err *err)
 {
@@ -324,7 +325,7 @@ static enum kiln_code make_part(const struct device_argument *a, struct parts *p
 static enum kiln_code set_argument(cl_kernel kernel, cl_uint index, const struct device_argument *a,
                                    struct parts *parts, struct kiln_err *err)
 {
-    const void *value = &a->value; /* on a little-endian host, the low bytes come first */
+    const void *value = &a->value; /* host is little-endian: the low bytes come first */
     size_t size = a->size;
     cl_mem buffer;
     if (a->memory) {

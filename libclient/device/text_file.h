@@ -9,6 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The first token of |path|'s first line that looks like a version, "580.82.07": digits with at
- * least one dot between them.  False if there is none. */
+/* Finds a version, such as "580.82.07", in the first line of |path|: the first token of digits with
+ * at least one dot between them.  Returns false if there is none. */
 bool text_file_version(const char *path, char *ret_version, size_t size);

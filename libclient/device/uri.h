@@ -10,21 +10,23 @@
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-#define DEVICE_UUID_SIZE 64 /* of the text, with the terminating NUL */
-#define DEVICE_NAME_MAX 128 /* of a name as it is given, with the terminating NUL */
+#define DEVICE_UUID_SIZE 64 /* maximum bytes of a uuid's text, with the terminating NUL */
+#define DEVICE_NAME_MAX 128 /* maximum bytes of a user's device name, with the terminating NUL */
 
 enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 
 struct device_uri {
     enum device_kind kind;
-    unsigned index;              /* 0 if the name has no number */
-    char uuid[DEVICE_UUID_SIZE]; /* "GPU-..." or "MIG-...", and |index| is not used; "": none */
+    unsigned index; /* 0 if the name has no number */
+    /* "GPU-..." or "MIG-...", with which |index| is not used; "": the name has no uuid. */
+    char uuid[DEVICE_UUID_SIZE];
 };
 
-/* KILN_INVALID for any other form; the message describes a valid name. */
+/* Parses one name.  Returns KILN_INVALID if it has no known form; the message describes a valid
+ * name. */
 KILN_MUST_CHECK enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri,
                                                 struct kiln_err *err);
 
-/* Removes the first name from |*names|, a comma-separated list.  False if the list is empty.  A
- * name that is too long is truncated, and device_uri_parse then rejects it. */
+/* Removes the first name from |*names|, a comma-separated list.  Returns false if the list is
+ * empty.  A name that is too long is truncated, and device_uri_parse then rejects it. */
 bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MAX]);

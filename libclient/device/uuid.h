@@ -12,27 +12,31 @@
 
 #define DEVICE_UUID_BYTES 16
 
-/* "6e2a...-...-...-...-..." after |prefix|, "GPU-" or "MIG-"; "" if all bytes are zero. */
+/* Writes |prefix| ("GPU-" or "MIG-") and the uuid in the usual form with hyphens.  Writes "" if all
+ * bytes are zero. */
 void device_uuid_text(const char *prefix, const unsigned char bytes[DEVICE_UUID_BYTES],
                       char text[DEVICE_UUID_SIZE]);
-/* HIP's form: "GPU-1901ead3a2ecd4a6" if the bytes are 16 hexadecimal digits, else as above. */
+/* Writes a uuid as HIP does: "GPU-1901ead3a2ecd4a6" if the bytes are 16 hexadecimal digits, else
+ * like device_uuid_text. */
 void device_uuid_text_of_digits(const unsigned char bytes[DEVICE_UUID_BYTES],
                                 char text[DEVICE_UUID_SIZE]);
 
-/* A runtime's devices, for device_find. */
+/* A runtime's devices, as input of device_find. */
 struct device_census {
     const char *kind; /* "cuda" */
     const char *what; /* "CUDA" */
     int count;
-    /* False if the runtime does not report it. */
+    /* Returns false if the runtime does not report the uuid. */
     bool (*uuid)(const void *context, int index, char text[DEVICE_UUID_SIZE]);
     const void *context;
 };
 
-/* KILN_NOT_FOUND says how many devices this process sees, and which variable may hide some. */
+/* Finds the device that |uri| names.  The message of KILN_NOT_FOUND says how many devices this
+ * process sees, and which variable may hide others. */
 KILN_MUST_CHECK enum kiln_code device_find(const struct device_census *census,
                                            const struct device_uri *uri, int *ret_index,
                                            struct kiln_err *err);
 
-/* "; CUDA_VISIBLE_DEVICES=1 decides which devices it sees", or "" if no variable is set. */
+/* Writes "; CUDA_VISIBLE_DEVICES=1 decides which devices it sees", or "" if no variable hides
+ * devices. */
 void device_hidden_note(const char *kind, char *text, size_t size);

@@ -11,10 +11,10 @@ struct entry {
     struct hash_link by_identity;
     struct list_link by_use;
     struct answer answer;
-    size_t bytes; /* of the entry, its identity and its value */
+    size_t bytes; /* size of the entry with its identity and its value */
     enum answer_kind kind;
     size_t identity_size;
-    uint8_t identity[]; /* each part: size as size_t, then its bytes */
+    uint8_t identity[]; /* the parts of the identity, each as its size (a size_t) and its bytes */
 };
 
 struct answer_cache {
@@ -24,7 +24,7 @@ struct answer_cache {
     struct list by_use;        /* the same entries, most recently used first */
     size_t bytes;
     uint64_t hits;
-    uint64_t epoch; /* how often something was forgotten */
+    uint64_t epoch; /* how often answer_cache_forget was called */
 };
 
 /* ---- identities ---- */
@@ -36,7 +36,7 @@ static uint64_t load_64_bits(const uint8_t *at)
     return bits;
 }
 
-/* 2^64 divided by the golden ratio: an odd number without a pattern in its bits. */
+/* 2^64 divided by the golden ratio: an odd number whose bits have no pattern. */
 static const uint64_t odd = 0x9e3779b97f4a7c15ULL;
 
 /* Mixes 16 bytes into |hash|, as wyhash does: one multiplication of 64 by 64 bits, then the two
@@ -48,10 +48,10 @@ static uint64_t mix_16_bytes(uint64_t hash, const uint8_t *at)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Hashes 64 bytes a round in four independent streams, so that the processor overlaps the
- * multiplications.  A source of 20 KB takes about 0.3 µs; one byte at a time, it takes 20 µs.  The
- * last round is padded with zeros; the seed contains the size, so padding cannot make two texts
- * equal. */
+/* Hashes 64 bytes in each round, in four independent streams, so that the processor overlaps the
+ * multiplications.  A source of 20 KB takes about 0.3 µs; hashing one byte at a time would take 20
+ * µs.  The last round is padded with zeros; the seed contains the size, so padding cannot make two
+ * texts equal. */
 static uint64_t hash_bytes(struct bytes b, uint64_t seed)
 {
     uint64_t l0 = seed ^ b.size, l1 = seed + odd, l2 = seed - odd, l3 = ~seed;
@@ -96,7 +96,8 @@ static void write_identity(uint8_t *to, const struct answer_identity *id)
     }
 }
 
-/* Both have the same total size, so a part with another size is found before any read overruns. */
+/* Compares an entry's identity with |id|.  Both have the same total size.  So if a part has another
+ * size, the comparison ends before it reads beyond either of them. */
 static bool is_same_identity(const uint8_t *have, const struct answer_identity *id)
 {
     for (size_t i = 0; i < id->count; i++) {
@@ -185,7 +186,8 @@ static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
         return;
     }
     struct entry *old = find_entry(cache, identity, hash, size);
-    answer->ops->ref(answer->value); /* before the old entry is dropped: it may hold this value */
+    /* Must come before the old entry is dropped, which may hold this value. */
+    answer->ops->ref(answer->value);
     if (old)
         drop_entry(cache, old);
     hash_table_add(&cache->entries, &fresh->by_identity, hash);
@@ -267,7 +269,8 @@ enum kiln_code answer_cache_create(const struct answer_cache_options *options,
     return KILN_OK;
 }
 
-/* Does not lock the mutex: in a forked child, the thread that held it may not exist. */
+/* Frees the cache without locking the mutex: in a forked child, the thread that held it does not
+ * exist. */
 void answer_cache_destroy(struct answer_cache *cache)
 {
     if (!cache)

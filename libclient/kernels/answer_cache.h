@@ -4,9 +4,9 @@
 /*
  * The in-process cache: answers that this process has received, by the identity of the request.
  *
- * Role       a second look-up of a kernel or plan never leaves the process
- * Ownership  the cache holds a reference to each value and returns further ones; it copies
- *            identities
+ * Role       answers repeated look-ups of a kernel or plan without a request to kilnd
+ * Ownership  the cache holds a reference to each value, and each look-up returns another reference;
+ *            identities are copied
  * Threading  any number of threads
  *
  * An identity is a kind and a list of byte strings.  Look-ups compare all of it; the hash only
@@ -24,7 +24,7 @@ struct answer_identity {
     size_t count;
 };
 
-/* How to count references to a value. */
+/* the functions that count references to a value */
 struct answer_ops {
     void (*ref)(void *value);
     void (*unref)(void *value);
@@ -40,7 +40,7 @@ struct answer_cache;
 
 struct answer_cache_options {
     size_t limit_entries; /* 0: the cache is disabled */
-    size_t limit_bytes;   /* sum of the identities and of the values' stated sizes */
+    size_t limit_bytes;   /* maximum for the sum of all identities' and values' sizes */
 };
 
 KILN_MUST_CHECK enum kiln_code answer_cache_create(const struct answer_cache_options *options,
@@ -49,20 +49,21 @@ KILN_MUST_CHECK enum kiln_code answer_cache_create(const struct answer_cache_opt
 void answer_cache_destroy(struct answer_cache *cache);
 KILN_DEFINE_AUTO(answer_cache)
 
-/* Returns a new reference, or NULL. */
+/* Looks up a value.  Returns a new reference, or NULL if there is none. */
 void *answer_cache_get(struct answer_cache *cache, const struct answer_identity *identity);
 /* Adds an answer, with a new reference to its value.  Replaces an older answer.  If memory runs
  * out, the answer is not cached. */
 void answer_cache_put(struct answer_cache *cache, const struct answer_identity *identity,
                       const struct answer *answer);
 
-/* A request's answer may be outdated when it arrives.  Read the epoch before the request:
- * answer_cache_put_of_epoch only adds the answer if nothing was forgotten since. */
+/* Returns the current epoch.  Read it before you send a request, whose answer may be outdated when
+ * it arrives.  answer_cache_put_of_epoch only adds the answer if answer_cache_forget was not called
+ * since. */
 uint64_t answer_cache_epoch(struct answer_cache *cache);
 void answer_cache_put_of_epoch(struct answer_cache *cache, uint64_t epoch,
                                const struct answer_identity *identity, const struct answer *answer);
-/* Drops every value of |kind| whose identity begins with the part |first| (empty: any), and begins
- * a new epoch.  Scans the whole cache. */
+/* Drops every value of |kind| whose identity has |first| as its first part (if |first| is empty:
+ * every value of |kind|), and begins a new epoch.  Scans the whole cache. */
 void answer_cache_forget(struct answer_cache *cache, enum answer_kind kind, struct bytes first);
 
 uint64_t answer_cache_hits(struct answer_cache *cache);

@@ -11,27 +11,30 @@
 
 #include <string.h>
 
-/* A message with more bytes than this gets no further item, so one large source always fits. */
+/* Once a message has more bytes than this, no item is added to it.  So a large source always
+ * fits. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
-/* Kernels are put into blocks as long as this many bytes of them are expected. */
+/* Kernels are put into shared blocks of memory only while at least this many bytes of kernels are
+ * still expected. */
 #define BLOCK_MIN (KERNEL_BLOCK_SIZE / 2)
 
-struct ready { /* an item that is answered and not reported to the caller yet */
+struct ready { /* an answered item that was not reported to the caller yet */
     size_t index;
     struct kiln_kernel *kernel; /* owned; NULL on failure */
     enum kiln_code code;
     struct failure *failure; /* owned; NULL on success */
 };
 
-struct chunk { /* one message */
+struct chunk { /* one message with several items */
     struct request request;
     struct buffer frame; /* owned: the whole frame, kept in case it must be sent again */
-    struct buffer items; /* owned: the items while they are collected */
+    struct buffer items; /* owned; the items, until the message is complete */
     struct batch *batch; /* borrowed */
-    size_t *indexes;     /* owned: item -> the caller's index; SIZE_MAX once answered */
+    /* Owned; the caller's index of each item; SIZE_MAX once the item is answered. */
+    size_t *indexes;
     uint32_t count, capacity, answered;
-    uint32_t deferred; /* items that a stopping daemon leaves to the next one */
+    uint32_t deferred; /* number of items that a stopping daemon leaves to the next one */
 };
 
 struct batch {
@@ -41,13 +44,13 @@ struct batch {
     size_t count;
     kiln_kernel_ready *ready;
     void *context;
-    bool is_stopped; /* by |ready| */
+    bool is_stopped; /* |ready| stopped the batch */
     struct waiter waiter;
     struct chunk **chunks; /* owned */
     size_t chunk_count;
     struct ready *queue; /* owned; has space for the largest frame so far */
     size_t queued, capacity;
-    struct kernel_block *block; /* counted; NULL if few bytes are expected */
+    struct kernel_block *block; /* counted; NULL if few more bytes are expected */
 };
 
 static const struct kiln_kernel_source *source_at(const struct batch *b, size_t index)
@@ -77,8 +80,8 @@ static void ready_done(struct ready *r)
     free(r->failure);
 }
 
-/* Runs on the caller's thread without the multiplexer's mutex, so the callback may call the
- * library. */
+/* Reports the queued items to the caller.  Runs on the caller's thread without the multiplexer's
+ * mutex, so the callback may call libkiln. */
 static void report_queued(struct batch *b)
 {
     for (size_t i = 0; i < b->queued; i++) {
@@ -113,7 +116,7 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
                          o->index, c->count);
     if (c->indexes[o->index] == SIZE_MAX) {
         if (c->request.sends > 1)
-            return KILN_OK; /* reported before the connection was lost */
+            return KILN_OK; /* the item was reported before the connection was lost */
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers item %u twice", o->index);
     }
     struct ready *r = &b->queue[b->queued];
@@ -144,7 +147,8 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
     return KILN_OK;
 }
 
-/* Assumes that the kernels still to come are as large as those of this frame. */
+/* Decides whether to use a block, and allocates it.  Assumes that the kernels still to come have
+ * the size of those in this frame. */
 static void choose_block(const struct chunk *c, const struct message_kernels *m)
 {
     struct batch *b = c->batch;
@@ -276,7 +280,8 @@ static enum kiln_code add_request(struct batch *b, size_t index, const struct di
 {
     buffer_clear(scratch);
     write_item(b, index, key, scratch);
-    /* 16 bytes are enough for the item's kind, two lengths and the count of items. */
+    /* 16 bytes are reserved, which is enough for the item's kind, two lengths and the number of
+     * items. */
     if (scratch->failed || scratch->size > LIMIT_FRAME_BODY - 16)
         return kiln_fail(err, KILN_INVALID, "source and headers exceed the limit of %u bytes",
                          LIMIT_FRAME_BODY);
@@ -341,8 +346,8 @@ static enum kiln_code begin_items(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
-/* The failure of the first request that failed as a whole; else |ret_open| is the number of
- * requests in flight. */
+/* Returns the failure of the first message that failed as a whole.  If none did, |ret_open|
+ * receives the number of messages in flight. */
 static enum kiln_code check_chunks(struct batch *b, size_t *ret_open, struct failure *failure)
 {
     *ret_open = 0;

@@ -74,7 +74,8 @@ static enum kiln_code accept_recorded(struct request *request, const struct repl
     return KILN_OK;
 }
 
-/* Not sent again after a lost connection: the right to compile ended with it. */
+/* Sends the result.  It is not sent again after the connection was lost, because the right to
+ * compile ended with the connection. */
 enum kiln_code compile_end(struct kiln_client *client, const struct compile_result *result,
                            uint64_t deadline_ns, struct failure *failure)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Results of compiles that this process does with its own compiler, kept by kilnd.
+ * Results of compilations that this process does with its own compiler, and that kilnd stores.
  *
  * Role       asks for a result by the caller's key; lets only one process of a user compile it
  * Ownership  the caller owns the result, a kernel whose bytes are what compile_end was given
@@ -12,25 +12,27 @@
 #include "libclient/failure.h"
 #include "libclient/kernels/kernel.h"
 
-/* KILN_OK: *ret_result is the result. KILN_NOT_FOUND: there is none, and this client has the right
- * to compile it: call compile_end. KILN_BUSY: another process still compiled it after |wait_ms|,
- * at most a minute. */
+/* Asks for a result.  Returns KILN_OK with the result in |ret_result|.  Returns KILN_NOT_FOUND if
+ * there is none; this client then has the right to compile it, and must call compile_end.  Returns
+ * KILN_BUSY if another process was still compiling it after |wait_ms|, which is limited to a
+ * minute. */
 KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client, const struct digest *key,
                                              uint32_t wait_ms, uint64_t deadline_ns,
                                              struct kiln_kernel **ret_result,
                                              struct failure *failure);
 
 struct compile_result {
-    const struct digest *key; /* borrowed, as the others */
+    const struct digest *key; /* borrowed, like the other pointers */
     int file;                 /* a memory file with the bytes; -1: the compile failed */
-    uint64_t compile_ns;      /* wall-clock time of the compile */
-    const char *target;       /* shown to users, as the next three; printable */
+    uint64_t compile_ns;      /* wall-clock time of the compilation */
+    const char *target;       /* shown to users, as are the next three texts; must be printable */
     const char *toolchain;
     const char *program;
     const char *options;
 };
 
-/* Stores the result, or gives the right to compile back. kilnd seals the file. */
+/* Stores the result; after a failed compilation, gives up the right to compile.  kilnd seals the
+ * file. */
 KILN_MUST_CHECK enum kiln_code compile_end(struct kiln_client *client,
                                            const struct compile_result *result,
                                            uint64_t deadline_ns, struct failure *failure);

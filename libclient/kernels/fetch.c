@@ -41,7 +41,7 @@ void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source 
     struct source_identity identity;
     source_identify(source, &identity);
     struct answer_identity by_source = source_answer_identity(&identity);
-    answer.bytes = 0; /* counted already */
+    answer.bytes = 0; /* already counted with its content */
     answer_cache_put(client->cache, &by_source, &answer);
 }
 
@@ -74,7 +74,7 @@ struct fetch {
     struct buffer *frame;       /* borrowed */
     const struct digest *key;   /* borrowed; NULL if only the daemon knows the key */
     struct kiln_kernel *kernel; /* owned: the answer; NULL on failure */
-    enum kiln_code code;        /* why there is no kernel */
+    enum kiln_code code;        /* why there is no kernel; details in the failure */
     struct failure failure;     /* owned */
 };
 

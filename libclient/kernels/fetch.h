@@ -12,20 +12,20 @@
 #include "libclient/kernels/kernel.h"
 #include "libclient/kernels/source.h"
 
-/* 64 hexadecimal digits, or KILN_INVALID. */
+/* Parses a key.  Returns KILN_INVALID unless |hex| has 64 hexadecimal digits. */
 KILN_MUST_CHECK enum kiln_code fetch_key(const char *hex, struct digest *ret_key,
                                          struct kiln_err *err);
 
-/* Looks into the cache: returns a new reference, or NULL. */
+/* Looks up a key in the cache.  Returns a new reference, or NULL. */
 struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key);
 struct kiln_kernel *fetch_known_source(struct kiln_client *client,
                                        const struct kiln_kernel_source *source);
-/* Adds to the cache; |source| is NULL for a fetch by key. */
+/* Adds |kernel| to the cache.  |source| is NULL after a fetch by key. */
 void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
                     struct kiln_kernel *kernel);
 
-/* Reads one result of |reply|: a kernel, or the failure that it reports.  |ret_damaged| separates a
- * reply that kilnd may not send from a failure that it reports. */
+/* Reads one result of |reply|: a kernel, or a failure that kilnd reports.  Sets |ret_damaged| if
+ * the failure is that the reply itself is invalid. */
 KILN_MUST_CHECK enum kiln_code fetch_result(const struct message_result *result,
                                             const struct reply *reply,
                                             struct kiln_kernel **ret_kernel, bool *ret_damaged,

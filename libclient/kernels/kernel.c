@@ -16,7 +16,7 @@ _Static_assert((int)KILN_TIER_HOT == (int)TIER_HOT && (int)KILN_TIER_DISK == (in
                    (int)KILN_TIER_COMPILED == (int)TIER_COMPILED,
                "KILN_TIER_* differs from enum tier");
 
-struct kernel_block { /* at the start of its own memory */
+struct kernel_block { /* stored at the start of the memory that it manages */
     atomic_uint references;
     size_t used;
 };
@@ -27,12 +27,13 @@ struct kernel_block *kernel_block_create(void)
     void *map = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    size_t before = -(uintptr_t)map & (size - 1); /* bytes before the alignment of a huge page */
+    /* Bytes before the first address that is aligned for a huge page. */
+    size_t before = -(uintptr_t)map & (size - 1);
     uint8_t *at = (uint8_t *)map + before;
     if (before)
         munmap(map, before);
     munmap(at + size, size - before);
-    (void)madvise(at, size, MADV_HUGEPAGE); /* a failure only costs speed */
+    (void)madvise(at, size, MADV_HUGEPAGE); /* a failure only makes the memory slower */
     struct kernel_block *b = (struct kernel_block *)(void *)at;
     atomic_init(&b->references, 1);
     b->used = sizeof(*b);
@@ -62,7 +63,7 @@ static struct kernel_content *make_content(const struct message_result *o, size_
                                            struct kernel_block *block)
 {
     struct kernel_content *c;
-    size_t size = (sizeof(*c) + copied + 15) & ~(size_t)15; /* keeps the next one aligned */
+    size_t size = (sizeof(*c) + copied + 15) & ~(size_t)15; /* keeps the next kernel aligned */
     if (!kernel_block_has_space(block, size))
         block = NULL;
     c = block ? take_space(block, size) : malloc(size);
@@ -131,7 +132,8 @@ static enum kiln_code map_descriptor(const struct message_result *o, const struc
         return kiln_fail(err, KILN_CORRUPT, "kilnd names descriptor %u of %zu", o->descriptor,
                          reply->descriptor_count);
     int fd =
-        reply->descriptors[o->descriptor]; /* stays in |reply|, which closes it after accept() */
+        /* The descriptor stays in |reply|, which closes it after accept(). */
+        reply->descriptors[o->descriptor];
     enum kiln_code rc = check_descriptor(fd, o->size, err);
     if (rc)
         return rc;

@@ -15,44 +15,47 @@
 
 struct kernel_content;
 
-struct kiln_kernel { /* a handle; lives inside its content */
+struct kiln_kernel { /* a handle of a kernel, stored inside its content */
     struct kernel_content *content;
-    int tier; /* KILN_TIER_* of the answer that this handle represents */
+    int tier; /* where the answer that this handle represents came from (KILN_TIER_*) */
 };
 
 struct kernel_content {
-    atomic_uint references;    /* sum for both handles */
+    atomic_uint references;    /* number of references to both handles */
     struct kiln_kernel answer; /* the handle for the original answer */
-    struct kiln_kernel again;  /* the handle that the cache returns: KILN_TIER_PROCESS */
+    /* The handle for answers from the cache: its tier is KILN_TIER_PROCESS. */
+    struct kiln_kernel again;
     const void *data;
     size_t size;
-    bool mapped;                /* |data| is a mapping; else it points to |copy| */
-    struct kernel_block *block; /* counted: the memory of this kernel; NULL if it has its own */
+    bool mapped; /* |data| is a mapping; otherwise it points to |copy| */
+    /* Counted; the block with this kernel's memory; NULL if the kernel has its own memory. */
+    struct kernel_block *block;
     uint64_t compile_ns;
     struct digest key;
     char hex[DIGEST_HEX_SIZE];
-    _Alignas(16) uint8_t copy[]; /* aligned as loaders expect ELF headers */
+    _Alignas(16) uint8_t copy[]; /* aligned as ELF loaders expect */
 };
 
 /* Memory for many small kernels, freed with the last of them.  It is a huge page if the system has
  * them: touching new pages one by one costs ten times as much as copying kernels into them.  Only
  * one thread fills a block. */
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
-/* NULL if out of memory: then each kernel has its own memory. */
+/* Allocates a block.  Returns NULL if out of memory; each kernel then gets its own memory. */
 struct kernel_block *kernel_block_create(void);
 bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* accepts NULL */
 void kernel_block_unref(struct kernel_block *block);                        /* accepts NULL */
 
 /* Creates the kernel of a result that says KILN_OK.  Takes the descriptor that the result names
- * from |reply|: KILN_CORRUPT unless that is a memfd of the stated size, sealed against every
- * change. */
+ * from |reply|.  Returns KILN_CORRUPT unless it is a memfd of the stated size that is sealed
+ * against every change. */
 KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,
                                              const struct reply *reply,
                                              struct kiln_kernel **ret_kernel, struct kiln_err *err);
-void kernel_destroy(struct kiln_kernel *kernel); /* kiln_kernel_unref */
+/* Called by kiln_kernel_unref for the last reference. */
+void kernel_destroy(struct kiln_kernel *kernel);
 static inline void kernel_auto(struct kiln_kernel **kernel) { kernel_destroy(*kernel); }
 
-/* The handle of the same kernel for an answer from the cache; no new reference. */
+/* Returns the same kernel's handle for answers from the cache, without a new reference. */
 struct kiln_kernel *kernel_again(struct kiln_kernel *kernel);
 
 extern const struct answer_ops kernel_value_ops;

@@ -10,8 +10,8 @@
 
 #include <poll.h>
 
-/* Pause before a TAKEN lease is requested again.  Normally kilnd has waited already; this is for a
- * kilnd that did not wait. */
+/* Pause before a TAKEN lease is requested again.  Normally kilnd itself waits before it answers
+ * TAKEN; the pause matters only if kilnd did not wait. */
 #define PAUSE_MS 10
 /* kilnd may not wait during the last quarter of the call's time (at most RETURN_MAX_MS), so that
  * its answer arrives in time. */
@@ -115,7 +115,7 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
     return rc;
 }
 
-/* Until when kilnd may wait for the lease. */
+/* Returns the time until which kilnd may wait for the lease. */
 static uint64_t wait_end(const struct kiln_lease_request *request, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();
@@ -129,7 +129,7 @@ static uint32_t ms_until(uint64_t when_ns)
 {
     uint64_t now = clock_monotonic_ns();
     return when_ns > now ? (uint32_t)((when_ns - now) / MS)
-                         : 0; /* fits: it was an int of milliseconds */
+                         : 0; /* fits, because it was computed from an int of milliseconds */
 }
 
 struct taking { /* one call of kiln_lease_take */
@@ -172,7 +172,8 @@ static enum kiln_code request_lease(struct kiln_client *client, struct taking *t
     return rc;
 }
 
-/* While the lease is taken, requests it again until the wait ends: it may become free. */
+/* Requests the lease.  While another process has it, requests it again until the wait ends, because
+ * it may become free. */
 static enum kiln_code take_lease(struct kiln_client *client, struct taking *t,
                                  struct failure *failure)
 {
@@ -205,7 +206,7 @@ int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *probl
         rc = problem_from_public(problem, &p, &f.err);
     if (!rc) {
         rc = take_lease(client, &taking, &f);
-        plans_forget(client, &p); /* other processes may have recorded something meanwhile */
+        plans_forget(client, &p); /* because other processes may have recorded something since */
     }
     if (!rc)
         copy_lease(&taking.lease, ret_lease);
@@ -242,8 +243,9 @@ static enum kiln_code read_best(const struct kiln_recording *r,
     return KILN_OK;
 }
 
-struct reporting {       /* one call of kiln_lease_report */
-    uint64_t connection; /* of the lease: on another one, its number may mean another lease */
+struct reporting { /* one call of kiln_lease_report */
+    /* Connection of the lease: on another one, the same number may mean another lease. */
+    uint64_t connection;
     struct message_tuning_report message;
     uint64_t deadline_ns;
     struct kiln_lease next; /* the reply */
@@ -292,7 +294,8 @@ int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease
     if (!rc)
         rc = send_report(client, &reporting, &f);
     if (!rc && reporting.next.state == KILN_LEASE_DONE)
-        plans_forget(client, /* problem= */ NULL); /* the lease does not name its problem */
+        plans_forget(client, /* problem= */ NULL); /* forgets all plans, because the lease does not
+                                                      name its problem */
     if (!rc)
         copy_lease(&reporting.next, ret_next);
     return failure_return(&f, rc, err);

@@ -13,7 +13,7 @@
 
 #define SOURCE_PARTS_MAX (5 + 2 * LIMIT_HEADERS)
 
-struct source_identity { /* everything that determines the answer; not the priority */
+struct source_identity { /* everything that determines the answer, so not the priority */
     struct bytes parts[SOURCE_PARTS_MAX];
     size_t count;
 };
@@ -21,9 +21,9 @@ struct source_identity { /* everything that determines the answer; not the prior
 /* Rejects an incomplete source; the message names the field. */
 KILN_MUST_CHECK enum kiln_code source_check(const struct kiln_kernel_source *source,
                                             struct kiln_err *err);
-/* For a checked source. */
+/* Derives the identity of a source that was checked. */
 void source_identify(const struct kiln_kernel_source *source, struct source_identity *ret_identity);
 struct answer_identity source_answer_identity(const struct source_identity *identity);
-/* Appends the body of fetch_source, with FETCH_ |flags|.  A body that is too large makes the buffer
- * fail. */
+/* Appends the body of a fetch_source message with the FETCH_... |flags|.  If the body is too large,
+ * the buffer is marked as failed. */
 void source_write(struct buffer *body, const struct kiln_kernel_source *source, uint8_t flags);

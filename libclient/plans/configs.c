@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Texts of one list: enough for more candidates than any tuning space has, with the longest texts.
- */
+/* Maximum bytes of all texts of one list.  It is enough for more candidates than any tuning space
+ * has, even with the longest texts. */
 #define TEXTS_MAX (256u << 20)
 
 void config_list_done(struct config_list *list)

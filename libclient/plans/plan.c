@@ -45,7 +45,7 @@ static bool is_name(struct bytes text)
 
 static bool is_name_or_empty(struct bytes text) { return text.size == 0 || is_name(text); }
 
-/* Reads one tensor map for each argument of that kind. */
+/* Reads one tensor map for each argument of the kind ARGUMENT_TENSOR_MAP. */
 static enum kiln_code read_maps(struct plan_content *c, struct plan_launch *l, struct reader *r,
                                 struct failure *f)
 {
@@ -115,11 +115,11 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
     return rc;
 }
 
-struct plan_reply { /* a reply being read */
+struct plan_reply { /* the state of reading a reply */
     const struct reply *reply;
     const struct message_planned *message;
-    bool without_objects; /* as requested */
-    bool has_failed;      /* kilnd reported that an object failed; the reply is not damaged */
+    bool without_objects; /* true if the request asked for no objects */
+    bool has_failed;      /* kilnd reported that an object failed, so the reply itself is valid */
 };
 
 static enum kiln_code read_object(struct plan_content *c, struct plan_reply *p,

@@ -15,13 +15,14 @@
 #include <kiln/plan.h>
 
 struct plan_launch {
-    const char *name; /* into the plan's text */
+    const char *name; /* points into the plan's text */
     uint32_t object;
     uint32_t grid[3], group[3];
     uint32_t shared_bytes; /* dynamic */
     uint32_t argument_count;
     struct message_plan_argument arguments[LIMIT_KERNEL_ARGUMENTS];
-    uint32_t first_map, map_count; /* its tensor map arguments, in order, in the plan's |maps| */
+    /* Indexes into the plan's |maps| of this launch's tensor map arguments, in order. */
+    uint32_t first_map, map_count;
 };
 
 struct plan_object {
@@ -34,46 +35,47 @@ struct plan_object {
 
 struct plan_content;
 
-struct kiln_plan { /* a handle; lives inside its content */
+struct kiln_plan { /* a handle of a plan, stored inside its content */
     struct plan_content *content;
     bool from_cache;
 };
 
 struct plan_content {
-    atomic_uint references;         /* sum for both handles */
+    atomic_uint references;         /* number of references to both handles */
     struct kiln_plan answer, again; /* two handles, as in struct kernel_content */
     struct problem problem;
-    char target[LIMIT_TARGET_TEXT];                               /* as requested */
-    const char *solver, *config, *toolchain, *toolchain_identity; /* into |text| */
+    /* The target that was requested. */
+    char target[LIMIT_TARGET_TEXT];
+    const char *solver, *config, *toolchain, *toolchain_identity; /* point into |text| */
     int source;                                                   /* KILN_PLAN_... */
     double expected_ms;
     uint64_t workspace_size, plan_ns;
     uint32_t object_count, launch_count;
     struct plan_object objects[LIMIT_PLAN_KERNELS];
-    struct plan_launch *launches; /* after |text|, in the same allocation */
+    struct plan_launch *launches; /* stored after |text| in the same allocation */
     uint32_t map_count;
     struct tensor_map maps[LIMIT_PLAN_MAPS]; /* checked */
     char text[];
 };
 
-struct plan_question { /* the request */
+struct plan_question { /* what the request asked for */
     struct problem problem;
     struct bytes target; /* borrowed */
     bool without_objects;
 };
 
-/* Reads a 'planned' reply to |question|.  KILN_CORRUPT with *ret_damaged if the reply is
- * inconsistent. If an object failed, returns the failure that the daemon reported. */
+/* Reads a 'planned' reply to |question|.  If the reply is inconsistent, returns KILN_CORRUPT and
+ * sets |ret_damaged|.  If an object failed, returns the failure that kilnd reported. */
 KILN_MUST_CHECK enum kiln_code plan_create(const struct reply *reply,
                                            const struct plan_question *question,
                                            struct kiln_plan **ret_plan, bool *ret_damaged,
                                            struct failure *failure);
-void plan_destroy(struct kiln_plan *plan); /* kiln_plan_unref */
+void plan_destroy(struct kiln_plan *plan); /* called by kiln_plan_unref for the last reference */
 static inline void plan_auto(struct kiln_plan **plan) { plan_destroy(*plan); }
 struct kiln_plan *plan_again(struct kiln_plan *plan);
 extern const struct answer_ops plan_value_ops;
 
 struct kiln_client;
-/* Call this when records of |problem| (NULL: of any) may have changed.  Plans that this process has
- * cached, or is waiting for, are not used again.  Any thread. */
+/* Drops cached plans of |problem| (NULL: of all problems), because its records may have changed.  A
+ * plan whose answer is still on the way is not cached either.  Any thread may call it. */
 void plans_forget(struct kiln_client *client, const struct problem *problem);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests plans: one, many at once, or several as the caller needs them. */
+/* Requests plans: for one problem, for many problems at once, or several for one problem, as the
+ * caller needs them. */
 #include "common/miopen/tuning_text.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
@@ -9,12 +10,13 @@
 
 #include <string.h>
 
-/* Requests of one batch.  The multiplexer delays those that the daemon does not accept yet. */
+/* Maximum number of requests in flight of one batch.  The multiplexer delays those that the daemon
+ * does not accept yet. */
 #define WINDOW_MAX 512
 
 /* ---- options ---- */
 
-/* The caller's options, in the form of the protocol. */
+/* the caller's options in the form of the protocol */
 struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
@@ -154,12 +156,12 @@ struct slot {
     struct request request;
     struct buffer frame; /* owned */
     struct plan_question question;
-    size_t index;   /* the caller's */
-    uint64_t epoch; /* of the cache when the request began */
+    size_t index;   /* index of the problem in the caller's array */
+    uint64_t epoch; /* epoch of the cache when the request began */
     bool used;
 
     struct kiln_plan *plan; /* owned: the answer; NULL on failure */
-    enum kiln_code code;    /* why there is no plan */
+    enum kiln_code code;    /* why there is no plan; details in the failure */
     struct failure failure; /* owned */
 };
 
@@ -258,11 +260,11 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 struct plan_batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* |next|: the first problem not begun */
+    size_t count, next;                  /* |next| is the first problem that was not begun */
     struct plan_request asked;
     kiln_plan_ready *ready;
     void *context;
-    bool stopped; /* by |ready| */
+    bool stopped; /* |ready| stopped the batch */
     struct waiter waiter;
     struct slot *slots; /* owned */
     size_t slot_count, open;
@@ -404,7 +406,7 @@ struct plan_window {
     struct kiln_client *client; /* borrowed */
     struct problem problem;
     struct waiter waiter;
-    unsigned limit, open; /* requests in flight: the maximum, and the number now */
+    unsigned limit, open; /* requests in flight: |limit| is the maximum, |open| the number now */
     struct slot slots[];
 };
 

@@ -4,7 +4,7 @@
 /*
  * Plans of one problem, several in flight: used by the search for the best perf config.
  *
- * Role       the caller decides plan by plan what to request; kilnd compiles while the caller
+ * Role       lets the caller request one plan after the other; kilnd compiles them while the caller
  *            measures earlier plans
  * Ownership  a window owns its in-flight requests; the caller owns returned plans
  * Threading  one thread
@@ -14,7 +14,7 @@
 
 struct plan_window;
 
-/* At most |limit| plans are in flight. */
+/* Creates a window in which at most |limit| plans are in flight. */
 KILN_MUST_CHECK enum kiln_code plan_window_create(struct kiln_client *client,
                                                   const struct problem *problem, unsigned limit,
                                                   struct plan_window **ret_window,
@@ -24,8 +24,8 @@ void plan_window_destroy(
 KILN_DEFINE_AUTO(plan_window)
 
 bool plan_window_is_full(const struct plan_window *window);
-/* Only allowed while the window is not full.  |options->target| must live as long as the window;
- * |tag| identifies the plan. */
+/* Requests a plan.  Only allowed while fewer than |limit| are in flight.  |options->target| must
+ * live as long as the window; |tag| identifies the plan in the answer. */
 KILN_MUST_CHECK enum kiln_code plan_window_ask(struct plan_window *window,
                                                const struct kiln_plan_options *options, size_t tag,
                                                struct kiln_err *err);
@@ -35,9 +35,9 @@ struct planned {
     struct kiln_plan *plan; /* owned by the caller; NULL on failure */
     enum kiln_code code;    /* why there is no plan; details in |failure| */
 };
-/* Waits for the next plan.  KILN_NOT_FOUND if no request is in flight.  Any other failure means
- * that the remaining plans will not come in time; they stay in flight, and the caller may wait
- * again. */
+/* Waits for the next plan.  Returns KILN_NOT_FOUND if no request is in flight.  After any other
+ * failure, the remaining plans will not come by the deadline; they stay in flight, and the caller
+ * may wait again. */
 KILN_MUST_CHECK enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns,
                                                 struct planned *ret_planned,
                                                 struct failure *failure);

@@ -10,7 +10,7 @@
 
 #include <kiln/problem.h>
 
-/* Checks as problem_check() does. */
+/* Converts a problem, and checks it like problem_check(). */
 KILN_MUST_CHECK enum kiln_code problem_from_public(const struct kiln_problem *from,
                                                    struct problem *ret_problem,
                                                    struct kiln_err *err);

@@ -13,8 +13,9 @@
 #include <kiln/solutions.h>
 
 struct kiln_solutions {
-    unsigned count;             /* at least 1 */
-    struct kiln_solution *list; /* after this struct, in the same allocation, like the texts */
+    unsigned count; /* at least 1 */
+    /* Stored after this struct in the same allocation, as are the texts. */
+    struct kiln_solution *list;
 };
 
 /*
@@ -28,12 +29,12 @@ struct configs_question {
     uint32_t first, count; /* candidates first .. first + count - 1; |count| is at least 1 */
 };
 
-struct config {         /* a valid candidate */
-    uint32_t candidate; /* its number */
-    size_t at;          /* offset of its text */
+struct config {         /* a valid candidate and its perf config */
+    uint32_t candidate; /* the candidate's number */
+    size_t at;          /* offset of the config's text */
 };
 struct config_list {
-    struct config *configs; /* owned; sorted by number */
+    struct config *configs; /* owned; sorted by candidate number */
     uint32_t count, capacity;
     struct buffer texts; /* owned */
 };

@@ -10,8 +10,8 @@
 
 #include <sys/random.h>
 
-/* Bytes of each text that describes where it was measured.  kilnd allows fewer; its error says how
- * many. */
+/* Maximum bytes of each text that describes where something was measured.  kilnd's limit is lower,
+ * and kilnd's error names it. */
 #define ORIGIN_MAX 1024u
 
 static enum kiln_code check_origin(const struct kiln_recording *r, struct kiln_err *err)
@@ -51,7 +51,7 @@ enum kiln_code recording_read(const struct kiln_recording *recording,
     return rc;
 }
 
-/* kilnd applies the same rules. */
+/* Checks the names in an entry by the rules that kilnd applies, too. */
 static enum kiln_code check_names(enum tuning_kind kind, const struct message_tuning_entry *e,
                                   struct kiln_err *err)
 {
@@ -156,8 +156,8 @@ static enum kiln_code check_target(enum tuning_kind kind, const struct kiln_reco
     return KILN_OK;
 }
 
-/* If the connection is lost, the request is sent again with the same token, so kilnd records it
- * only once. */
+/* Creates a random token for a request.  If the connection is lost, the request is sent again with
+ * the same token, so kilnd records it only once. */
 static enum kiln_code draw_token(uint8_t ret_token[TUNING_TOKEN_SIZE], struct kiln_err *err)
 {
     if (getrandom(ret_token, TUNING_TOKEN_SIZE, 0) != TUNING_TOKEN_SIZE)
@@ -221,7 +221,7 @@ static enum kiln_code put_checked(struct kiln_client *client, enum tuning_kind k
     m.token = bytes_of(token, sizeof(token));
     m.entries = buffer_view(&entries);
     rc = send_put(client, &m, deadline_ns, failure);
-    plans_forget(client, problem); /* even on failure: perhaps only the answer was lost */
+    plans_forget(client, problem); /* even on failure, because perhaps only the answer was lost */
     return rc;
 }
 

@@ -12,12 +12,12 @@
 
 #include <kiln/tuning.h>
 
-/* Returns a complete copy, with |library| set. */
+/* Copies the caller's struct, whose size may differ, to a complete one, and sets |library|. */
 KILN_MUST_CHECK enum kiln_code recording_read(const struct kiln_recording *recording,
                                               struct kiln_recording *ret_recording,
                                               struct kiln_err *err);
-/* The |index|-th measurement of the copy from recording_read().  Checks that names can be part of a
- * record, times are finite, and there is at least one sample.  For perf the parameters may be
+/* Reads measurement |index| of a copy that recording_read() made.  Checks that names can be part of
+ * a record, times are finite, and there is at least one sample.  For perf the parameters may be
  * empty. */
 KILN_MUST_CHECK enum kiln_code recording_measurement(const struct kiln_recording *recording,
                                                      enum tuning_kind kind, size_t index,

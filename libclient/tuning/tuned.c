@@ -11,8 +11,9 @@
 #define ENTRIES_MAX (3 * TUNING_ENTRIES_MAX)
 
 struct entry {
-    struct kiln_tuned_entry reported; /* texts of the record */
-    const char *id;                   /* solver or algorithm, by which measurements refer to it */
+    struct kiln_tuned_entry reported; /* its texts are those of the record */
+    /* The solver or algorithm, by which measurements refer to this entry. */
+    const char *id;
 };
 
 struct kiln_tuned {
@@ -22,12 +23,12 @@ struct kiln_tuned {
     const char *key, *text;
     char *free; /* used while the record is built: where the next text goes */
     unsigned count;
-    struct entry entries[]; /* followed by the texts */
+    struct entry entries[]; /* the texts follow after the entries */
 };
 
 /* ---- texts ---- */
 
-/* |text| is printable: common/miopen/tuning_text.h only accepts printable texts. */
+/* Copies |text|, which is printable: common/miopen/tuning_text.h only accepts printable texts. */
 static char *copy_text(struct kiln_tuned *t, struct bytes text)
 {
     char *copy = t->free;
@@ -38,7 +39,7 @@ static char *copy_text(struct kiln_tuned *t, struct bytes text)
     return copy;
 }
 
-/* |text| comes from a user and may contain control characters, which become blanks. */
+/* Copies |text|, which comes from a user.  Control characters become blanks. */
 static const char *copy_printable(struct kiln_tuned *t, struct bytes text)
 {
     char *copy = copy_text(t, text);
@@ -76,7 +77,7 @@ static const char *split_off(const struct split *split, struct bytes part)
     return text;
 }
 
-/* |entry| is zeroed. */
+/* Reads the next entry of the record into |entry|, which must be zeroed. */
 static void read_entry(enum tuning_kind kind, const struct split *split,
                        const struct tuning_entry *from, struct entry *entry)
 {
@@ -99,7 +100,7 @@ static enum kiln_code read_entries(enum tuning_kind kind, struct bytes value, st
     struct split split = { .copy = copy_text(t, value), .value = value };
     struct tuning_entry entry;
     enum kiln_code rc;
-    t->count = 0; /* count_entries() has counted an upper limit */
+    t->count = 0; /* counted again below; count_entries() gave an upper limit */
     while ((rc = tuning_entry_next(kind, &value, &entry, err)) == KILN_OK)
         read_entry(kind, &split, &entry, &t->entries[t->count++]);
     if (rc == KILN_NOT_FOUND)
@@ -177,7 +178,8 @@ static enum kiln_code check_answer(const struct message_tuning_answer *a, struct
 
 static struct kiln_tuned *make_record(const struct message_tuning_answer *a, unsigned count)
 {
-    /* In the message each text has a length of four bytes; here it has a terminator of one. */
+    /* The size needed for all texts.  In the message, each text has a length of four bytes before
+     * it; here it has a terminator of one byte after it. */
     size_t texts = a->key.size + 1 + 2 * (a->value.size + 1) + a->measurements.size;
     struct kiln_tuned *t = malloc(sizeof(*t) + count * sizeof(t->entries[0]) + texts);
     if (!t)

@@ -5,11 +5,12 @@
 #include "libclient/sized.h"
 #include "libclient/tuning/tuning_ask.h"
 
-/* Problems in one message.  kilnd looks up the next message's while this client reads the answers.
- */
+/* Maximum number of problems in one message.  kilnd looks up the next message's while this client
+ * reads the answers. */
 #define MESSAGE_PROBLEMS 256u
 _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more problems in one message");
-/* Messages of one batch in flight.  The multiplexer delays those that kilnd does not accept yet. */
+/* Maximum number of messages in flight of one batch.  The multiplexer delays those that kilnd does
+ * not accept yet. */
 #define WINDOW_MAX 8u
 
 /* ---- one problem ---- */
@@ -84,10 +85,10 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
 struct batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* |next|: the first problem not requested */
+    size_t count, next;                  /* |next| is the first problem that was not requested */
     struct question question;
     struct waiter waiter;
-    struct kiln_tuned **tuned; /* owned, and the records in it */
+    struct kiln_tuned **tuned; /* owned, as are the records in it */
     struct ask asks[WINDOW_MAX];
     uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* the problems of the current message */
 };
@@ -144,7 +145,7 @@ static enum kiln_code ask_next(struct batch *b, struct ask *ask, struct kiln_err
     return multiplexer_submit(b->client->multiplexer, &ask->request, err);
 }
 
-/* Finishes the answered messages, and sends the next ones in their places. */
+/* Processes the messages that were answered, and sends new ones in their places. */
 static enum kiln_code continue_batch(struct batch *b, bool *ret_waits, struct failure *failure)
 {
     enum kiln_code rc = KILN_OK;
@@ -213,7 +214,7 @@ static enum kiln_code get_many(struct kiln_client *client, const struct kiln_tun
     if (rc)
         return rc;
     memcpy(ret_tuned, b->tuned, asked->count * sizeof(struct kiln_tuned *));
-    b->next = 0; /* the records belong to the caller now */
+    b->next = 0; /* the records now belong to the caller */
     return KILN_OK;
 }
 

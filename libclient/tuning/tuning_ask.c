@@ -72,7 +72,7 @@ static enum kiln_code accept_answer(struct ask *ask, const struct message_tuning
     struct kiln_tuned **at = &ask->tuned[a->index];
     if (*at != ask_unanswered()) {
         if (ask->request.sends > 1)
-            return KILN_OK; /* read before the connection was lost */
+            return KILN_OK; /* the answer was read before the connection was lost */
         return kiln_fail(err, KILN_CORRUPT, "kilnd answers problem %u twice", a->index);
     }
     if ((a->flags & TUNING_NEAR) && !(ask->question->message.flags & TUNING_NEAREST))

@@ -12,9 +12,10 @@
 #include "libclient/connection/multiplexer.h"
 #include "libclient/tuning/tuned.h"
 
-/* Bytes of each text in the options.  kilnd allows less, and its error says so. */
+/* Maximum bytes of each text in the options.  kilnd's limit is lower, and kilnd's error names
+ * it. */
 #define QUESTION_TEXT_MAX 1024u
-/* The largest frame that requests |count| problems. */
+/* Size of the largest frame that requests |count| problems. */
 #define ASK_FRAME_MAX(count) \
     (FRAME_HEADER_SIZE + 2 + 4 * (4 + QUESTION_TEXT_MAX) + 8 + (count)*PROBLEM_WIRE_SIZE)
 
@@ -30,7 +31,7 @@ KILN_MUST_CHECK enum kiln_code question_read(enum tuning_kind kind,
 struct ask {
     struct buffer frame; /* initialised by the caller, who frees it if it is on the heap */
     const struct question *question; /* borrowed */
-    struct kiln_tuned **tuned;       /* borrowed; NULL for problems without a record */
+    struct kiln_tuned **tuned;       /* borrowed; an element is NULL if its problem has no record */
     uint32_t count, answered;
     bool used;
     enum kiln_code code; /* why kilnd could not answer for one of the problems */
@@ -38,14 +39,16 @@ struct ask {
     struct request request;
 };
 
-/* Marks an array element that has no answer yet. */
+/* Returns the value of an array element that has no answer yet. */
 struct kiln_tuned *ask_unanswered(void);
 
 void ask_init(struct ask *ask, const struct question *question, struct kiln_tuned **tuned,
               struct waiter *waiter);
-/* |problems| is |count| encoded problems; marks all of them unanswered. */
+/* Writes the message.  |problems| is the encoding of |count| problems.  Marks all of them
+ * unanswered. */
 void ask_write(struct ask *ask, struct bytes problems, uint32_t count);
-/* The result, after the request ended with |code|; moves the failure to |failure|. */
+/* Returns the result, after the request ended with |code|.  Moves the failure, if any, to
+ * |failure|. */
 KILN_MUST_CHECK enum kiln_code ask_end(struct ask *ask, enum kiln_code code,
                                        struct failure *failure);
 void ask_done(struct ask *ask);

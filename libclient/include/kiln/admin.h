@@ -31,16 +31,16 @@ struct kiln_admin_call {
     const int *files;  /* borrowed; open files to send with the request */
     size_t file_count; /* at most 2 */
     /* May be NULL.  Called on the calling thread with a JSON text each time kilnd reports progress.
-     * If it returns anything but 0, the call ends with KILN_E_CANCELLED. */
+     * If it returns a value other than 0, the call ends with KILN_E_CANCELLED. */
     int (*progress)(void *context, const char *json);
     void *context;
     int *ret_files; /* receives the files of the reply, open for reading; the caller closes them */
     size_t ret_files_max;
     size_t *ret_file_count;
 };
-/* Sends a request on the client's connection.  KILN_E_INVALID if |call->request| does not name a
- * JSON request.  KILN_E_DENIED if the request needs an administrator.  |ret_json| is a terminated
- * text; release it with kiln_free. */
+/* Sends a request on the client's connection.  Returns KILN_E_INVALID if |call->request| does not
+ * name a JSON request, and KILN_E_DENIED if only administrators may make the request.  |ret_json|
+ * is a terminated text; release it with kiln_free. */
 int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                struct kiln_error *err);
 /* Like kiln_admin, for requests that pass files, return files, or report progress.  Opens a
@@ -48,9 +48,9 @@ int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, c
 int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                     struct kiln_error *err);
 /* Subscribes to events and calls |each| with one JSON text per event.  Returns KILN_E_OK when
- * |each| returns anything but 0, KILN_E_UNAVAILABLE when the daemon exits, and KILN_E_TIMED_OUT
- * after |timeout_ms|; a negative |timeout_ms| means no limit.  Opens a separate connection, so
- * other calls of the client are not blocked. */
+ * |each| returns a value other than 0, KILN_E_UNAVAILABLE when the daemon exits, and
+ * KILN_E_TIMED_OUT after |timeout_ms|.  A negative |timeout_ms| means no limit.  Opens a separate
+ * connection, so other calls of the client are not blocked. */
 int kiln_events(struct kiln_client *client, int timeout_ms,
                 int (*each)(void *context, const char *json), void *context,
                 struct kiln_error *err);

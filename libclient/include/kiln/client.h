@@ -15,15 +15,15 @@
  *            0 means the client's default.  A negative value is KILN_E_INVALID, except where
  *            <kiln/admin.h> gives it a meaning.  When the time is up, the call returns
  *            KILN_E_TIMED_OUT and cancels the request at the daemon.
- * Daemon     If no daemon is running, or the daemon rejects this user or stays silent for
- *            KILN_FALLBACK_PATIENCE, a private daemon of this user serves the client; libkiln
- *            starts one if none runs.  The client goes back to the host's daemon as soon as that
- *            one accepts it; kiln_client_status reports which one serves.  With KILN_FALLBACK=off,
- *            a client that has never reached a daemon fails at once with KILN_E_UNAVAILABLE.  A
- *            client that has reached one waits for it to return: for some seconds, or without
- *            fallback for the whole time-out.  If the daemon returns in time, the caller notices
- *            nothing: unanswered requests are sent again, and so are those that a stopping daemon
- *            rejected.
+ * Daemon     A private daemon of this user serves the client in three cases: no daemon of the host
+ *            is running, that daemon rejects this user, or it does not answer for
+ *            KILN_FALLBACK_PATIENCE.  libkiln starts the private daemon if none runs.  The client
+ *            goes back to the host's daemon as soon as that daemon accepts it; kiln_client_status
+ *            reports which daemon serves.  With KILN_FALLBACK=off, a client that has never reached
+ *            a daemon fails at once with KILN_E_UNAVAILABLE.  A client that has reached one before
+ *            waits for it to return: for some seconds, or for the whole time-out with
+ *            KILN_FALLBACK=off.  If the daemon returns in time, the caller notices nothing: libkiln
+ *            sends unanswered requests again, and also those that a stopping daemon rejected.
  * Files      A client has one or two descriptors.  Closing descriptors that the caller did not open
  *            is safe: the client reconnects.  But if the caller opens a socket that gets the same
  *            number, that socket may receive one request.
@@ -46,12 +46,14 @@ struct kiln_client_options {
     /* NULL: $KILN_SOCKET, else $XDG_RUNTIME_DIR/kiln/kilnd.sock if that exists, else
      * /run/kiln/kilnd.sock. */
     const char *socket_path;
-    int timeout_ms;    /* default for every call; 0: 120 000 */
-    const char *name;  /* the program's name, sent to the daemon (not used yet); may be NULL */
-    int cache_entries; /* size of the in-process cache, in answers; 0: 8192; negative: no cache */
+    int timeout_ms;   /* default for every call; 0: 120 000 */
+    const char *name; /* the program's name, sent to the daemon (not used yet); may be NULL */
+    /* Number of answers that the in-process cache may hold; 0: 8192; negative: no cache. */
+    int cache_entries;
     /* What to do if no daemon is running or it rejects this user.  "private": use a private daemon
-     * of this user; "off": fail.  With the engine linked into the program: "embedded" (use that
-     * engine) or "off".  NULL: the value of $KILN_FALLBACK, else "private" or "embedded". */
+     * of this user; "off": fail.  A program with the engine linked in has other values: "embedded"
+     * (use that engine) or "off".  NULL: the value of $KILN_FALLBACK, else "private" or
+     * "embedded". */
     const char *fallback;
 };
 
@@ -68,17 +70,18 @@ struct kiln_status {
     size_t size;           /* in: sizeof(struct kiln_status) */
     int level;             /* KILN_LEVEL_* of the last answer; NONE before the first one */
     char socket_path[256]; /* where the client looks for the daemon */
-    char daemon[64];     /* version of the server that answered last; "" before the first answer */
-    int daemon_pid;      /* its process id; on level EMBEDDED this process; 0: none */
+    char daemon[64]; /* version of the server that answered last; "" before the first answer */
+    /* Process id of that server; on level EMBEDDED, of this process; 0: none. */
+    int daemon_pid;
     int role;            /* the caller's role, according to the daemon: 0 use, 1 publish, 2 admin */
-    char reason[512];    /* why the level is not DAEMON; "" if it is */
-    uint64_t requests;   /* sent to the daemon */
-    uint64_t reconnects; /* connections after the first one */
-    uint64_t cache_hits; /* answered from the in-process cache */
+    char reason[512];    /* why the client does not use the host's daemon; "" if it does */
+    uint64_t requests;   /* number of requests sent to the daemon */
+    uint64_t reconnects; /* number of connections after the first one */
+    uint64_t cache_hits; /* number of requests answered from the in-process cache */
     uint64_t cache_entries;
 };
 
-/* Does not connect yet, so it succeeds even if no daemon is running. */
+/* Creates a client.  Does not connect yet, so it succeeds even if no daemon is running. */
 int kiln_client_open(const struct kiln_client_options *options, struct kiln_client **ret_client,
                      struct kiln_error *err);
 /* Accepts NULL.  Kernels and plans obtained from the client stay valid. */

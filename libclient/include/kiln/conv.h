@@ -9,10 +9,10 @@
  * Records    Measurements are recorded with kilnd (<kiln/tuning.h>).  From then on, plans for any
  *            process of the user use the fastest solver without measuring again.  If recording
  *            fails, the call still returns its result, and kiln_conv_result_recorded says why.
- * Checks     Every measurement that counts was checked against the result of ConvDirectNaive.  A
- *            program with built-in kernels (docs/embedding.md) may lack that solver.  It then times
- *            the kernels that it has, but compares, records and searches nothing;
- *            kiln_conv_result_recorded says why.
+ * Checks     A measurement only counts if the result was correct: equal to that of the reference
+ *            solver, ConvDirectNaive.  A program with built-in kernels (docs/embedding.md) may lack
+ *            that solver.  Then find times the kernels that are there, but compares, records and
+ *            searches nothing; kiln_conv_result_recorded says why.
  * Ownership  A result is released with kiln_conv_result_free.  Its texts and its plan are borrowed
  *            and stay valid until then.
  * Threads    One call uses the calling thread and the device's queues.  Results are immutable.
@@ -27,8 +27,9 @@ extern "C" {
 /* The numbers of MIOPEN_FIND_MODE. */
 enum {
     KILN_FIND_NORMAL = 1, /* time every solver that applies */
-    KILN_FIND_FAST = 2,   /* recorded results, else the solvers' heuristic; no timing */
-    KILN_FIND_HYBRID = 3, /* recorded results, else as KILN_FIND_NORMAL */
+    /* Use recorded results, else the solver that the heuristic chooses; no timing. */
+    KILN_FIND_FAST = 2,
+    KILN_FIND_HYBRID = 3, /* use recorded results, else do as KILN_FIND_NORMAL */
 };
 /* The numbers of MIOPEN_FIND_ENFORCE. */
 enum {
@@ -42,24 +43,27 @@ enum {
 };
 
 struct kiln_conv_progress {
-    size_t size;                /* of the struct that libkiln fills */
-    const char *solver;         /* the solver in progress; "": all of them */
-    unsigned done;              /* solvers (find) or perf configs (tune) done so far */
-    unsigned total;             /* of them in all; 0: not known */
-    unsigned failed;            /* of |done|: not compiled, not run, or wrong result */
-    double best_ms;             /* of |solver| so far, or of all; 0: none yet */
+    size_t size;        /* of the struct that libkiln fills */
+    const char *solver; /* the solver in progress; "": all of them */
+    unsigned done;      /* solvers (find) or perf configs (tune) done so far */
+    unsigned total;     /* total number of them; 0: not known */
+    /* How many of |done| were not compiled, failed to run, or gave a wrong result. */
+    unsigned failed;
+    double best_ms;             /* best time of |solver| so far, or of all solvers; 0: none yet */
     double spent_ms, budget_ms; /* time spent on |solver|, and its limit; budget 0: no limit */
 };
-/* Called on the calling thread.  If it returns anything but 0, the call stops and keeps what it has
- * measured so far. */
+/* Called on the calling thread.  If it returns a value other than 0, the call stops, and keeps the
+ * measurements made so far. */
 typedef int kiln_conv_report_fn(void *context, const struct kiln_conv_progress *progress);
 
 struct kiln_conv_options {
     size_t size;                /* sizeof(struct kiln_conv_options) */
     struct kiln_device *device; /* borrowed; the device to measure on; required */
-    int timeout_ms; /* of each request to kilnd, compilation included; 0: the client's default */
+    /* Limit for each request to kilnd, compilation included; 0: the client's default. */
+    int timeout_ms;
     /* The problem's tensors on the device: set all three, or none of them.  If none is set, libkiln
-     * allocates its own, with random data.  The tensor that the problem computes is overwritten. */
+     * allocates its own, with random data.  The call overwrites the tensor that the problem
+     * computes. */
     struct kiln_memory *x, *w, *y;
     struct kiln_stream *stream; /* the stream to launch on; NULL: the device's own */
     int mode;                   /* for find: KILN_FIND_NORMAL, ...; 0: KILN_FIND_NORMAL */
@@ -77,13 +81,14 @@ struct kiln_conv_options {
 };
 
 enum {
-    KILN_CONV_TIMED,        /* timed; the result was correct if |checked| is not 0 */
-    KILN_CONV_RECORDED,     /* the time comes from the database */
-    KILN_CONV_CUT_SHORT,    /* far too slow after one run, whose time this is; not checked */
+    KILN_CONV_TIMED,    /* timed; the result was correct if |checked| is not 0 */
+    KILN_CONV_RECORDED, /* the time comes from the database */
+    /* Stopped after one run, because it was far too slow; that run's time, result not checked. */
+    KILN_CONV_CUT_SHORT,
     KILN_CONV_UNTIMED,      /* no timing was requested, or no time was left */
     KILN_CONV_WRONG,        /* the result differs from the reference */
     KILN_CONV_NOT_COMPILED, /* the compilation failed, or there was no plan */
-    KILN_CONV_NOT_RUN,      /* failed to load, to launch or to run */
+    KILN_CONV_NOT_RUN,      /* failed while it was loaded, launched or run */
 };
 
 struct kiln_conv_entry {
@@ -92,21 +97,22 @@ struct kiln_conv_entry {
     const char *algorithm; /* MIOpen's name for it */
     const char *config;    /* "": nothing to tune */
     int state;             /* KILN_CONV_TIMED, ... */
-    double median_ms;      /* of one call, by the device's clock; 0: not known */
+    double median_ms;      /* time of one execution, measured by the device's clock; 0: not known */
     double spread_ms;      /* half the interquartile range of the samples */
     unsigned samples;      /* number of samples, without outliers */
     uint64_t workspace;    /* bytes */
     uint64_t checked;      /* number of elements compared; 0: not compared */
-    const char *reason;    /* why there is no time; else "" */
-    unsigned tried;        /* perf configs tried, by this call and by those that it resumes */
+    const char *reason;    /* why there is no time; "" if there is one */
+    /* Number of perf configs tried, by this call and by those that it resumes. */
+    unsigned tried;
 };
 
 struct kiln_conv_result;
 
 /* Finds the fastest solver, each with the best perf config known.  Returns KILN_E_OK even if some
- * solvers failed or nothing could be recorded.  KILN_E_UNSUPPORTED if no solver applies or the
- * reference cannot be run; KILN_E_NOT_FOUND if the program has no built-in kernels for the problem;
- * KILN_E_GPU_FAULT if the device is lost. */
+ * solvers failed, or if nothing could be recorded.  Returns KILN_E_UNSUPPORTED if no solver
+ * applies, or if the reference solver cannot be run; KILN_E_NOT_FOUND if the program has no
+ * built-in kernels for the problem; KILN_E_GPU_FAULT if the device is lost. */
 int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
                    const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
                    struct kiln_error *err);
@@ -116,25 +122,28 @@ int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *proble
                    struct kiln_error *err);
 
 void kiln_conv_result_free(struct kiln_conv_result *result); /* accepts NULL */
-/* The solvers, fastest first; solvers without a time come last. */
+/* Returns the number of solvers.  They are sorted by time, fastest first; solvers without a time
+ * come last. */
 unsigned kiln_conv_result_count(const struct kiln_conv_result *result);
 /* KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
-/* Every perf config that tune tried, grouped by solver, in the order of the trials. */
+/* Returns the number of perf configs that tune tried.  They are grouped by solver, in the order of
+ * the trials. */
 unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result);
 /* KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
-/* Whether the measurements were recorded.  KILN_E_OK: all of them were, or there was nothing to
- * record (no_record, nothing measured).  Any other code, also in |err|, is the reason: kilnd
- * rejected a record, after which libkiln sent no more, or kilnd rejected a report of a shared
- * search, so the other processes do not know its best.  The result is still valid, but other
- * processes may measure again. */
+/* Returns whether the measurements were recorded.  KILN_E_OK means that all of them were, or that
+ * there was nothing to record (no_record was set, or nothing was measured).  Any other code, which
+ * is also in |err|, has one of two reasons.  Either kilnd rejected a record, and libkiln then sent
+ * no more.  Or kilnd rejected the report of a share of a shared search, so the other processes do
+ * not know the best result of this one.  The result is still valid, but other processes may measure
+ * again. */
 int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
-/* The plan of the fastest solver, ready to run.  NULL if no solver has a time. */
+/* Returns the plan of the fastest solver, or NULL if no solver has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
-/* "TIMED"; "?" for an unknown state.  Static storage. */
+/* Returns the state's name, such as "TIMED", or "?" for an unknown state.  Static storage. */
 const char *kiln_conv_state_name(int state);
 
 #pragma GCC visibility pop

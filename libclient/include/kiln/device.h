@@ -8,8 +8,8 @@
  * Names      "hip", "hip:0", "hip://GPU-<uuid>", "cuda:0", "cuda://GPU-<uuid>",
  *            "cuda://MIG-<uuid>", "opencl:0".  A kind without a number means number 0.  "auto"
  *            tries hip, cuda and opencl and uses the first that works.  Numbers and uuids refer to
- *            the devices that the runtime shows this process: ROCR_VISIBLE_DEVICES,
- *            HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES hide others.
+ *            the devices that this process can see: ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and
+ *            CUDA_VISIBLE_DEVICES can hide devices.
  * Runtimes   libkiln opens libamdhip64 (ROCm 5 to 7), libcuda and libOpenCL with dlopen at their
  *            first use and never closes them.  docs/devices.md lists where it searches for them.
  * Contexts   libkiln creates no context if the job has one.  On CUDA it uses the calling thread's
@@ -39,75 +39,84 @@ struct kiln_memory; /* device memory */
 struct kiln_stream; /* a queue of work, executed in order */
 struct kiln_event;  /* a point in a stream */
 
-/* KILN_E_INVALID if |name| has no known form, KILN_E_NOT_FOUND if no visible device has the number
- * or uuid, KILN_E_UNAVAILABLE if the runtime is absent, too old, or finds no device. */
+/* Opens a device.  Returns KILN_E_INVALID if |name| has no known form, KILN_E_NOT_FOUND if no
+ * visible device has the number or uuid, and KILN_E_UNAVAILABLE if the runtime is absent, is too
+ * old, or finds no device. */
 int kiln_device_open(const char *name, struct kiln_device **ret_device, struct kiln_error *err);
-/* Opens a device in the job's |context|: a cl_context, which is retained and must contain the
- * device, or a CUcontext.  NULL: like kiln_device_open.  "auto" is not allowed. */
+/* Opens a device in the job's |context|.  It is a CUcontext, or a cl_context that contains the
+ * device; libkiln retains a cl_context.  NULL: like kiln_device_open.  "auto" is not allowed. */
 int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
                         struct kiln_error *err);
 /* Opens every device of a list, "cuda:0,cuda:1", in its order.  |ret_devices| has |capacity|
  * elements.  No device may be listed twice.  On failure, no device is open. */
 int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t capacity,
                           size_t *ret_count, struct kiln_error *err);
-void kiln_device_close(struct kiln_device *device);               /* accepts NULL */
-const char *kiln_device_name(const struct kiln_device *device);   /* with a number: "hip:0" */
-const char *kiln_device_model(const struct kiln_device *device);  /* the runtime's name for it */
-const char *kiln_device_target(const struct kiln_device *device); /* for plans and kernels */
-/* The id under which its tuning records are stored: "gfx90a68", "sm_90_132", "opencl_1a2b3c4d". */
+void kiln_device_close(struct kiln_device *device); /* accepts NULL */
+/* The kind and a number, such as "hip:0". */
+const char *kiln_device_name(const struct kiln_device *device);
+/* The runtime's name of the device. */
+const char *kiln_device_model(const struct kiln_device *device);
+/* The target to use for plans and kernels. */
+const char *kiln_device_target(const struct kiln_device *device);
+/* Returns the id under which the device's tuning records are stored, such as "gfx90a68",
+ * "sm_90_132", "opencl_1a2b3c4d". */
 const char *kiln_device_database_id(const struct kiln_device *device);
-/* Multiprocessors on CUDA; work group processors on HIP with gfx10 and later. */
+/* Returns the number of compute units.  These are multiprocessors on CUDA, and work group
+ * processors on HIP for gfx10 and later. */
 unsigned kiln_device_compute_units(const struct kiln_device *device);
-/* "" or 0 if the runtime does not report it. */
+/* The functions below return "" or 0 if the runtime does not report the value. */
 const char *kiln_device_uuid(const struct kiln_device *device);   /* "GPU-...", "MIG-..." */
 const char *kiln_device_driver(const struct kiln_device *device); /* "HIP 6.2.41133, amdgpu ..." */
 const char *kiln_device_pci(const struct kiln_device *device);    /* "0000:63:00.0" */
-unsigned kiln_device_clock_mhz(const struct kiln_device *device); /* the highest */
+unsigned kiln_device_clock_mhz(const struct kiln_device *device); /* the highest clock */
 uint64_t kiln_device_memory(const struct kiln_device *device);    /* bytes */
 
-/* What is known about a device without opening it: as the functions above, "" or 0 if not known. */
+/* What is known about a device without opening it.  The members have the meaning of the functions
+ * above; "" or 0: not known. */
 struct kiln_device_info {
     size_t size;      /* of the struct that libkiln fills; a newer header may have more members */
-    const char *name; /* "hip:0"; "hip" for a kind without a device */
+    const char *name; /* such as "hip:0"; only "hip" if there is no device of this kind */
     const char *model, *target, *database_id, *uuid, *driver, *pci;
     unsigned compute_units, clock_mhz;
     uint64_t memory; /* bytes */
 };
 
-/* |why_not| is NULL if the device can be opened.  All arguments are borrowed for the call. */
+/* Receives one device.  |why_not| is NULL if the device can be opened.  All arguments are borrowed
+ * for the call. */
 typedef void kiln_device_found(void *context, const struct kiln_device_info *info,
                                const struct kiln_error *why_not);
 /* Reports every device of this host, then every kind without a device, with the reason.  Opens no
  * device and creates no context. */
 int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error *err);
 
-/* Sets where to look for the runtime of |kind| ("hip", "cuda", "opencl") before the dynamic
- * loader's own places: absolute directories, separated by ':'; NULL: none.  Call it before the
- * first device is opened or listed; later it returns KILN_E_INVALID. */
+/* Sets directories in which to look for the runtime of |kind| ("hip", "cuda", "opencl") before the
+ * dynamic loader's own directories.  |path| is a list of absolute directories, separated by ':';
+ * NULL: none.  Call it before the first device is opened or listed; later it returns
+ * KILN_E_INVALID. */
 int kiln_library_path_set(const char *kind, const char *path, struct kiln_error *err);
-/* The file that the runtime of |kind| was loaded from; NULL if it is not loaded.  Static
+/* Returns the file that the runtime of |kind| was loaded from, or NULL if it is not loaded.  Static
  * storage. */
 const char *kiln_library_file(const char *kind);
 
 /* ---- memory ---- */
 
-/* Allocates device memory.  KILN_E_NO_MEMORY if the device has too little. */
+/* Allocates device memory.  Returns KILN_E_NO_MEMORY if the device has too little. */
 int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
                        struct kiln_error *err);
-/* Wraps the job's own memory: a device pointer of CUDA or HIP, which must outlive the result, or a
- * cl_mem of the device's context, which is retained.  KILN_E_INVALID if it is not memory of the
- * device. */
+/* Wraps the job's own memory.  |native| is a device pointer of CUDA or HIP, which must outlive the
+ * result, or a cl_mem of the device's context, which libkiln retains.  Returns KILN_E_INVALID if it
+ * is not memory of the device. */
 int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
                      struct kiln_memory **ret_memory, struct kiln_error *err);
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */
 void *kiln_memory_native(const struct kiln_memory *memory);
 uint64_t kiln_memory_bytes(const struct kiln_memory *memory);
-/* Reading and writing wait for the device's own stream, and return when the copy is complete.
- * KILN_E_INVALID if the memory is smaller than |bytes|. */
+/* Copy to and from the device.  They wait for the device's own stream, and return when the copy is
+ * complete.  They return KILN_E_INVALID if the memory is smaller than |bytes|. */
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err);
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err);
-/* Sets every byte to |value|, in the order of |stream|; does not wait. */
+/* Sets every byte to |value|.  Enqueues this on |stream| and does not wait for it. */
 int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kiln_stream *stream,
                      struct kiln_error *err);
 
@@ -115,14 +124,15 @@ int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kil
 
 int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stream,
                        struct kiln_error *err);
-/* Wraps the job's own stream: a CUstream or hipStream_t, which must outlive the result (NULL: the
- * default stream), or an in-order cl_command_queue of the device and its context, which is
- * retained. */
+/* Wraps the job's own stream.  |native| is a CUstream or hipStream_t, which must outlive the result
+ * (NULL: the default stream).  With OpenCL it is an in-order cl_command_queue of the device and its
+ * context, which libkiln retains. */
 int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_stream **ret_stream,
                      struct kiln_error *err);
 void kiln_stream_destroy(struct kiln_stream *stream); /* accepts NULL */
 void *kiln_stream_native(const struct kiln_stream *stream);
-/* Waits for all work submitted to the stream so far.  KILN_E_GPU_FAULT if some of it failed. */
+/* Waits for all work submitted to the stream so far.  Returns KILN_E_GPU_FAULT if some of it
+ * failed. */
 int kiln_stream_finish(struct kiln_stream *stream, struct kiln_error *err);
 /* Like kiln_stream_finish, for the device's own stream. */
 int kiln_device_finish(struct kiln_device *device, struct kiln_error *err);

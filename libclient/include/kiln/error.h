@@ -40,20 +40,21 @@ enum {
     KILN_E_CANCELLED = 11,      /* cancelled by the caller */
     KILN_E_TIMED_OUT = 12,      /* not done within the time-out */
     KILN_E_COMPILE_FAILED = 13, /* the compiler failed, crashed or was stopped */
-    KILN_E_UNSUPPORTED = 14     /* no solver, toolchain or device here can do this */
+    KILN_E_UNSUPPORTED = 14     /* no solver, toolchain or device of this host can do it */
 };
 
 struct kiln_error {
     int code;
     char text[512]; /* terminated; not changed by success */
-    char log[4096]; /* the beginning of the compiler's log; "" if no compiler ran */
+    char log[4096]; /* the first bytes of the compiler's log; "" if no compiler ran */
 };
 
-/* "NOT_FOUND"; "?" for an unknown code.  Static storage. */
+/* Returns the code's name, such as "NOT_FOUND", or "?" for an unknown code.  Static storage. */
 const char *kiln_error_name(int code);
-/* "no such entry"; "?" for an unknown code.  Static storage. */
+/* Returns the code's meaning, such as "no such entry", or "?" for an unknown code.  Static
+ * storage. */
 const char *kiln_error_text(int code);
-/* 1 if the same call may succeed later, else 0. */
+/* Returns 1 if the same call may succeed later, else 0. */
 int kiln_error_is_retryable(int code);
 
 #pragma GCC visibility pop

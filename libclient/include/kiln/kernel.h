@@ -6,9 +6,10 @@
  * Kernels: compiled code objects, ready to be loaded by a GPU runtime.
  *
  * Ownership  Kernels are reference-counted: a caller that obtains one releases it with
- *            kiln_kernel_unref.  Its bytes are a private copy up to 16 KiB, and above that a
- *            read-only mapping of a sealed memfd that all processes of the host share.  The bytes
- *            stay valid and unchanged until the last unref, even after the client was closed.
+ *            kiln_kernel_unref.  The bytes of a kernel of up to 16 KiB are a private copy.  Those
+ *            of a larger kernel are a read-only mapping of a sealed memfd that all processes of the
+ *            host share.  The bytes stay valid and unchanged until the last unref, even after the
+ *            client was closed.
  * Threads    Kernels may be shared between threads.
  */
 #include <kiln/client.h>
@@ -27,61 +28,62 @@ enum {
     KILN_TIER_DISK = 2,
     KILN_TIER_PACKAGE = 3,
     KILN_TIER_COMPILED = 5, /* 4 is reserved */
-    KILN_TIER_PROCESS = 6   /* this process's in-process cache */
+    KILN_TIER_PROCESS = 6   /* the in-process cache */
 };
 
 enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };
 
 struct kiln_header {
-    const char *name; /* as in #include "name" */
+    const char *name; /* the name in #include "name" */
     const char *text;
-    size_t text_size; /* bytes; 0: |text| is terminated */
+    size_t text_size; /* in bytes; 0: |text| is NUL-terminated */
 };
 
 struct kiln_kernel_source {
-    size_t size;           /* sizeof(struct kiln_kernel_source) */
-    const char *target;    /* "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..." */
-    const char *toolchain; /* NULL: the daemon chooses; else "hiprtc", "clang", "nvrtc", "opencl" */
-    const char *program;   /* names the translation unit: "MyConv.cpp"; not a path */
-    const char *options;   /* "-DTILE=16 -O3"; NULL: none. Only allow-listed options are accepted */
+    size_t size;        /* sizeof(struct kiln_kernel_source) */
+    const char *target; /* "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..." */
+    /* NULL: the daemon chooses; else "hiprtc", "clang", "nvrtc" or "opencl". */
+    const char *toolchain;
+    const char *program; /* names the translation unit: "MyConv.cpp"; not a path */
+    const char *options; /* "-DTILE=16 -O3"; NULL: none. Only allow-listed options are accepted */
     const char *source;
-    size_t source_size; /* bytes; 0: |source| is terminated */
+    size_t source_size; /* in bytes; 0: |source| is NUL-terminated */
     const struct kiln_header *headers;
     size_t header_count;
     int priority;   /* KILN_INTERACTIVE or KILN_PREFETCH */
-    int timeout_ms; /* 0: the client's default; a batch ignores it and has its own */
+    int timeout_ms; /* 0: the client's default; ignored in a batch, which has its own */
 };
 
-/* MIOpen's name of a kernel. */
+/* MIOpen's name of a kernel */
 struct kiln_kernel_name {
     size_t size;             /* sizeof(struct kiln_kernel_name) */
     const char *database_id; /* "gfx906_60", "gfx90a68", "gfx90a" */
-    const char *name;        /* the kernel's file: "conv3x3.s.o" */
+    const char *name;        /* name of the kernel's file, such as "conv3x3.s.o" */
     const char *args;        /* its arguments, verbatim; NULL: none */
     int timeout_ms;          /* 0: the client's default */
 };
 
-/* Fetches a kernel by its key (64 hexadecimal digits).  Never compiles: KILN_E_NOT_FOUND on a
- * miss. */
+/* Fetches a kernel by its key (64 hexadecimal digits).  Never compiles: returns KILN_E_NOT_FOUND if
+ * there is no such kernel. */
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err);
 /* Fetches the kernel of a source with its target and options.  The daemon compiles it if it is not
- * cached.  KILN_E_COMPILE_FAILED if the compiler failed, with its log in err->log;
- * KILN_E_UNSUPPORTED if no compiler of this host supports the target; KILN_E_DENIED for an option
- * that is not allowed (docs/protocol.md lists those that are). */
+ * cached.  Returns KILN_E_COMPILE_FAILED if the compiler failed (its log is in err->log),
+ * KILN_E_UNSUPPORTED if no compiler of this host supports the target, and KILN_E_DENIED for an
+ * option that is not allowed.  docs/protocol.md lists the allowed options. */
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
                              struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
 /* Fetches a kernel by MIOpen's name for it.  The search order is: this user's imports, imports for
- * everyone, packages of that id, packages of its plain architecture.  KILN_E_NOT_FOUND on a
- * miss. */
+ * everyone, packages of |database_id|, packages of its plain architecture.  Returns
+ * KILN_E_NOT_FOUND if none has the kernel. */
 int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
                             struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
 /* Called once for each item of a batch, as items become ready, on the calling thread.  On success,
- * |kernel| is borrowed (ref it to keep it) and |err| is NULL.  On failure, |kernel| is NULL and
- * |err| says why.  The callback may call the library with the same client.  If it returns anything
- * but 0, the batch stops and the callback is not called again. */
+ * |kernel| is borrowed (call kiln_kernel_ref to keep it) and |err| is NULL.  On failure, |kernel|
+ * is NULL and |err| says why.  The callback may call the library with the same client.  If it
+ * returns a value other than 0, the batch stops and the callback is not called again. */
 typedef int kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *kernel,
                               const struct kiln_error *err);
 
@@ -89,13 +91,13 @@ struct kiln_kernel_batch {
     size_t size;             /* sizeof(struct kiln_kernel_batch) */
     const char *const *keys; /* borrowed, like |sources|; exactly one of them is set */
     const struct kiln_kernel_source *sources;
-    size_t count; /* of keys or sources */
+    size_t count; /* number of keys or sources */
     kiln_kernel_ready *ready;
     void *context;  /* passed to |ready| */
     int timeout_ms; /* of the whole batch; 0: the client's default */
 };
 /* Fetches many kernels at once.  Returns KILN_E_OK when every item was answered, including items
- * that failed, and KILN_E_CANCELLED when |ready| stopped the batch.  Any other error means that the
+ * that failed, and KILN_E_CANCELLED when |ready| stopped the batch.  After any other error, the
  * remaining items cannot be obtained. */
 int kiln_kernel_fetch_batch(struct kiln_client *client, const struct kiln_kernel_batch *batch,
                             struct kiln_error *err);
@@ -105,9 +107,9 @@ void kiln_kernel_unref(struct kiln_kernel *kernel); /* accepts NULL */
 const void *kiln_kernel_data(const struct kiln_kernel *kernel);
 size_t kiln_kernel_size(const struct kiln_kernel *kernel);     /* bytes */
 const char *kiln_kernel_key(const struct kiln_kernel *kernel); /* 64 hexadecimal digits */
-/* KILN_TIER_*: where this answer came from. */
+/* Returns where this answer came from (KILN_TIER_*). */
 int kiln_kernel_tier(const struct kiln_kernel *kernel);
-/* Wall-clock nanoseconds that its compilation took; 0 if not known. */
+/* Returns how many nanoseconds of wall-clock time the compilation took, or 0 if not known. */
 uint64_t kiln_kernel_compile_ns(const struct kiln_kernel *kernel);
 
 #pragma GCC visibility pop

@@ -21,39 +21,41 @@ struct kiln_plan;
 
 /* What determined a plan's solver and perf config. */
 enum {
-    /* The options specified both. */
+    /* The request's options specified both. */
     KILN_PLAN_FORCED,
     /* A perf record set the config; the options or the heuristic set the solver. */
     KILN_PLAN_PERF,
     /* A find record set the solver; a perf record set its config, if there is one. */
     KILN_PLAN_FIND,
-    /* No record applied. */
+    /* No record applied.  The heuristic set what the options left open. */
     KILN_PLAN_HEURISTIC,
 };
 
 struct kiln_plan_options {
-    size_t size;             /* sizeof(struct kiln_plan_options) */
-    const char *target;      /* the target to compile for; see kiln_device_target() */
-    const char *database_id; /* kiln_device_database_id() ("gfx90a68"): use the records and packages
-                                of this device; NULL: use no records */
-    const char *solver;      /* NULL: the best that applies; else the name of a solver to force */
-    const char *toolchain;   /* NULL: the daemon chooses */
-    int priority;            /* KILN_INTERACTIVE or KILN_PREFETCH */
-    int no_objects;          /* 1: compile and cache the kernels, but do not send them (prefetch) */
-    const char *config;      /* with |solver|: a perf config to force; NULL: the best known */
-    int heuristic;           /* 1: ignore all records */
-    /* The device's driver version, to detect stale records; NULL: none is stale. */
+    size_t size;        /* sizeof(struct kiln_plan_options) */
+    const char *target; /* the target to compile for; see kiln_device_target() */
+    /* kiln_device_database_id() of the device whose records and packages to use, such as
+     * "gfx90a68"; NULL: use no records. */
+    const char *database_id;
+    const char *solver;    /* NULL: the best that applies; else the name of a solver to force */
+    const char *toolchain; /* NULL: the daemon chooses */
+    int priority;          /* KILN_INTERACTIVE or KILN_PREFETCH */
+    int no_objects;        /* 1: compile and cache the kernels, but do not send them (prefetch) */
+    /* Only with |solver|: a perf config to force; NULL: use the best known. */
+    const char *config;
+    int heuristic; /* 1: ignore all records */
+    /* The device's driver version, to detect stale records; NULL: treat no record as stale. */
     const char *driver;
-    int timeout_ms; /* of the call, or of the whole batch; 0: the client's default */
+    int timeout_ms; /* time-out of the call, or of the whole batch; 0: the client's default */
 };
 
-/* Returns a plan with its code objects; the daemon compiles those that are not cached.
- * KILN_E_UNSUPPORTED if no solver or no compiler of this host can do it; KILN_E_COMPILE_FAILED if a
- * compiler failed, with its log in err->log.
+/* Returns a plan with its code objects; the daemon compiles those that are not cached.  Returns
+ * KILN_E_UNSUPPORTED if no solver applies or no compiler of this host supports the target.  Returns
+ * KILN_E_COMPILE_FAILED if a compiler failed; its log is in err->log.
  *
- * An identical request is answered from the in-process cache, except with no_objects or a config.
- * A cached answer is dropped when this client records something for the problem, or takes a lease
- * to tune it (<kiln/tuning.h>).  Records of other clients only affect clients that are opened
+ * An identical request is answered from the in-process cache, unless |no_objects| or |config| is
+ * set.  A cached answer is dropped when this client records something for the problem, or takes a
+ * lease to tune it (<kiln/tuning.h>).  Records of other clients only affect clients that are opened
  * later. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
@@ -61,47 +63,48 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 
 /* Called once for each problem, as plans become ready, on the calling thread.  On success, |plan|
  * is borrowed and |err| is NULL.  On failure, |plan| is NULL and |err| says why.  The callback may
- * call the library with the same client.  If it returns anything but 0, the batch stops and the
- * callback is not called again. */
+ * call the library with the same client.  If it returns a value other than 0, the batch stops and
+ * the callback is not called again. */
 typedef int kiln_plan_ready(void *context, size_t index, struct kiln_plan *plan,
                             const struct kiln_error *err);
 struct kiln_plan_batch {
     size_t size;                             /* sizeof(struct kiln_plan_batch) */
     const struct kiln_problem *problems;     /* borrowed */
-    size_t count;                            /* of problems */
-    const struct kiln_plan_options *options; /* borrowed; for every problem */
+    size_t count;                            /* number of problems */
+    const struct kiln_plan_options *options; /* borrowed; they apply to every problem */
     kiln_plan_ready *ready;
     void *context; /* passed to |ready| */
 };
 /* Requests many plans at once, with as many in flight as the daemon allows.  Returns KILN_E_OK when
  * every problem was answered, including those that failed, and KILN_E_CANCELLED when |ready|
- * stopped the batch.  Any other error means that the remaining plans cannot be obtained. */
+ * stopped the batch.  After any other error, the remaining plans cannot be obtained. */
 int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *batch,
                     struct kiln_error *err);
 
 struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan);
 void kiln_plan_unref(struct kiln_plan *plan); /* accepts NULL */
 const char *kiln_plan_solver(const struct kiln_plan *plan);
-/* The solver's perf config, in the form that <kiln/tuning.h> records ("128,64,8"); "": nothing to
- * tune. */
+/* Returns the solver's perf config, in the form that <kiln/tuning.h> records ("128,64,8"); "":
+ * nothing to tune. */
 const char *kiln_plan_config(const struct kiln_plan *plan);
 int kiln_plan_source(const struct kiln_plan *plan); /* KILN_PLAN_FORCED, ... */
-/* The time recorded for this solver and config, in milliseconds; 0 if none is recorded. */
+/* Returns the time recorded for this solver and config, in milliseconds; 0 if none is recorded. */
 double kiln_plan_expected_ms(const struct kiln_plan *plan);
 const char *kiln_plan_toolchain(const struct kiln_plan *plan);
-/* The compiler's name, version and identity, for kiln_recording.toolchain and
+/* Returns the compiler's name, version and identity, for kiln_recording.toolchain and
  * kiln_tuning_options.toolchain; "" if the kernels came from a package. */
 const char *kiln_plan_toolchain_identity(const struct kiln_plan *plan);
-/* Bytes of workspace that the caller must pass at launch. */
+/* Returns how many bytes of workspace the caller must pass at launch. */
 uint64_t kiln_plan_workspace(const struct kiln_plan *plan);
-/* Nanoseconds that the daemon spent on planning. */
+/* Returns how many nanoseconds the daemon spent on planning. */
 uint64_t kiln_plan_ns(const struct kiln_plan *plan);
 
-/* The distinct code objects, and the launches that use them in order. */
+/* Return the number of distinct code objects, and the number of launches that use them. */
 unsigned kiln_plan_object_count(const struct kiln_plan *plan);
-/* Borrowed; NULL with no_objects, or if |index| is too large. */
+/* Returns a code object, borrowed; NULL if the options had |no_objects|, or if |index| is too
+ * large. */
 struct kiln_kernel *kiln_plan_object(const struct kiln_plan *plan, unsigned index);
-/* Key and tier are known even with no_objects. */
+/* Return a code object's key and tier, which are known even if the options had |no_objects|. */
 const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index);
 int kiln_plan_object_tier(const struct kiln_plan *plan, unsigned index);
 uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index);

@@ -29,14 +29,15 @@ struct kiln_problem {
     size_t size;                           /* sizeof(struct kiln_problem) */
     uint32_t direction;                    /* KILN_FORWARD, ... */
     uint32_t spatial_dims;                 /* 2 or 3 */
-    uint32_t type;                         /* KILN_FLOAT32, ...: of x, w and y */
+    uint32_t type;                         /* type of x, w and y: KILN_FLOAT32, ... */
     uint32_t x_layout, w_layout, y_layout; /* KILN_CHANNELS_FIRST or _LAST */
-    uint32_t n, c, k, groups;              /* images; input channels; output channels; groups */
-    /* Depth, height, width.  In 2-D, in, filter, stride and dilation have depth 1; pad has depth
-     * 0. */
+    /* Numbers of images, input channels, output channels and groups. */
+    uint32_t n, c, k, groups;
+    /* Depth, height, width.  In a 2-D problem, the depth of |in|, |filter|, |stride| and |dilation|
+     * is 1, and that of |pad| is 0. */
     uint32_t in[3], filter[3], pad[3], stride[3], dilation[3];
-    /* 1: solvers may round the operands of KILN_FLOAT32 products to TF32 (11 significant bits), as
-     * cuDNN does by default.  0, MIOpen's meaning: they may not.  Other types ignore it. */
+    /* If 1, solvers may round the operands of KILN_FLOAT32 products to TF32 (11 significant bits),
+     * as cuDNN does by default.  If 0, they may not, as in MIOpen.  Ignored for other types. */
     uint32_t allow_tf32;
 };
 
@@ -45,19 +46,19 @@ struct kiln_driver_line {
     size_t size; /* in: sizeof(struct kiln_driver_line) */
     /* Those that -F selects, in the order forward, backward data, backward weights. */
     struct kiln_problem problems[3];
-    unsigned count;                 /* of |problems|: 1 to 3 */
-    unsigned iterations;            /* -i, at least 1 */
-    int verify, time, wall, search; /* -V -t -w -s: 0 or 1 */
+    unsigned count;                 /* number of |problems|, 1 to 3 */
+    unsigned iterations;            /* value of -i, at least 1 */
+    int verify, time, wall, search; /* values of -V, -t, -w and -s: 0 or 1 */
     int transposed;                 /* -m trans: in |problems|, x and y are exchanged */
-    char solver[64]; /* -S as given, a name or MIOpen's number; "": the best solver */
+    char solver[64]; /* value of -S as given, a name or MIOpen's number; "": the best solver */
 };
 
 /* Parses a MIOpenDriver command line, such as "conv -n 64 -c 3 ...".  Text before conv, convfp16,
- * convbfp16 or convint8 is skipped: a path to the program, or the prefix that
+ * convbfp16 or convint8 is skipped; it may be a path to the program, or the prefix that
  * MIOPEN_ENABLE_LOGGING_CMD=1 logs.  Missing values have MIOpenDriver's defaults, and flags without
- * a meaning for kiln are ignored.  An unknown flag, a bad value or an impossible problem is
- * KILN_E_INVALID or KILN_E_UNSUPPORTED; the message names it.  KILN_E_NOT_FOUND for a blank line or
- * a comment (#). */
+ * a meaning for kiln are ignored.  For an unknown flag, a bad value or an impossible problem,
+ * returns KILN_E_INVALID or KILN_E_UNSUPPORTED; the message names the cause.  Returns
+ * KILN_E_NOT_FOUND for a blank line or a comment (#). */
 int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
                            struct kiln_error *err);
 /* Like kiln_driver_line_parse, for a command line that is already split into words, such as a
@@ -77,10 +78,11 @@ int kiln_problem_to_driver(const struct kiln_problem *problem, char *text, size_
 /* Rejects problems that no solver could solve: zero sizes, groups that do not divide the channels,
  * an empty output. */
 int kiln_problem_check(const struct kiln_problem *problem, struct kiln_error *err);
-/* Depth, height and width of y. */
+/* Computes depth, height and width of y. */
 int kiln_problem_output(const struct kiln_problem *problem, uint32_t ret_output[3],
                         struct kiln_error *err);
-/* Elements and bytes of tensor |which| (KILN_TENSOR_X, ...); either result may be NULL. */
+/* Computes the number of elements and of bytes of tensor |which| (KILN_TENSOR_X, ...).  Either
+ * result pointer may be NULL. */
 int kiln_problem_tensor(const struct kiln_problem *problem, int which, uint64_t *ret_elements,
                         uint64_t *ret_bytes, struct kiln_error *err);
 

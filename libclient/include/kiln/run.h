@@ -23,8 +23,8 @@ extern "C" {
 
 struct kiln_run;
 
-/* Loads the plan's code objects into the device's runtime and finds their entry points.
- * KILN_E_INVALID if the plan is for another target or has no objects.  KILN_E_CORRUPT if the
+/* Loads the plan's code objects into the device's runtime and finds their entry points.  Returns
+ * KILN_E_INVALID if the plan is for another target or has no objects, and KILN_E_CORRUPT if the
  * runtime rejects an object. */
 int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct kiln_run **ret_run,
                     struct kiln_error *err);
@@ -37,11 +37,11 @@ struct kiln_tensors {
 };
 
 /* Launches every kernel of the plan on |stream| (NULL: the device's own); does not wait.  The
- * stream may be one of the job (kiln_stream_wrap).  The memories must be of the run's device, begin
- * at a multiple of 16 bytes, and hold the problem's tensors in its layouts and type.  The call
- * checks their sizes and returns KILN_E_INVALID if one does not fit.  KILN_E_UNSUPPORTED if the
- * device rejects the geometry or the resources of a launch.  If a kernel fails while it runs, the
- * next wait for its stream reports it. */
+ * stream may be one of the job (kiln_stream_wrap).  The memories must belong to the run's device,
+ * begin at a multiple of 16 bytes, and hold the tensors in the layouts and the type of the problem.
+ * Returns KILN_E_INVALID if the size of one is wrong, and KILN_E_UNSUPPORTED if the device rejects
+ * the geometry or the resources of a launch.  If a kernel fails while it runs, the next call that
+ * waits for the stream reports the failure. */
 int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
                     struct kiln_stream *stream, struct kiln_error *err);
 

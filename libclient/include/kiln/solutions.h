@@ -25,27 +25,29 @@ struct kiln_solution {
     const char *solver;    /* "ConvImplicitGemm" */
     const char *algorithm; /* for kiln_find_put: "miopenConvolutionFwdAlgoImplicitGEMM" */
     int is_favoured;       /* 1: likely to be the fastest, if nothing was measured */
-    double find_ms;        /* recorded for the solver, in milliseconds; 0: no record */
+    double find_ms;        /* time recorded for the solver, in milliseconds; 0: no record */
     const char *config;    /* perf config chosen by the heuristic; "": nothing to tune */
-    uint64_t workspace;    /* bytes that |config| needs */
+    uint64_t workspace;    /* bytes of workspace that |config| needs */
     /* The perf config recorded as the best; "": no record, or it does not fit. */
     const char *best_config;
-    double best_ms;           /* time measured with |best_config|; 0: not known */
-    uint64_t best_workspace;  /* bytes that |best_config| needs; without one, as |workspace| */
-    uint32_t candidates;      /* points of the tuning space, valid or not; leases divide them */
+    double best_ms; /* time measured with |best_config|; 0: not known */
+    /* Bytes of workspace that |best_config| needs; if there is none, equal to |workspace|. */
+    uint64_t best_workspace;
+    /* Number of points of the tuning space, valid or not; leases divide them. */
+    uint32_t candidates;
     uint32_t valid;           /* number of valid candidates */
     int valid_is_an_estimate; /* 1: |valid| is extrapolated from a sample of a large space */
 };
 
 /* Of |options|, only |target|, |database_id|, |driver|, |toolchain| and |timeout_ms| are used.
- * KILN_E_UNSUPPORTED if no solver applies. */
+ * Lists the solvers.  Returns KILN_E_UNSUPPORTED if no solver applies. */
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
                        const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err);
 void kiln_solutions_free(struct kiln_solutions *solutions); /* accepts NULL */
 unsigned kiln_solutions_count(const struct kiln_solutions *solutions);
-/* In order of preference: solvers with a find record, fastest first, then the favoured ones.
- * KILN_E_INVALID if |index| is too large. */
+/* Returns the solver at |index|, in order of preference: solvers with a find record, fastest first,
+ * then those with |is_favoured|.  Returns KILN_E_INVALID if |index| is too large. */
 int kiln_solutions_at(const struct kiln_solutions *solutions, unsigned index,
                       struct kiln_solution *ret_solution, struct kiln_error *err);
 

@@ -32,18 +32,20 @@ struct kiln_tuning_options {
     size_t size;             /* sizeof(struct kiln_tuning_options) */
     const char *database_id; /* kiln_device_database_id(): "gfx90a68", "sm_90_132" */
     const char *backend; /* for find: "HIP", "CUDA", "OpenCL"; NULL: the backend of |database_id| */
-    /* The current driver and toolchain versions; records made with others are stale.  NULL: not
-     * compared. */
+    /* The current driver and toolchain versions.  Records made with other versions are stale.
+     * NULL: versions are not compared. */
     const char *driver;
     const char *toolchain;
-    int nearest; /* 1: if there is no record, use the nearest by batch size, then by spatial size */
-    int measurements; /* 1: return who measured it, and how */
-    int timeout_ms;   /* of the call, or of the whole batch; 0: the client's default */
+    /* 1: if there is no record, use that of the most similar problem: by batch size, then by
+     * spatial size. */
+    int nearest;
+    int measurements; /* 1: also return who measured the record, and how */
+    int timeout_ms;   /* time-out of the call, or of the whole batch; 0: the client's default */
 };
 
 struct kiln_tuned; /* the record of one problem */
 
-/* KILN_E_NOT_FOUND if there is no record. */
+/* Look up a problem's record.  They return KILN_E_NOT_FOUND if there is none. */
 int kiln_find_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_tuning_options *options, struct kiln_tuned **ret_tuned,
                   struct kiln_error *err);
@@ -54,8 +56,8 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
 struct kiln_tuning_batch {
     size_t size;                               /* sizeof(struct kiln_tuning_batch) */
     const struct kiln_problem *problems;       /* borrowed */
-    size_t count;                              /* of problems */
-    const struct kiln_tuning_options *options; /* borrowed; for every problem */
+    size_t count;                              /* number of problems */
+    const struct kiln_tuning_options *options; /* borrowed; they apply to every problem */
 };
 /* Look up many problems at once.  |ret_tuned| has |batch->count| elements.  ret_tuned[i] is NULL if
  * there is no record for problems[i].  On failure, no element is set. */
@@ -69,12 +71,13 @@ int kiln_tuned_tier(const struct kiln_tuned *tuned); /* KILN_TUNING_SYSTEM, ... 
 /* MIOpen's key of the record, and its text verbatim. */
 const char *kiln_tuned_key(const struct kiln_tuned *tuned);
 const char *kiln_tuned_text(const struct kiln_tuned *tuned);
-/* 1 if the record was measured with another driver or toolchain. */
+/* Returns 1 if the record was measured with another driver or toolchain. */
 int kiln_tuned_is_stale(const struct kiln_tuned *tuned);
-/* 1 if it is the record of a similar problem. */
+/* Returns 1 if it is the record of a similar problem. */
 int kiln_tuned_is_near(const struct kiln_tuned *tuned);
-/* How far the neighbour is: the larger batch size divided by the smaller, and the larger input area
- * (or volume) divided by the smaller.  1 if they are equal. */
+/* Returns how similar the problem of the record is.  |ret_batch| is the larger batch size divided
+ * by the smaller one.  |ret_spatial| is the larger input area (or volume) divided by the smaller
+ * one.  Both are 1 if the values are equal. */
 void kiln_tuned_distance(const struct kiln_tuned *tuned, double *ret_batch, double *ret_spatial);
 
 struct kiln_tuned_entry {
@@ -82,30 +85,32 @@ struct kiln_tuned_entry {
     const char *solver;
     const char *algorithm; /* for find */
     const char *params;    /* for perf; "" for find */
-    double time_ms; /* for find, the recorded time; for perf, the measured median, 0 if not known */
-    uint64_t workspace;          /* for find, in bytes */
-    uint32_t samples;            /* only with |measurements|; 0: not known */
-    double median_ms, spread_ms; /* the spread is half the interquartile range */
+    /* For find, the recorded time; for perf, the measured median, or 0 if not known. */
+    double time_ms;
+    uint64_t workspace;          /* only for find: bytes of workspace */
+    uint32_t samples;            /* only filled in with |measurements|; 0: not known */
+    double median_ms, spread_ms; /* |spread_ms| is half the interquartile range */
     uint64_t measured_at;        /* seconds since the epoch */
     uint32_t uid;                /* the user that measured it */
     const char *device_uuid, *device, *driver, *toolchain, *library; /* "" if not known */
     uint32_t clock_mhz;
 };
 unsigned kiln_tuned_count(const struct kiln_tuned *tuned);
-/* In the order of the record.  KILN_E_INVALID if |index| is too large. */
+/* Returns the entry at |index|, in the order of the record.  Returns KILN_E_INVALID if |index| is
+ * too large. */
 int kiln_tuned_entry(const struct kiln_tuned *tuned, unsigned index,
                      struct kiln_tuned_entry *ret_entry, struct kiln_error *err);
 
 /* ---- recording ---- */
 
-struct kiln_measurement { /* of one solver */
+struct kiln_measurement { /* what was measured for one solver */
     size_t size;          /* sizeof(struct kiln_measurement) */
     const char *solver;
     const char *algorithm; /* for find: "miopenConvolutionFwdAlgoWinograd" */
     const char *params;    /* for perf: comma-separated, in MIOpen's form for this solver */
-    uint64_t workspace;    /* for find, in bytes */
+    uint64_t workspace;    /* only for find: bytes of workspace */
     uint32_t samples;      /* at least 1 */
-    double median_ms;      /* KILN_E_INVALID if no GPU can be that fast */
+    double median_ms;      /* KILN_E_INVALID if no GPU can be as fast as that */
     double spread_ms;      /* half the interquartile range; not 0 if there are several samples */
 };
 struct kiln_recording {
@@ -120,16 +125,18 @@ struct kiln_recording {
     const char *library; /* NULL: libkiln and its version */
     uint32_t clock_mhz;  /* 0: not known */
     const struct kiln_measurement *measurements;
-    size_t measurement_count; /* at most 256 */
+    size_t measurement_count; /* number of measurements, at most 256 */
     int timeout_ms;           /* 0: the client's default */
 };
-/* When these calls return KILN_E_OK, the measurements are on disk.  In a program with built-in
- * databases, they stay in memory until its last client is closed.  KILN_E_DENIED if this user may
- * not write to |tier|; KILN_E_FULL if the user has too many records.
+/* Record measurements.  When they return KILN_E_OK, the measurements are on disk.  In a program
+ * with built-in databases, the measurements stay in memory until its last client is closed.  They
+ * return KILN_E_DENIED if this user may not write to |tier|, and KILN_E_FULL if the user has too
+ * many records.
  *
  * Entries of other solvers in the problem's record are kept.  An earlier measurement of the same
- * solver with the same device, driver and toolchain is merged with the new one statistically.  One
- * call counts once, even if the connection was lost and the request was sent again. */
+ * solver with the same device, driver and toolchain is merged with the new one statistically.  A
+ * call's measurements count once, even if the connection was lost and the request was sent
+ * again. */
 int kiln_find_put(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_recording *recording, struct kiln_error *err);
 int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem,
@@ -141,8 +148,9 @@ int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem
  * A lease lets one process measure, or several processes divide the candidates between them:
  *
  *   1. kiln_perf_get: if the perf config is known, there is nothing to do
- *   2. kiln_lease_take: on TAKEN or DONE, go back to step 1.  If GRANTED after a TAKEN, call
- *      kiln_perf_get again first: the others may just have finished, which makes this a new lease
+ *   2. kiln_lease_take: on TAKEN or DONE, go back to step 1.  If it is GRANTED after a TAKEN, call
+ *      kiln_perf_get again before you measure: the other processes may just have finished, in which
+ *      case this lease begins a new search
  *   3. measure the share, then kiln_lease_report; repeat while that grants another share
  *
  * A lease belongs to the client's connection and ends with it: if a process dies, its share goes
@@ -152,7 +160,7 @@ int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem
  */
 enum {
     KILN_LEASE_GRANTED, /* measure candidates first .. first + count - 1, then report */
-    KILN_LEASE_TAKEN,   /* another process tunes it: use what is known, or ask again */
+    KILN_LEASE_TAKEN,   /* another process tunes it: use the config known so far, or ask again */
     KILN_LEASE_DONE,    /* tuning is complete: kiln_perf_get returns the result */
 };
 enum {
@@ -170,27 +178,28 @@ struct kiln_lease_request {
     int share;           /* KILN_SHARE_NONE, ... */
     /* How long to wait for the process that tunes it, within the time-out; 0: do not wait. */
     int wait_ms;
-    int timeout_ms; /* of the call; 0: the client's default */
+    int timeout_ms; /* time-out of the call; 0: the client's default */
 };
 struct kiln_lease {
     size_t size; /* in: sizeof(struct kiln_lease) */
     int state;   /* KILN_LEASE_*; the members below are set if it is GRANTED */
     uint64_t id;
-    uint64_t connection;   /* the connection that the lease belongs to */
-    uint32_t first, count; /* the share; 0, 0 if the search cannot be shared */
-    double best_ms;        /* the best of all shares so far; 0: none */
+    uint64_t connection; /* the connection that the lease belongs to */
+    /* The share: |count| candidates from |first| on; both 0 if the search cannot be shared. */
+    uint32_t first, count;
+    double best_ms; /* best time of all shares so far; 0: none */
     char best_params[1032];
 };
-/* Asks for a lease; ret_lease->state says whether it was granted.  KILN_E_BUSY if too many leases
- * are held or too many requests wait. */
+/* Asks for a lease; ret_lease->state says whether it was granted.  Returns KILN_E_BUSY if too many
+ * leases are held or too many requests wait. */
 int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *problem,
                     const struct kiln_lease_request *request, struct kiln_lease *ret_lease,
                     struct kiln_error *err);
-/* Reports the best of the share: |recording| has one measurement.  If nothing ran, |recording| is
- * NULL or has no measurement.  ret_next->state is GRANTED with the next share, KILN_LEASE_TAKEN
- * while others still measure theirs, or KILN_LEASE_DONE once all shares are reported and the best
- * is recorded.  |ret_next| may be |lease|.  KILN_E_NOT_FOUND if the lease has ended with its
- * connection. */
+/* Reports the best config of the share, as the only measurement of |recording|.  If nothing ran,
+ * |recording| is NULL or has no measurement.  ret_next->state is GRANTED with the next share,
+ * KILN_LEASE_TAKEN while others still measure theirs, or KILN_LEASE_DONE once all shares are
+ * reported and the best is recorded.  |ret_next| may be |lease|.  Returns KILN_E_NOT_FOUND if the
+ * connection was lost, which ended the lease. */
 int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
                       const struct kiln_recording *recording, struct kiln_lease *ret_next,
                       struct kiln_error *err);
