@@ -4,7 +4,7 @@
 /*
  * Arrays that grow.
  *
- * Role       the one way to append to an array of unknown length: it doubles
+ * Role       appends to an array of unknown length, whose capacity doubles when it is full
  * Ownership  the array is the caller's, who frees it
  * Threading  plain values; the owner of the array synchronises access
  *
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 /* Makes space for element |count| of |array|, which has space for |capacity| elements.  An empty
- * array gets space for |first|.  False: no memory, and nothing has changed. */
+ * array gets space for |first|.  False if out of memory; nothing has changed then. */
 #define ARRAY_RESERVE(array, count, capacity, first)                                 \
     __extension__({                                                                  \
         if ((count) >= (capacity)) {                                                 \

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct bytes { /* borrowed view; may hold NULs, not terminated */
+struct bytes { /* borrowed view of bytes; may contain NULs, is not NUL-terminated */
     const uint8_t *data;
     size_t size;
 };
@@ -26,8 +26,8 @@ struct buffer {
     uint8_t *data; /* owned */
     size_t size;
     size_t capacity;
-    size_t limit; /* appends beyond this many bytes fail */
-    bool failed;  /* out of memory or beyond the limit */
+    size_t limit; /* an append that would make the buffer larger than this fails */
+    bool failed;  /* an append failed: out of memory, or beyond |limit| */
 };
 
 struct reader {
@@ -43,16 +43,18 @@ static inline struct bytes bytes_of(const void *data, size_t size)
 }
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
-/* Compares like memcmp; if one is a prefix of the other, the shorter comes first. */
+/* Compares the bytes like memcmp.  If one text is a prefix of the other, the shorter one comes
+ * first. */
 int bytes_compare(struct bytes a, struct bytes b);
 bool bytes_equal_text(struct bytes a, const char *text);
 bool text_ends_with(const char *text, const char *end);
-/* 64-bit FNV-1a, for hash tables; never for security.  The text of OpenCL targets contains it
- * (common/target/opencl_target.h), so the function must not change. */
+/* Computes the 64-bit FNV-1a hash, for hash tables; never for security.  The text of OpenCL targets
+ * contains it (common/target/opencl_target.h), so the function must not change. */
 uint64_t bytes_hash(struct bytes b, uint64_t seed);
-/* Copies the bytes and a NUL to |*at|, which moves behind them.  Returns the copy. */
+/* Copies the bytes and a NUL to |*at|, and sets |*at| to the address after them.  Returns the
+ * copy. */
 const char *bytes_pack_text(char **at, struct bytes b);
-/* A heap copy with a terminating NUL; NULL when out of memory. */
+/* Returns a heap copy with a terminating NUL, or NULL if out of memory. */
 char *bytes_to_text(struct bytes b);
 
 /* Buffers.  buffer_init allocates nothing; buffer_done accepts a zeroed buffer. */
@@ -70,7 +72,7 @@ void buffer_put_u8(struct buffer *b, uint8_t v);
 void buffer_put_u16(struct buffer *b, uint16_t v);
 void buffer_put_u32(struct buffer *b, uint32_t v);
 void buffer_put_u64(struct buffer *b, uint64_t v);
-/* A u32 length, then the bytes. */
+/* Appends the length as u32, then the bytes. */
 void buffer_put_sized(struct buffer *b, struct bytes v);
 static inline struct bytes buffer_view(const struct buffer *b)
 {
@@ -86,7 +88,7 @@ uint8_t reader_u8(struct reader *r);
 uint16_t reader_u16(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
-/* Borrows from the bytes that the reader was made of. */
+/* Returns the next |size| bytes, borrowed from the bytes that the reader was created with. */
 struct bytes reader_take(struct reader *r, size_t size);
 struct bytes reader_sized(struct reader *r);
 size_t reader_left(const struct reader *r);

@@ -4,8 +4,8 @@
 /*
  * Scope-bound ownership (GCC and Clang).
  *
- * A local marked KILN_AUTO(type) is destroyed when its scope ends, by whichever
- * return.  KILN_TAKE moves ownership out, so a constructor reads:
+ * A local marked KILN_AUTO(type) is destroyed when its scope ends, whichever return statement ends
+ * it.  KILN_TAKE moves ownership out, so a constructor reads:
  *
  *     KILN_AUTO(store) struct store *s = calloc(1, sizeof(*s));
  *     ...                        // any early return cleans up

@@ -4,15 +4,17 @@
  * Therefore wait() and waitpid() skip the intermediate (unless called with __WALL or __WCLONE), and
  * its end sends no SIGCHLD.  There are two cases:
  *
- *   - Usually the intermediate exits at once.  Process 1 or a subreaper adopts the program.
- *   - If this process would be the adopter, the intermediate stays until the program or this
- *     process exits.
+ *   - Usually the intermediate exits at once.  Then process 1 or a subreaper becomes the program's
+ *     parent.
+ *   - If this process itself would become the parent (it is process 1 or a subreaper), the
+ *     intermediate stays until the program or this process exits.
  *
- * The intermediate shares this process's memory, as after vfork, because fork would copy the page
- * tables of a process with much memory.  An exec would separate the two, but also make the
- * intermediate an ordinary child, which sends SIGCHLD.  So an intermediate that stays exits with
- * this process; otherwise it would keep all its memory.  The calling thread waits until the
- * intermediate has exited or only waits for the program.
+ * The intermediate shares this process's memory, as after vfork.  fork would copy the page tables,
+ * which takes long in a process with much memory.  With an exec the intermediate would have memory
+ * of its own, but it would also become an ordinary child, which sends SIGCHLD.  So an intermediate
+ * that stays exits with this process; otherwise it would keep all its memory.  The calling thread
+ * continues once the intermediate has exited, or has nothing left to do but to wait for the
+ * program.
  */
 #include "common/base/detached.h"
 
@@ -29,12 +31,13 @@
 #include <unistd.h>
 
 #define STACK 65536
-/* The number above all descriptors that the program gets. */
+/* All descriptors that the program gets have numbers below this. */
 #define FILES_MAX 8
 
 #ifdef __SANITIZE_THREAD__
-/* ThreadSanitizer would attribute the intermediate's calls to this thread, and its own clone() acts
- * like fork. */
+/* Functions of the intermediate are not instrumented: ThreadSanitizer would attribute their calls
+ * to this thread.  __clone is used because ThreadSanitizer replaces clone() with a version that
+ * acts like fork. */
 #define UNWATCHED __attribute__((no_sanitize_thread))
 int __clone(int (*run)(void *context), void *stack, int flags, void *context, ...);
 #define clone __clone
@@ -42,13 +45,14 @@ int __clone(int (*run)(void *context), void *stack, int flags, void *context, ..
 #define UNWATCHED
 #endif
 
-struct spawn { /* valid until the calling thread continues */
+struct spawn { /* borrowed by the intermediate until the calling thread continues */
     const struct detached *detached;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    pid_t parent; /* this process */
+    pid_t parent; /* id of this process */
     int result;   /* an errno */
-    int done; /* descriptor that a staying intermediate closes after it has spawned the program */
+    /* A staying intermediate writes to it, and closes it, after it has spawned the program. */
+    int done;
 };
 
 UNWATCHED static pid_t spawn_program(struct spawn *s)
@@ -59,7 +63,7 @@ UNWATCHED static pid_t spawn_program(struct spawn *s)
     return s->result ? 0 : pid;
 }
 
-/* Does not call _exit, because sanitizers hook it. */
+/* Spawns the program and exits.  Does not call _exit, because sanitizers intercept it. */
 UNWATCHED static int spawn_and_end(void *context)
 {
     spawn_program(context);
@@ -67,8 +71,8 @@ UNWATCHED static int spawn_and_end(void *context)
     return 0;
 }
 
-/* A system call that does not set errno, which belongs to the calling thread; hence the assembly.
- */
+/* Makes a system call without setting errno, which belongs to the calling thread.  libc's functions
+ * set errno, so this is assembly. */
 #if defined __x86_64__
 UNWATCHED static long call_system(long number, long a, long b, long c, long d)
 {
@@ -90,11 +94,11 @@ UNWATCHED static long call_system(long number, long a, long b, long c, long d)
     return x0;
 }
 #else
-#define call_system syscall /* sets errno only once, when the last child has ended */
+#define call_system syscall /* this sets errno, but only once, when the last child has ended */
 #endif
 
-/* Returns when this process has no child left, or when |parent| has exited.  SIGCHLD, which is
- * blocked, announces both. */
+/* Reaps children until there is none left, or until |parent| has exited.  Both events send SIGCHLD,
+ * which is blocked. */
 UNWATCHED static void reap_children(pid_t parent)
 {
     static const unsigned long child_signal[_NSIG / CHAR_BIT] = { 1ul << (SIGCHLD - 1) };
@@ -108,17 +112,19 @@ UNWATCHED static void reap_children(pid_t parent)
     }
 }
 
-/* After the write to |done|, the calling thread runs again and uses the shared memory.  From there
- * on this function must not touch that memory, including errno, so it only makes system calls that
- * succeed, or uses call_system(). */
+/* Spawns the program and waits for it.  After this function writes to |done|, the calling thread
+ * runs again and uses the shared memory.  From then on this function must not change that memory,
+ * which includes errno.  So it only makes system calls that succeed, or uses call_system(). */
 UNWATCHED static int spawn_and_wait(void *context)
 {
     static const unsigned long by_default[16];
     struct spawn *s = context;
     pid_t parent = s->parent;
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
-    syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* adopts the program's children */
-    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0); /* also sent when a thread exits */
+    /* So that this process becomes the parent of the program's orphaned children. */
+    syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    /* The signal also comes when only the thread exits. */
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0);
     spawn_program(s);
     int done = s->done;
     if (done > 0)
@@ -138,13 +144,13 @@ static int start_without_reaper(struct spawn *s)
     if (pid < 0)
         return errno;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        continue; /* on another error: the job's own wait with __WALL reaped it first */
+        continue; /* after another error: the job itself reaped it, with __WALL */
     return s->result;
 }
 
-/* Never frees the stack, because the intermediate runs on it.  A process starts only a few programs
- * in this way in its life.  The intermediate also needs this code, so libkiln is linked as a
- * library that is never unloaded. */
+/* Starts the program with an intermediate that stays.  Never frees the stack, because the
+ * intermediate runs on it; a process starts only a few programs in this way.  The intermediate also
+ * needs this code, so libkiln is linked as a library that is never unloaded. */
 static int start_with_reaper(struct spawn *s)
 {
     int ends[2];
@@ -199,7 +205,8 @@ static int set_file(struct spawn *s, int fd, int number)
                   : posix_spawn_file_actions_adddup2(&s->actions, fd, number);
 }
 
-/* The numbers of |files| are above those that they get in the program. */
+/* Adds |files| as the program's descriptors.  Their numbers in this process must be above those
+ * that they get in the program. */
 static int set_files(struct spawn *s, const int *files)
 {
     int count = (int)s->detached->file_count;

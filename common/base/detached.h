@@ -15,8 +15,8 @@
 struct detached {
     const char *program;
     char *const *arguments, *const *environment;
-    /* Become the program's descriptors 1, 2, 3, ...; -1: /dev/null, as descriptor 0 always is.  It
-     * gets no others. */
+    /* These become the program's descriptors 1, 2, 3, ...; -1 stands for /dev/null.  Descriptor 0
+     * is always /dev/null.  The program gets no other descriptors. */
     const int *files;
     size_t file_count;
 };

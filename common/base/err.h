@@ -9,7 +9,7 @@
  * reported when memory is exhausted.  A kiln_err may be copied by value into a request, across a
  * thread, or onto the wire.
  *
- * Expected answers (KILN_NOT_FOUND from a look-up) have a code and no message.
+ * Expected results, such as KILN_NOT_FOUND from a look-up, have only a code and no message.
  *
  * Threading  plain values, no shared state
  */
@@ -32,25 +32,28 @@ struct kiln_err {
 
 #define KILN_ERR_INIT ((struct kiln_err){ .code = KILN_OK })
 
-/* The same as KILN_ERR_INIT, but does not clear the whole text; for code that every request
- * runs. */
+/* Does the same as KILN_ERR_INIT, but does not clear the whole text.  It is faster, for code that
+ * every request runs. */
 static inline void kiln_err_init(struct kiln_err *err)
 {
     err->code = KILN_OK;
     err->text[0] = '\0';
 }
 
-/* Records the failure and returns |code|, so that failing is one statement. */
+/* Stores the failure in |err| and returns |code|, so that one statement can report and return
+ * it. */
 enum kiln_code kiln_fail(struct kiln_err *err, enum kiln_code code, const char *fmt, ...)
     KILN_PRINTF(3, 4);
 
-/* As kiln_fail, with the text of |errnum| appended and the code derived from it. */
+/* Like kiln_fail, but derives the code from |errnum| and appends the text of |errnum| to the
+ * message. */
 enum kiln_code kiln_fail_errno(struct kiln_err *err, int errnum, const char *fmt, ...)
     KILN_PRINTF(3, 4);
 
-/* Puts "what we were doing: " in front of an error on its way up. */
+/* Puts a context, such as "cannot read the plan: ", in front of the error's message.  A caller uses
+ * it before it returns the error. */
 enum kiln_code kiln_while(struct kiln_err *err, const char *fmt, ...) KILN_PRINTF(2, 3);
 
-const char *kiln_code_name(enum kiln_code code); /* "NOT_FOUND"; "?" when unknown */
-const char *kiln_code_text(enum kiln_code code); /* "no such entry" */
+const char *kiln_code_name(enum kiln_code code); /* such as "NOT_FOUND"; "?" for an unknown code */
+const char *kiln_code_text(enum kiln_code code); /* such as "no such entry" */
 bool kiln_code_is_retryable(enum kiln_code code);

@@ -54,7 +54,7 @@ int fs_cut_to_existing(char *path)
     while (lstat(path, &seen) != 0) {
         if (errno != ENOENT || strcmp(path, "/") == 0 || strcmp(path, ".") == 0)
             return -1;
-        const char *above = dirname(path); /* may be a static text, such as "." */
+        const char *above = dirname(path); /* the result may be a static text, such as "." */
         memmove(path, above, strlen(above) + 1);
     }
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Recognises network filesystems.  The kernel's own ones have a number (statfs(2)).  All FUSE
- * filesystems share one number; the type in the list of mounts ("fuse.sshfs") tells them apart. */
+/* Recognises network filesystems.  A filesystem implemented in the kernel has a number of its own
+ * (statfs(2)).  All FUSE filesystems have the same number; they are distinguished by their type in
+ * the list of mounts, such as "fuse.sshfs". */
 #include "common/base/fs.h"
 
 #include <errno.h>
@@ -12,8 +13,10 @@
 
 #define FUSE_NUMBER 0x65735546u
 #define MOUNTS "/proc/self/mountinfo"
-#define MOUNTS_MAX (4u << 20) /* bytes; a host with many containers has thousands of mounts */
-#define HEAD_MAX 64           /* bytes of a line: enough for two ids and the device's numbers */
+/* Maximum bytes of the list of mounts: a host with many containers has thousands. */
+#define MOUNTS_MAX (4u << 20)
+/* Bytes of a line's beginning that are read: enough for two ids and the device's numbers. */
+#define HEAD_MAX 64
 
 const char *fs_network_name(long f_type)
 {
@@ -45,7 +48,8 @@ static bool begins_with_any(const char *type, const char *const *names)
     return false;
 }
 
-/* Compares only the beginning of a type: some types end in a version or the name of a volume. */
+/* Sets the flags by the type of a FUSE filesystem.  Compares only the beginning of the type,
+ * because some types end in a version or the name of a volume. */
 static void classify_fuse(struct fs_place *place)
 {
     static const char *const networks[] = {
@@ -69,8 +73,8 @@ static void classify_fuse(struct fs_place *place)
         place->type[0] = '\0';
 }
 
-/* The user who mounts a filesystem chooses its type, so characters that cannot be printed are
- * replaced. */
+/* Copies a type and replaces unprintable characters, because the user who mounts a filesystem
+ * chooses the type. */
 static void copy_type(const char *from, size_t size, char type[FS_TYPE_MAX])
 {
     size_t used = 0;
@@ -79,11 +83,12 @@ static void copy_type(const char *from, size_t size, char type[FS_TYPE_MAX])
     type[used] = '\0';
 }
 
-/* Reads a line such as "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw".  False
- * unless it belongs to |device| (98:0). */
+/* Reads a line such as "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw".  Returns
+ * false unless the line is for |device| (here 98:0). */
 static bool read_mount(const char *line, size_t size, dev_t device, char type[FS_TYPE_MAX])
 {
-    static const char before_type[] = " - "; /* blanks in paths are written as \040 */
+    /* Unambiguous, because blanks in paths are written as \040. */
+    static const char before_type[] = " - ";
     char head[HEAD_MAX];
     unsigned first = 0, second = 0;
     snprintf(head, sizeof(head), "%.*s", (int)(size < HEAD_MAX ? size : HEAD_MAX - 1), line);
@@ -110,7 +115,8 @@ static bool find_type(struct bytes mounts, dev_t device, char type[FS_TYPE_MAX])
     return false;
 }
 
-/* The type is "fuse" if the list of mounts cannot be read or lacks the device. */
+/* Finds the type of a FUSE filesystem.  It is just "fuse" if the list of mounts cannot be read or
+ * lacks the device. */
 static void name_fuse(dev_t device, char type[FS_TYPE_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -3,8 +3,9 @@
  * Removes directories whose contents other users made, possibly with malicious intent: they may be
  * very deep, very large, or without permissions.
  *
- * Each level of recursion keeps a descriptor open.  At DEPTH_MAX levels, a directory is therefore
- * moved up to the top directory, under a temporary name.  The next pass over the top removes it.
+ * Each level of recursion keeps a descriptor open, so the depth is limited.  A directory at depth
+ * DEPTH_MAX is moved to the top directory under a temporary name.  The next pass over the top
+ * directory removes it.
  */
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
@@ -20,10 +21,10 @@
 
 struct removal {
     int top;         /* borrowed: the directory to empty */
-    unsigned max;    /* entries that may be removed */
-    unsigned seen;   /* entries so far */
-    unsigned lifted; /* directories that were moved up */
-    unsigned names;  /* temporary names that were tried */
+    unsigned max;    /* maximum number of entries to remove */
+    unsigned seen;   /* number of entries found so far */
+    unsigned lifted; /* number of directories moved to the top */
+    unsigned names;  /* number of temporary names tried */
     bool is_full;    /* |max| was reached */
     enum kiln_code rc;
     struct kiln_err *err;
@@ -31,7 +32,8 @@ struct removal {
 
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth);
 
-/* Reports only the first failure. It also explains why the directories above that entry stay. */
+/* Stores the first failure and ignores later ones: the first also explains why the directories
+ * above that entry cannot be removed. */
 static void note_failure(struct removal *r, const char *name, int number)
 {
     if (!r->rc)
@@ -52,7 +54,8 @@ static int open_directory(int parent_fd, const char *name)
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The directory's owner may have removed their own permissions. */
+/* Opens a directory whose mode does not allow it: its owner may have removed their own
+ * permissions. */
 static int open_closed_directory(int parent_fd, const char *name)
 {
     int fd = open_directory(parent_fd, name);
@@ -105,13 +108,13 @@ static void remove_entry(struct removal *r, int parent_fd, const char *name, uns
         note_failure(r, name, errno);
 }
 
-/* Closes |directory_fd|. */
+/* Removes the contents of a directory, and closes |directory_fd|. */
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
 {
     DIR *dir = fdopendir(directory_fd);
     if (!dir) {
         close(directory_fd);
-        return; /* removing it then fails and reports that it is not empty */
+        return; /* the caller's attempt to remove it fails and reports that it is not empty */
     }
     for (struct dirent *e; !r->is_full && (e = readdir(dir));) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
@@ -120,7 +123,7 @@ static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
     closedir(dir);
 }
 
-/* Repeats passes until one moves nothing up. */
+/* Empties the top directory.  Repeats passes until one of them moves nothing to the top. */
 static enum kiln_code empty_top(int top, unsigned max, struct kiln_err *err)
 {
     struct removal r = { .top = top, .max = max, .err = err };

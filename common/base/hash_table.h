@@ -4,9 +4,9 @@
 /*
  * Hash tables whose links are members of the items, as in list.h.
  *
- * Role       the hash table of items that live on their own: kernels in memory, tuning records,
- *            in-flight requests.  Sets that live for one read have flat tables of their own
- *            (engine/miopen/tuning_keys.h, tuning_ids.h)
+ * Role       indexes items that are allocated one by one: kernels in memory, tuning records,
+ *            in-flight requests.  Sets that exist only during one read use special flat tables
+ *            instead (engine/miopen/tuning_keys.h, tuning_ids.h)
  * Ownership  owns only its buckets; an item must leave its table before it is freed.  A table with
  *            items must not move in memory
  * Threading  plain values; the owner of the table synchronises access
@@ -25,13 +25,13 @@
 #include <stdint.h>
 
 struct hash_link {
-    struct hash_link *next, **at; /* |at| NULL: in no table */
+    struct hash_link *next, **at; /* |at| is NULL if the item is in no table */
     uint64_t hash;
 };
 
-struct hash_table {             /* zeroed: empty */
+struct hash_table {             /* a zeroed table is empty */
     struct hash_link **buckets; /* owned */
-    struct hash_link *single;   /* the only bucket if there is no memory for |buckets| */
+    struct hash_link *single;   /* the only bucket if there was no memory for |buckets| */
     size_t mask;                /* number of buckets (a power of two) minus one; 0: use |single| */
     size_t count;               /* items */
 };
@@ -42,9 +42,10 @@ void hash_table_done(struct hash_table *table);
 void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t hash);
 /* Does nothing if |link| is in no table. */
 void hash_table_remove(struct hash_table *table, struct hash_link *link);
-/* Memory that |table| uses, without itself and its items. */
+/* Returns how much memory |table| uses, not counting the struct itself and the items. */
 size_t hash_table_bytes(const struct hash_table *table);
-/* All items, in no particular order: the first one, then the one after |link|; NULL at the end. */
+/* Iterate over all items, in no particular order: return the first item, or the item after |link|;
+ * NULL at the end. */
 struct hash_link *hash_table_begin(const struct hash_table *table);
 struct hash_link *hash_table_behind(const struct hash_table *table, const struct hash_link *link);
 
@@ -60,7 +61,8 @@ static inline struct hash_link *const *hash_table_buckets(const struct hash_tabl
     return table->mask ? table->buckets : &table->single;
 }
 
-/* Items with this hash: the first one, then the next one with |link|'s hash; NULL at the end. */
+/* Iterate over the items with this hash: return the first item, or the next item with |link|'s
+ * hash; NULL at the end. */
 static inline struct hash_link *hash_table_first(const struct hash_table *table, uint64_t hash)
 {
     return hash_table_same(hash_table_buckets(table)[hash & table->mask], hash);
@@ -76,12 +78,13 @@ static inline void *hash_table_item(struct hash_link *link, size_t offset)
     return link ? (char *)link - offset : NULL;
 }
 
-/* The loop declares |item|, which must stay in the table unless the body ends the loop. */
+/* Iterates over the items with the hash |wanted|.  The loop declares |item|.  The body must not
+ * remove it, unless the body then ends the loop. */
 #define HASH_EACH(table, wanted, type, member, item)                                            \
     for (type *item = hash_table_item(hash_table_first(table, wanted), offsetof(type, member)); \
          item; item = hash_table_item(hash_table_next(&item->member), offsetof(type, member)))
 
-/* Every item of the table; the body may remove and free |item|, but no other item. */
+/* Iterates over all items of the table.  The body may remove and free |item|, but no other item. */
 #define HASH_ALL(table, type, member, item)                                              \
     for (type *item = hash_table_item(hash_table_begin(table), offsetof(type, member)),  \
               *item##_next;                                                              \

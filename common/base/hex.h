@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The value of a hexadecimal digit, 0 to 15; -1 if |c| is not such a digit. */
+/* Returns the value of a hexadecimal digit, 0 to 15, or -1 if |c| is not such a digit. */
 int hex_digit(char c);
 /* Writes 2 * |size| lower-case digits and a NUL. */
 void hex_write(const uint8_t *bytes, size_t size, char *hex);
-/* False unless |hex| is exactly 2 * |size| digits; |bytes| is then undefined. */
+/* Reads digits.  Returns false, with |bytes| undefined, unless |hex| has exactly 2 * |size|
+ * digits. */
 bool hex_read(const char *hex, uint8_t *bytes, size_t size);

@@ -35,10 +35,11 @@ enum kiln_code json_parse(struct bytes text, const char *origin, struct json **r
 
 void json_destroy(struct json *json) { cJSON_Delete(cjson_of(json)); }
 
-#define ESCAPED 6 /* bytes of an escape such as \\u009b */
+#define ESCAPED 6 /* size in bytes of an escape such as \\u009b */
 
-/* cJSON escapes C0 only.  In a printed tree, DEL and C1 stand only within texts, so they can be
- * escaped afterwards.  NULL: out of memory. */
+/* Escapes the control characters DEL and C1 in a printed tree; cJSON only escapes C0.  They occur
+ * only within JSON strings, so they can be escaped after printing.  Returns NULL if out of
+ * memory. */
 static char *escape_controls(char *printed)
 {
     size_t controls = 0;
@@ -53,7 +54,7 @@ static char *escape_controls(char *printed)
             *to++ = (char)*at;
         else
             to += snprintf(to, ESCAPED + 1, "\\u%04x", control);
-        at += control > 0x7f; /* C1 has two bytes */
+        at += control > 0x7f; /* a C1 character has two bytes */
     }
     if (to)
         *to = '\0';
@@ -76,8 +77,8 @@ struct json *json_text(const char *text) { return wrap_item(cJSON_CreateString(t
 struct json *json_number(double value) { return wrap_item(cJSON_CreateNumber(value)); }
 struct json *json_bool(bool value) { return wrap_item(cJSON_CreateBool(value)); }
 
-/* Marks a tree that lost a value, so that json_print rejects the tree: cJSON does not print an item
- * that has no type. */
+/* Marks a tree that lost a value.  It adds an item without a type, which cJSON cannot print; so
+ * json_print rejects the tree. */
 static void mark_incomplete(struct json *container)
 {
     if (container)

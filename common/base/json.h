@@ -2,33 +2,34 @@
 #pragma once
 
 /*
- * JSON values; the only user of cJSON.  A separate library (kiln_json), which libkiln does not
- * link.
+ * JSON values.  Only this module uses cJSON.  It is a separate library (kiln_json), which libkiln
+ * does not link.
  *
  * Role       bodies of administration requests, configuration files
  * Ownership  json_parse, json_object and json_array return owned trees (json_destroy); adding a
  *            value to a parent transfers ownership; getters borrow from the tree
  * Threading  one thread per tree
  *
- * Building reports no errors.  A tree that lost a value because memory ran out is incomplete:
- * json_print rejects the tree, so that nobody sees a part of it.
+ * The functions that build a tree report no errors.  If memory runs out and a value is lost, the
+ * tree is incomplete: json_print then rejects it, so that no incomplete JSON is used.
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
 struct json;
 
-/* The message names |origin| and the offset where parsing stopped.  Depth is bounded. */
+/* Parses JSON of limited depth.  On failure, the message names |origin| and the offset where
+ * parsing stopped. */
 KILN_MUST_CHECK enum kiln_code json_parse(struct bytes text, const char *origin,
                                           struct json **ret_json, struct kiln_err *err);
 void json_destroy(struct json *json);
 KILN_DEFINE_AUTO(json)
-/* Returns an owned heap text, indented or on one line. NULL: memory ran out, now or when |json| was
- * built; |json| may be NULL. */
+/* Returns an owned heap text, indented or on one line. Returns NULL if memory ran out, now or when
+ * |json| was built.  Accepts NULL. */
 char *json_print(const struct json *json, bool indent);
 
-/* Building. A NULL object, array, value or text means that memory ran out before: the tree that
- * should contain it becomes incomplete. */
+/* Functions to build a tree.  A NULL object, array, value or text means that memory ran out
+ * earlier: the tree that should contain it becomes incomplete. */
 struct json *json_object(void);
 struct json *json_array(void);
 struct json *json_text(const char *text);
@@ -39,11 +40,12 @@ void json_set(struct json *object, const char *name,
 /* Adds an empty array. Returns it, borrowed, to be filled; NULL if out of memory. */
 struct json *json_set_array(struct json *object, const char *name);
 void json_set_text(struct json *object, const char *name, const char *text);
-/* Sets |text| up to its first NUL. */
+/* Sets a member to |text|, up to its first NUL. */
 void json_set_bytes(struct json *object, const char *name, struct bytes text);
-void json_set_u64(struct json *object, const char *name, uint64_t value); /* exact to 2^53 */
+void json_set_u64(struct json *object, const char *name, uint64_t value); /* exact up to 2^53 */
 void json_replace_u64(struct json *object, const char *name,
-                      uint64_t value); /* adds it if absent */
+                      /* changes the member's value, or adds the member */
+                      uint64_t value);
 void json_set_number(struct json *object, const char *name, double value);
 void json_set_bool(struct json *object, const char *name, bool value);
 void json_append(struct json *array, struct json *value); /* takes ownership of |value| */

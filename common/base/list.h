@@ -4,7 +4,8 @@
 /*
  * Doubly linked lists whose links are members of the items.
  *
- * Role       the one list: no allocation, removal without a search
+ * Role       the list for all modules; it allocates nothing, and an item is removed without a
+ *            search
  * Ownership  a list owns nothing; an item must leave its list before it is freed
  * Threading  plain values; the owner of the list synchronises access
  *
@@ -20,10 +21,11 @@
 #include <stddef.h>
 
 struct list_link {
-    struct list_link *next, *previous; /* both NULL: in no list */
+    struct list_link *next, *previous; /* both NULL: the item is in no list */
 };
 
-/* A ring: the head's |next| is the first item, its |previous| the last. */
+/* A ring of links.  The |next| of |head| is the first item, and the |previous| of |head| is the
+ * last item. */
 struct list {
     struct list_link head;
 };
@@ -38,30 +40,31 @@ struct list {
 #define LIST_ENTRY(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* NULL when the list is empty. */
+/* The first item, or NULL if the list is empty. */
 #define LIST_FIRST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.next, type, member))
 
-/* Removes the first item; NULL when the list is empty. */
+/* Removes and returns the first item; NULL if the list is empty. */
 #define LIST_POP(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY(list_pop(list), type, member))
 
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
-/* The link of |item|.  At the end of a list, |item| is computed from the list's head: only its link
- * may be used. */
+/* The link of |item|, as an address computation.  At the end of a loop, |item| is computed from the
+ * list's head and is no real item, so only its link may be used. */
 #define LIST_LINK(item, type, member) \
     ((struct list_link *)(void *)((char *)(item) + offsetof(type, member)))
 
-/* The loop declares |item|; the body may remove and free it, but no other item. */
+/* Iterates over the items.  The loop declares |item|.  The body may remove and free it, but no
+ * other item. */
 #define LIST_EACH(list, type, member, item)                                                 \
     for (type *item = LIST_ENTRY((list)->head.next, type, member),                          \
               *item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->next, type, member); \
          LIST_LINK(item, type, member) != &(list)->head; item = item##_next,                \
               item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->next, type, member))
 
-/* The same from the last item to the first. */
+/* Like LIST_EACH, from the last item to the first. */
 #define LIST_EACH_BACK(list, type, member, item)                                                \
     for (type *item = LIST_ENTRY((list)->head.previous, type, member),                          \
               *item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->previous, type, member); \
@@ -95,7 +98,7 @@ static inline void list_append(struct list *list, struct list_link *link)
     list_insert_behind(list->head.previous, link);
 }
 
-/* Does nothing if |link| is in no list. */
+/* Removes |link| from its list.  Does nothing if |link| is in no list. */
 static inline void list_remove(struct list_link *link)
 {
     if (!link->next)
@@ -105,7 +108,7 @@ static inline void list_remove(struct list_link *link)
     link->next = link->previous = NULL;
 }
 
-/* Removes the first item and returns its link; NULL when the list is empty. */
+/* Removes the first item and returns its link; NULL if the list is empty. */
 static inline struct list_link *list_pop(struct list *list)
 {
     struct list_link *link = list_is_empty(list) ? NULL : list->head.next;

@@ -11,10 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define UNMAPPED 65534u /* proc_sys_kernel(5), overflowuid */
+/* The uid shown for users that do not exist in this container: proc_sys_kernel(5), overflowuid. */
+#define UNMAPPED 65534u
 
-/* True for the owner of files whose user exists on the host but not in this container: the kernel
- * shows UNMAPPED for them.  Usually that user is the host's root, who owns "/" and "/home". */
+/* Returns true for UNMAPPED.  The kernel shows this uid as the owner of files whose owner exists on
+ * the host but not in this container.  Usually that is the host's root, who owns "/" and
+ * "/home". */
 static bool is_unmapped_host_user(uid_t uid)
 {
     unsigned first = 0, outside = 0, count = 0;
@@ -26,8 +28,8 @@ static bool is_unmapped_host_user(uid_t uid)
     return is_read && count != UINT_MAX;
 }
 
-/* A world-writable directory is safe if it has the sticky bit: then users can only remove or rename
- * their own entries. */
+/* Rejects a directory that other users can change.  A world-writable directory is safe if it has
+ * the sticky bit: users can then only remove or rename their own entries. */
 static enum kiln_code refuse_other_users(const char *path, const struct stat *seen,
                                          struct kiln_err *err)
 {
@@ -43,7 +45,8 @@ static enum kiln_code refuse_other_users(const char *path, const struct stat *se
     return KILN_OK;
 }
 
-/* Checks a symbolic link itself, not its target: the link's owner can make it point anywhere. */
+/* Checks the owner of |path|.  For a symbolic link, checks the owner of the link, not of the
+ * target, because the link's owner can change the target. */
 static enum kiln_code check_owner(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -90,7 +93,8 @@ static enum kiln_code find_existing_directory(const char *path, char ret_there[P
     return KILN_OK;
 }
 
-/* Another user may have created a directory between |there| and |path| first. */
+/* Checks the directories between |there| and |path| after their creation: another user may have
+ * created one of them first. */
 static enum kiln_code check_made_directories(const char *path, const char *there,
                                              struct kiln_err *err)
 {

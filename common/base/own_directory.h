@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * Directories that no other user can replace while we open files in them by path.
+ * Directories that no other user can replace while kiln opens files in them by path.
  *
- * Role       Checks who may change a directory before anything is created in it.  The directory's
- *            path comes from an environment variable, which may be another user's (sudo)
+ * Role       Checks who may change a directory before anything is created in it.  This is needed
+ *            because the path comes from an environment variable, which sudo may have kept from
+ *            another user
  * Threading  pure functions of the filesystem; may block
  */
 #include "common/base/err.h"
 
-/* Creates |path| and its missing parents with mode 0700.  Every directory and link
- * on the path must belong to root or to this user, and must not be world-writable without the
- * sticky bit.  |path| must be private to this user.  Otherwise KILN_DENIED, with nothing created.
- */
+/* Creates |path| and its missing parents with mode 0700.  Every directory and link on the path must
+ * belong to root or to this user, and must not be world-writable without the sticky bit.  |path|
+ * must be private to this user.  Otherwise returns KILN_DENIED and creates nothing. */
 KILN_MUST_CHECK enum kiln_code own_directory_make(const char *path, struct kiln_err *err);
-/* Whether a directory that is private to this user may be created in |path|: KILN_DENIED as
- * above. */
+/* Checks whether a directory that is private to this user may be created in |path|.  Returns
+ * KILN_DENIED by the rules of own_directory_make. */
 KILN_MUST_CHECK enum kiln_code own_directory_check(const char *path, struct kiln_err *err);

@@ -12,11 +12,11 @@
 
 struct place { /* one kind of directory, for root and for other users */
     const char *root;
-    const char *manager;  /* the variable that systemd sets for a unit (systemd.exec(5)) */
+    const char *manager;  /* the variable that systemd sets for a service unit (systemd.exec(5)) */
     const char *variable; /* the variable of the XDG Base Directory Specification */
     const char *below_home;
     const char *what;
-    const char *flag; /* kilnd's option; NULL: there is none */
+    const char *flag; /* kilnd's command-line option; NULL: there is none */
 };
 
 static const struct place cache = { "/var/cache/kiln", "CACHE_DIRECTORY", "XDG_CACHE_HOME",
@@ -39,22 +39,24 @@ static enum kiln_code put_path(char path[PATH_TEXT_MAX], struct kiln_err *err, c
     return KILN_OK;
 }
 
-/* The XDG specification says that relative values must be ignored. */
+/* Returns the value of a variable if it is an absolute path.  The XDG specification says that
+ * relative values must be ignored. */
 static const char *absolute_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && value[0] == '/' ? value : NULL;
 }
 
-/* NULL also in a setuid program: the user who started it must not choose the daemon, whose kernels
- * the program runs on its GPUs. */
+/* Returns a variable's value, but NULL in a setuid program.  The user who starts such a program
+ * must not choose its daemon, because the program runs the daemon's kernels. */
 static const char *trusted_variable(const char *name)
 {
     const char *value = secure_getenv(name);
     return value && value[0] ? value : NULL;
 }
 
-/* True only in the unit's main process, not in a child that inherited its variables. */
+/* Returns whether this is the main process of a systemd unit, not a child that inherited its
+ * variables. */
 static bool is_of_a_unit(void)
 {
     uint64_t pid;
@@ -144,7 +146,7 @@ enum kiln_code paths_client_socket(char path[PATH_TEXT_MAX], struct kiln_err *er
     return put_path(path, err, "/run/kiln/kilnd.sock");
 }
 
-/* |relative| starts at this program's own directory. */
+/* Builds the path that is |relative| to the directory of the running program. */
 static bool near_this_program(const char *relative, char path[PATH_TEXT_MAX])
 {
     char self[PATH_TEXT_MAX];

@@ -4,8 +4,8 @@
 /*
  * Default paths.  Root: /run/kiln, /var/cache/kiln, /var/lib/kiln, /etc/kiln.  Other users:
  * $XDG_RUNTIME_DIR/kiln, $XDG_CACHE_HOME/kiln, $XDG_STATE_HOME/kiln, $XDG_CONFIG_HOME/kiln, with
- * the XDG defaults below $HOME; without XDG_RUNTIME_DIR, /run/user/<uid>.  A process of a systemd
- * unit uses the directories that its unit names (CacheDirectory=, StateDirectory=,
+ * the XDG defaults below $HOME.  The default of XDG_RUNTIME_DIR is /run/user/<uid>.  A process of a
+ * systemd unit uses the directories that its unit names (CacheDirectory=, StateDirectory=,
  * ConfigurationDirectory=).  A setuid program ignores all environment variables when it looks for
  * sockets.
  *
@@ -17,25 +17,25 @@
 
 #define PATH_TEXT_MAX 512
 
-/* The socket on which a daemon of this user listens. */
+/* Returns the path of the socket on which a daemon of this user listens. */
 KILN_MUST_CHECK enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MAX], struct kiln_err *err);
-/* The socket to which a client connects: $KILN_SOCKET, else that of the user's own daemon if the
- * file exists, else the system's. */
+/* Returns the path of the socket to which a client connects: $KILN_SOCKET, else the socket of the
+ * user's own daemon if the file exists, else the system's socket. */
 KILN_MUST_CHECK enum kiln_code paths_client_socket(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_cache_directory(char path[PATH_TEXT_MAX],
                                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX],
                                                      struct kiln_err *err);
-/* Directories of a user's private kilnd (common/protocol/private_directories.h), also for root:
- * XDG's directory, else the default below $HOME. */
+/* Return the directories of a user's private kilnd (common/protocol/private_directories.h): XDG's
+ * directory, else the default below $HOME.  The rule is the same for root. */
 KILN_MUST_CHECK enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err);
-/* The directory of kilnd.json. */
+/* Returns the directory of kilnd.json. */
 KILN_MUST_CHECK enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX],
                                                       struct kiln_err *err);
-/* Finds a program of kiln (kiln-compiler): in the directory of the running program, as in a build
- * directory; else at |relative| from there, as in an installed tree that was moved; else
- * |installed|. */
+/* Finds a program of kiln, such as kiln-compiler.  Looks in the directory of the running program,
+ * for a build directory; then at |relative| from there, for an installed tree that was moved; then
+ * at |installed|. */
 KILN_MUST_CHECK enum kiln_code paths_program(const char *name, const char *relative,
                                              const char *installed, char path[PATH_TEXT_MAX],
                                              struct kiln_err *err);

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * Numbers that look random and follow from a seed: for test data, never for security.
+ * Pseudo-random numbers that depend only on a seed: for test data, never for security.
  *
  * Threading  pure functions
  */
 #include <stdint.h>
 
-/* SplitMix64 (Steele, Lea, Flood 2014), which works well with any seed. */
+/* Returns the next number.  The algorithm is SplitMix64 (Steele, Lea, Flood 2014), which works well
+ * with any seed. */
 static inline uint64_t random_next(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

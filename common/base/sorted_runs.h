@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Many items, sorted in short pieces.
+ * Sorts many items in short pieces (an external merge sort in memory).
  *
- * Role       sorting millions of items at once takes seconds.  Here the caller adds some thousand
- *            items and sorts these as a run, again and again.  Then it takes the items of all runs
- *            in order, one at a time: a heap has the next item of each run
+ * Role       divides a sort that would take seconds into short steps.  The caller adds some
+ *            thousand items and sorts them as a run, and repeats this.  At the end it takes the
+ *            items of all runs in order, one at a time, from a heap that has the next item of each
+ *            run
  * Ownership  owns copies of the items; a zeroed struct is empty
  * Threading  one thread at a time
  */
@@ -21,20 +22,21 @@ struct sorted_run {
 struct sorted_runs {
     uint8_t *items; /* owned */
     size_t item_size, count, max;
-    struct sorted_run *runs; /* owned; while items are taken, a heap by the next item */
+    /* Owned; while items are taken, a heap ordered by each run's next item. */
+    struct sorted_run *runs;
     size_t run_count, run_max;
-    size_t sorted; /* items in runs */
-    /* The order of two items; never 0. */
+    size_t sorted; /* number of items that belong to a run */
+    /* Compares two items like qsort(3); must not return 0. */
     int (*compare)(const void *a, const void *b, void *context);
 };
 
 void sorted_runs_done(struct sorted_runs *runs);
-/* False: out of memory. */
+/* Adds a copy of |item|.  Returns false if out of memory. */
 bool sorted_runs_add(struct sorted_runs *runs, const void *item);
-/* Sorts the items that were added since the last call.  False: out of memory. */
+/* Sorts the items that were added since the last call.  Returns false if out of memory. */
 bool sorted_runs_end_run(struct sorted_runs *runs, void *context);
-/* Call it once, after the last run. */
+/* Prepares to take the items.  Call it once, after the last run. */
 void sorted_runs_merge(struct sorted_runs *runs, void *context);
-/* The next item in order, until sorted_runs_pop; NULL: none is left. */
+/* Returns the next item in order, valid until sorted_runs_pop; NULL if none is left. */
 const void *sorted_runs_peek(const struct sorted_runs *runs);
 void sorted_runs_pop(struct sorted_runs *runs, void *context);

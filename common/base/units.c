@@ -13,7 +13,7 @@ struct unit {
 };
 
 /* Printing uses the first row whose factor divides the value, so the factors decrease to 1. The
- * rows after that one are only for reading. */
+ * rows after the factor 1 are used only to parse. */
 static const struct unit size_units[] = {
     { "TiB", 1ull << 40 },
     { "TB", 1000000000000 },
@@ -38,8 +38,8 @@ static const struct unit time_units[] = {
 
 /* JSON numbers are doubles, which are exact up to this integer. */
 #define EXACT_MAX 9007199254740992u
-/* The largest |scale|. A unit's factor is at most 2^40, so its product with a fraction fits 64
- * bits. */
+/* The largest |scale| of a decimal. A unit's factor is at most 2^40, so its product with a fraction
+ * fits 64 bits. */
 #define FRACTION_MAX 1000000
 
 struct decimal {
@@ -57,8 +57,8 @@ static uint64_t take_digits(const char **at, uint64_t max, uint64_t *ret_scale)
     return value;
 }
 
-/* Reads digits with at most one point.  strtod would also accept signs, "inf", "0x" and the
- * locale's decimal point. */
+/* Reads digits with at most one decimal point.  strtod is not used, because it also accepts signs,
+ * "inf", "0x" and the locale's decimal point. */
 static bool take_decimal(const char **at, struct decimal *ret_value)
 {
     const char *start = *at;
@@ -82,7 +82,8 @@ static void skip_spaces(const char **at)
         (*at)++;
 }
 
-/* The unit's factor; |none| if the text ends here, 0 if the unit is unknown. */
+/* Reads a unit and returns its factor.  Returns |none| if the text ends here, and 0 if the unit is
+ * unknown. */
 static uint64_t take_unit(const char **at, const struct unit *units, uint64_t none)
 {
     size_t size = 0;
@@ -91,7 +92,9 @@ static uint64_t take_unit(const char **at, const struct unit *units, uint64_t no
     if (size == 0)
         return **at ? 0 : none;
     bool any_case =
-        units == size_units; /* sizes ignore case ("5g"); times do not, as "M" would be a month */
+        /* Units of sizes ignore case ("5g"); those of times do not, because "M" could mean a
+         * month. */
+        units == size_units;
     for (; units->name; units++) {
         if (strlen(units->name) == size && (any_case ? strncasecmp(*at, units->name, size)
                                                      : strncmp(*at, units->name, size)) == 0) {
@@ -129,7 +132,8 @@ bool units_parse_size(const char *text, uint64_t *ret_bytes)
 bool units_parse_time(const char *text, uint64_t *ret_ms)
 {
     uint64_t ms = 0;
-    uint64_t none = 1000; /* a bare number means seconds, but only alone: "1d12" is an error */
+    /* A number without a unit means seconds, but only if it is alone: "1d12" is an error. */
+    uint64_t none = 1000;
     do {
         if (!take_quantity(&text, time_units, none, &ms))
             return false;
@@ -164,7 +168,7 @@ const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX])
     static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     double value = (double)bytes;
     size_t i = 0;
-    /* 1023.95 and above would be rounded to 1024.0. */
+    /* A value of 1023.95 or more gets the next unit: it would be printed as 1024.0. */
     for (; value >= 1023.95 && i + 1 < sizeof(names) / sizeof(names[0]); i++)
         value /= 1024;
     snprintf(text, UNITS_TEXT_MAX, i == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value,

@@ -2,24 +2,24 @@
 #pragma once
 
 /*
- * Characters of UTF-8 (RFC 3629) in terminated texts.
+ * Characters of UTF-8 (RFC 3629) in NUL-terminated texts.
  *
- * Names and messages come from clients, packages and compilers.  A terminal that shows them must
- * not obey control characters in them: C0 (below 0x20), DEL, and C1 (U+0080 to U+009F, of which
- * U+009B begins a command like ESC [).
+ * Names and messages come from clients, packages and compilers.  A terminal that shows them would
+ * obey control characters in them, so kiln finds and escapes those: C0 (below 0x20), DEL, and C1
+ * (U+0080 to U+009F, of which U+009B begins a terminal command, as ESC [ does).
  *
  * Threading  pure functions
  */
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The size in bytes of the character at |at|; 0 if the bytes are not valid UTF-8: overlong forms,
- * surrogates, values above U+10FFFF. */
+/* Returns the size in bytes of the character at |at|, or 0 if the bytes are not valid UTF-8.
+ * Overlong forms, surrogates and values above U+10FFFF are not valid. */
 static inline size_t utf8_size(const unsigned char *at)
 {
     size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
     for (size_t i = 1; i < size; i++) {
-        if ((at[i] & 0xc0) != 0x80) /* also the terminating NUL */
+        if ((at[i] & 0xc0) != 0x80) /* also true for the terminating NUL */
             return 0;
     }
     bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
@@ -27,8 +27,8 @@ static inline size_t utf8_size(const unsigned char *at)
     return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
 }
 
-/* The control character at |at|, or 0 for any other character.  NUL ends the text and does not
- * count as one. */
+/* Returns the control character at |at|, or 0 if there is another character.  NUL ends the text and
+ * does not count as one. */
 static inline unsigned utf8_control(const unsigned char *at)
 {
     if (at[0] < 0x20 || at[0] == 0x7f)

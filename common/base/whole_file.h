@@ -4,8 +4,8 @@
 /*
  * Atomic files: after a crash a file is either complete on the disk or absent.
  *
- * Role       for keys and package records: a file is written under another name, synced and moved
- *            into place; then the directory is synced
+ * Role       writes keys and package records.  A file is written under a temporary name, synced and
+ *            moved into place; then the directory is synced
  * Threading  one thread at a time for each name
  */
 #include "common/base/bytes.h"
@@ -16,8 +16,8 @@
 struct whole_file {
     const char *directory, *name;
     struct bytes content;
-    mode_t mode;  /* exact, regardless of the umask */
-    bool replace; /* false: KILN_BUSY if the name exists */
+    mode_t mode;  /* the file's mode, which the umask does not change */
+    bool replace; /* if false: return KILN_BUSY if the name exists */
 };
 
 KILN_MUST_CHECK enum kiln_code whole_file_write(const struct whole_file *file,

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Bytes of a message; the rest is cut off. */
+/* Maximum bytes of a message; the rest is cut off. */
 #define MESSAGE_MAX 16384
 /* Escaping turns a byte of a message into at most six. */
 #define LINE_MAX (8 * MESSAGE_MAX)
@@ -36,7 +36,7 @@ static const struct {
 
 static const struct {
     const char *name;
-    int priority; /* syslog(3) */
+    int priority; /* priority as for syslog(3) */
 } levels[] = {
     [LOG_LEVEL_ERROR] = { "error", 3 },
     [LOG_LEVEL_WARNING] = { "warning", 4 },
@@ -47,12 +47,13 @@ static const struct {
 typedef void (*log_sink)(enum log_level level, const char *message);
 
 static atomic_int threshold = LOG_LEVEL_INFO;
-static _Atomic(log_sink) current_sink;                    /* NULL: use the members below */
+static _Atomic(log_sink) current_sink;                    /* NULL: write to the outputs below */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the members below */
 static struct log_limit limits[LOG_EVENTS];
 static enum log_format form = LOG_FORMAT_TEXT;
-static bool for_stream;  /* with LOG_FORMAT_TEXT: journald reads standard error */
-static int journal = -1; /* owned: the socket of journald */
+/* With LOG_FORMAT_TEXT: standard error is a stream of journald, so lines begin with a priority. */
+static bool for_stream;
+static int journal = -1; /* owned; the socket to journald */
 
 void log_set_level(enum log_level most) { atomic_store(&threshold, (int)most); }
 
@@ -107,11 +108,11 @@ static uint64_t wall_us(void)
 static void write_line(const struct buffer *line)
 {
     if (!line->failed && write(STDERR_FILENO, line->data, line->size) < 0)
-        return; /* the failure cannot be reported anywhere */
+        return; /* nothing can be done: the failure cannot be reported anywhere */
 }
 
-/* The caller holds the mutex, so that the socket stays open and lines are not mixed.  Allocates no
- * memory, so that a process that ends for lack of memory can still log it. */
+/* Writes a record.  The caller holds the mutex, so that the socket stays open and lines are not
+ * mixed.  Allocates no memory, so that a process that runs out of memory can still log that. */
 static void write_record(const struct log_record *record)
 {
     static uint8_t space[LINE_MAX];
@@ -120,7 +121,7 @@ static void write_record(const struct log_record *record)
         log_record_journal(&out, record);
         if (!out.failed && journal_send(journal, buffer_view(&out)))
             return;
-        out.size = 0; /* journald is being restarted: write to its stream instead */
+        out.size = 0; /* journald is being restarted: write the line to its stream instead */
         out.failed = false;
     }
     if (form == LOG_FORMAT_JSON)

@@ -5,9 +5,9 @@
  * Log lines of kilnd (libkiln never logs).
  *
  * Role       writes one record per event of common/log/log_events.def: a line of text or a JSON
- *            object on standard error, or journald's native fields.  Engine code does not log
- *            above debug; the daemon logs each failure once, where it decides what to do about it.
- *            Events that clients can cause are rate-limited, each kind separately
+ *            object on standard error, or journald's native fields.  Engine code only writes debug
+ *            lines; the daemon logs each failure once, where it decides how to handle it.  Events
+ *            that clients can cause are rate-limited, each kind separately
  * Format     docs/operations/logs.md
  * Threading  any thread; a record is one system call
  */
@@ -16,7 +16,8 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* AUTO: journald's fields if standard error is a stream of the journal, else text. */
+/* The output format.  AUTO: journald's fields if standard error is a stream of the journal, else
+ * text. */
 enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNAL };
 
 enum log_event {
@@ -28,7 +29,7 @@ enum log_event {
 
 /* The fields of a record besides its message; all borrowed, NULL or 0 if they do not apply. */
 struct log_fields {
-    const char *event; /* overrides the event's name, for an event that is not in the table */
+    const char *event; /* replaces the event's name, for an event that is not in the table */
     const struct digest *key;
     const uint32_t *uid;
     const char *target;
@@ -36,21 +37,22 @@ struct log_fields {
 };
 
 void log_set_level(enum log_level most);
-/* The format is text before the first call.  On failure (JOURNAL without a journald), the old
- * format stays.  AUTO falls back to text if journald cannot be reached, and logs that. */
+/* Sets the format, which is text before the first call.  If it fails (JOURNAL, but no journald
+ * runs), the old format stays.  AUTO falls back to text if journald cannot be reached, and logs
+ * that. */
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
-/* From now on every record goes only to |sink|, on the thread that logs it. For programs that may
- * not write to standard error, because the engine is linked into them. */
+/* Sends every later record only to |sink|, on the thread that logs it.  This is for programs with
+ * the engine linked in, where kiln may not write to standard error. */
 void log_set_sink(void (*sink)(enum log_level level, const char *message));
 
-/* |fields| may be NULL. */
+/* Logs an event.  |fields| may be NULL. */
 void log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
     KILN_PRINTF(3, 4);
-/* A line without an event, for debugging. */
+/* Logs a line for debugging, without an event. */
 void log_debug(const char *fmt, ...) KILN_PRINTF(1, 2);
-/* The event with that name; LOG_EVENT_notice if the table has none. */
+/* Returns the event with that name, or LOG_EVENT_notice if there is none in the table. */
 enum log_event log_event_named(const char *name);
-/* Call this periodically: for each kind of line that may be written again, logs how many lines were
- * withheld. */
+/* Reports withheld lines; call it periodically.  For each kind of event that may be logged again,
+ * logs how many lines were withheld. */
 void log_report_withheld(void);

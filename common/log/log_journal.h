@@ -12,10 +12,12 @@
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
-/* Opens a socket for journal_send.  KILN_UNAVAILABLE, or the code of the system's error, if nothing
- * listens at |path|. */
+/* Opens a socket for journal_send.  Returns KILN_UNAVAILABLE, or the code of the system's error, if
+ * nothing listens at |path|. */
 KILN_MUST_CHECK enum kiln_code journal_open(const char *path, int *ret_fd, struct kiln_err *err);
-/* False if journald did not accept the record.  Never blocks on a stalled journald. */
+/* Sends a record.  Returns false if journald did not accept it.  Never blocks on a stalled
+ * journald. */
 bool journal_send(int fd, struct bytes record);
-/* Whether |variable| (JOURNAL_STREAM, "device:inode"; may be NULL) refers to |fd|. */
+/* Returns whether |variable| refers to |fd|.  |variable| is the value of JOURNAL_STREAM
+ * ("device:inode"), or NULL. */
 bool journal_is_stream(const char *variable, int fd);

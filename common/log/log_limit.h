@@ -4,7 +4,7 @@
 /*
  * A rate limit for log lines of one kind: a burst, then one line every few seconds.
  *
- * Ownership  a plain value; a zeroed one has its whole burst
+ * Ownership  a plain value; a zeroed limit allows a whole burst
  * Threading  the caller synchronises access
  */
 #include <stdbool.h>
@@ -14,13 +14,13 @@
 #define LOG_LIMIT_EVERY_NS 3000000000ull
 
 struct log_limit {
-    unsigned used;     /* of the burst */
-    uint64_t since_ns; /* time up to which earned lines are counted */
-    uint64_t withheld; /* since the last report */
+    unsigned used;     /* number of lines of the burst that were used */
+    uint64_t since_ns; /* lines that may be written again were counted up to this time */
+    uint64_t withheld; /* number of lines withheld since the last report */
 };
 
-/* Whether one more line may be written now; if not, it is counted as withheld. */
+/* Returns whether one more line may be written now.  If not, counts the line as withheld. */
 bool log_limit_take(struct log_limit *limit, uint64_t now_ns);
-/* Returns the number of withheld lines and resets it.  Returns 0 while no line may be written about
- * it. */
+/* Returns the number of withheld lines and resets it.  Returns 0, and resets nothing, while the
+ * limit allows no line for the report. */
 uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns);

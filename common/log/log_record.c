@@ -20,7 +20,7 @@ static void put_number(struct buffer *out, uint64_t number)
 
 /* ---- text ---- */
 
-/* Writes \x1b or \u001b. */
+/* Writes an escape, such as \x1b or \u001b. */
 static void put_escaped(struct buffer *out, char kind, int digits, unsigned number)
 {
     char escaped[8];
@@ -28,7 +28,8 @@ static void put_escaped(struct buffer *out, char kind, int digits, unsigned numb
     put_text(out, escaped);
 }
 
-/* A byte that is not UTF-8 may be a control character on a terminal of 8-bit characters. */
+/* Writes |text| on one line and escapes control characters.  Also escapes bytes that are not UTF-8,
+ * which may be control characters on a terminal with an 8-bit character set. */
 static void put_on_one_line(struct buffer *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Formats one log record in each of the output formats.  Quoted values may be hostile: no byte of
- * them can begin another line, field or object.
+ * Formats one log record in each of the output formats.  Quoted values may come from an attacker:
+ * none of their bytes can begin another line, field or object.
  *
  * Threading  pure functions
  */
@@ -11,18 +11,20 @@
 #include "common/log/log.h"
 
 struct log_record {
-    const char *level; /* "warning" */
-    int priority;      /* of syslog(3) */
-    const char *event; /* NULL: none, and no id */
+    const char *level; /* such as "warning" */
+    int priority;      /* priority as for syslog(3) */
+    const char *event; /* NULL: the line has no event, and no id */
     const char *id;    /* 32 hexadecimal digits */
     const char *message;
-    uint64_t wall_us;                /* since the epoch */
+    uint64_t wall_us;                /* microseconds since the epoch */
     const struct log_fields *fields; /* NULL: none */
 };
 
-/* "warning: MESSAGE" with a newline; |for_stream|: "<4>MESSAGE", journald's format for streams. */
+/* Writes "warning: MESSAGE" and a newline.  With |for_stream|, writes "<4>MESSAGE", which is
+ * journald's format for streams. */
 void log_record_text(struct buffer *line, const struct log_record *record, bool for_stream);
-/* An object on one line, with a newline. */
+/* Writes a JSON object on one line, and a newline. */
 void log_record_json(struct buffer *line, const struct log_record *record);
-/* journald's native format: NAME=value lines, or NAME, a size and bytes. */
+/* Writes journald's native format: for each field a line NAME=value, or NAME, a size and the
+ * bytes. */
 void log_record_journal(struct buffer *out, const struct log_record *record);

@@ -28,7 +28,9 @@ enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
 {
     const char *own = database_id_backend(id), *other = target_backend(TARGET_OPENCL);
     bool has_other = strcmp(own, target_backend(TARGET_AMDGPU)) ==
-                     0; /* MIOpen supports OpenCL on AMD's devices, too, and fusions */
+                     /* MIOpen supports AMD's devices under OpenCL, too, and has records of
+                      * fusions. */
+                     0;
     struct bytes base = has_other ? tuning_backend_base(backend) : backend;
     if (bytes_equal_text(base, own) || (has_other && bytes_equal_text(base, other)))
         return KILN_OK;
@@ -55,7 +57,7 @@ bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX])
     return true;
 }
 
-/* False if the id would be too long. */
+/* Writes the name of a target's device.  Returns false if the id would be too long. */
 static bool name_device(const struct target *target, char device[DATABASE_ID_MAX])
 {
     char arch[LIMIT_TARGET_TEXT];

@@ -4,14 +4,14 @@
 /*
  * Database ids of devices: the ids under which tuning records are stored.
  *
- * Role       one spelling for both ends of the socket; engine/miopen/names/database_id.h parses the
- *            ids
+ * Role       builds the ids, for kilnd and libkiln alike; engine/miopen/names/database_id.h parses
+ *            them
  * Ownership  plain values
  * Threading  pure functions
  *
- * AMD: MIOpen's own form, the architecture and the compute units.  Up to 64 compute units: '_' and
- * decimal (gfx906_60).  More: hexadecimal without '_' (gfx90a68 has 0x68 = 104).  xnack appears
- * only if it is on: gfx906_xnack_60.
+ * AMD: MIOpen's own form, the architecture and the number of compute units.  A number up to 64 is
+ * written as '_' and decimal digits (gfx906_60).  A larger number is written in hexadecimal without
+ * '_' (gfx90a68 has 0x68 = 104).  xnack appears only if it is on: gfx906_xnack_60.
  *
  * NVIDIA: the target and its multiprocessors, always decimal: sm_90_132.  The letter of sm_90a only
  * names an instruction set, so it is left out: sm_90a and sm_90 are one device.
@@ -23,29 +23,33 @@
 #include "common/base/bytes.h"
 #include "common/target/target.h"
 
-#define DATABASE_ID_MAX 32         /* with the terminating NUL */
-#define DATABASE_ID_DECIMAL_MAX 64 /* AMD's compute units are decimal up to here */
-#define DATABASE_VERSION_MAX 40    /* of MIOpen: letters, digits and ". _ -" */
-/* An id with a version, "gfx90a68@2.17.0.a82233c22", and the terminating NUL. */
+#define DATABASE_ID_MAX 32         /* size of an id's text with the terminating NUL */
+#define DATABASE_ID_DECIMAL_MAX 64 /* AMD's compute units are decimal up to this number */
+/* Size of MIOpen's version, which has letters, digits and ". _ -". */
+#define DATABASE_VERSION_MAX 40
+/* Size of an id with a version, such as "gfx90a68@2.17.0.a82233c22", and the terminating NUL. */
 #define VERSIONED_ID_MAX (DATABASE_ID_MAX + 1 + DATABASE_VERSION_MAX)
 
 struct database_id {
     char device[DATABASE_ID_MAX]; /* "gfx906", "gfx906_xnack", "sm_90", "opencl_1a2b3c4d" */
     unsigned
-        compute_units; /* 0: the id has none. On gfx10 and later, these are work group processors */
+        /* 0: the id has none; on gfx10 and later, the number of work group processors. */
+        compute_units;
 };
 
-/* Writes the id with the compute units that the runtime reports.  False if it would be too long. */
+/* Writes the id with the number of compute units that the runtime reports.  Returns false if it
+ * would be too long. */
 bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX]);
-/* The id of a device that runs |target| and has |compute_units| (multiprocessors); OpenCL ids
- * ignore |compute_units|.  False if the id would be too long. */
+/* Writes the id of a device that runs |target| and has |compute_units| compute units (or
+ * multiprocessors); OpenCL ids ignore this number.  Returns false if the id would be too long. */
 bool database_id_of_device(const struct target *target, unsigned compute_units,
                            char text[DATABASE_ID_MAX]);
-/* The default backend of the find records of the device |id|: "HIP", "CUDA" or "OpenCL". */
+/* Returns the default backend ("HIP", "CUDA" or "OpenCL") of the find records of the device
+ * |id|. */
 const char *database_id_backend(struct bytes id);
 /* Checks whether the device |id| may have find records under |backend|.  MIOpen has records of
  * AMD's devices under "HIP" and "OpenCL", and of fusions (common/miopen/tuning_text.h) under both;
- * other devices have only their default.  KILN_INVALID if not; the message names the allowed
- * backends. */
+ * other devices have only their default.  Returns KILN_INVALID if not; the message names the
+ * allowed backends. */
 KILN_MUST_CHECK enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
                                                          struct kiln_err *err);

@@ -21,13 +21,13 @@ struct values {
 enum value { NUMBER, WORD, IGNORED, UNSUPPORTED };
 
 static const struct flag {
-    char letter; /* 0: there is only the long name */
+    char letter; /* 0: the flag has only its long name */
     const char *name;
     enum value value;
-    size_t slot; /* offset in struct values */
-    size_t size; /* of a WORD's array */
+    size_t slot; /* offset of the value in struct values */
+    size_t size; /* size of the array of a WORD flag */
     long long default_number, min, max;
-    const char *default_word; /* of an UNSUPPORTED flag: the only value that is accepted */
+    const char *default_word; /* for an UNSUPPORTED flag: the only value that is accepted */
     const char *help;
 } flags[] = {
 #define DRIVER_NUMBER(letter_, name_, field, default_, min_, max_, help_) \
@@ -105,7 +105,8 @@ static const struct flag *find_flag(const char *word, const char **ret_value)
     return NULL;
 }
 
-/* The error names the flag as MIOpenDriver's users know it: "-b 1: bias is not supported". */
+/* Rejects a flag that kiln does not support.  The message names the flag as MIOpenDriver's users
+ * know it: "-b 1: bias is not supported". */
 static enum kiln_code refuse_unsupported(const struct flag *f, const char *value,
                                          struct kiln_err *err)
 {
@@ -188,8 +189,8 @@ static enum kiln_code read_layouts(const struct values *g, struct problem *p, st
     return rc;
 }
 
-/* The padding before the first element in TensorFlow's mode "same".  The mode pads so that the
- * output has ceil(in / stride) elements, and splits the padding between both ends. */
+/* Returns the padding before the first element in TensorFlow's mode "same".  The mode pads so that
+ * the output has ceil(in / stride) elements, and splits the padding between both ends. */
 static uint32_t same_pad(uint32_t in, uint32_t filter, uint32_t stride)
 {
     uint32_t rest = stride && in % stride ? in % stride : stride;
@@ -220,8 +221,9 @@ struct transposed_axis {
     long long output_pad;
 };
 
-/* The size of a transposed convolution's output: (in - 1) * stride + dilation * (filter - 1) + 1
- * - 2 * pad + output_pad.  0 if it is not positive or too large. */
+/* Returns the size of a transposed convolution's output: (in - 1) * stride + dilation * (filter -
+ * 1) + 1
+ * - 2 * pad + output_pad.  Returns 0 if it is not positive or is too large. */
 static uint32_t transposed_size(struct transposed_axis a)
 {
     long long size = (long long)(a.in - 1) * a.stride + (long long)a.dilation * (a.filter - 1) + 1 -
@@ -306,7 +308,8 @@ static enum kiln_code build_line(const struct values *g, enum data_type type,
     return KILN_OK;
 }
 
-/* The data type that "conv", "convfp16", ... stands for; false if |word| is another one. */
+/* Finds the data type that "conv", "convfp16", ... stands for.  Returns false if |word| is any
+ * other word. */
 static bool program_type(const char *word, enum data_type *ret_type)
 {
     static const struct {

@@ -9,7 +9,7 @@
 
 #define FIELDS_OLD 5u
 #define FIELDS_NEW 3u
-#define TIME_DIGITS_MAX 40u /* MIOpen writes six digits and an exponent */
+#define TIME_DIGITS_MAX 40u /* enough: MIOpen writes six digits and an exponent */
 /* Up to these bounds, a decimal's digits and its power of ten are both exact as doubles.  A single
  * multiplication or division then rounds correctly, as strtod(3) does (Clinger, "How to Read
  * Floating Point Numbers Accurately", 1990). */
@@ -18,7 +18,7 @@
 
 enum { PLAIN, COMMA, REFUSED };
 
-/* The class of each byte in a part of an entry. */
+/* For each byte value, its class in a part of an entry. */
 #define R REFUSED
 #define R16 R, R, R, R, R, R, R, R, R, R, R, R, R, R, R, R
 static const uint8_t class_of[256] = {
@@ -36,7 +36,7 @@ const char *tuning_kind_name(enum tuning_kind kind)
     return kind == TUNING_FIND ? "find" : "perf";
 }
 
-/* For messages: a word that is known to be printable. */
+/* The precision and the text that print a word in a message.  The word must be printable. */
 #define SHOWN_MAX 60
 #define SHOWN(b) ((b).size > SHOWN_MAX ? SHOWN_MAX : (int)(b).size), (const char *)(b).data
 
@@ -85,7 +85,7 @@ bool tuning_is_printable(struct bytes text)
     return at == text.size;
 }
 
-/* Whether each byte is PLAIN, or, if |commas| is set, COMMA. */
+/* Returns whether each byte is PLAIN; if |commas| is set, COMMA is also allowed. */
 static bool is_clean_block(const uint8_t *from, bool commas)
 {
     block b = block_at(from);
@@ -150,7 +150,7 @@ static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, struct 
     return at;
 }
 
-/* NULL if no exponent follows the 'e'. */
+/* Reads an exponent.  Returns NULL if none follows the 'e'. */
 static const uint8_t *take_exponent(const uint8_t *at, const uint8_t *end, struct decimal *d)
 {
     bool negative = at < end && *at == '-';
@@ -354,7 +354,8 @@ static void begin_entry(struct buffer *to, struct bytes id)
     put_text(to, ":");
 }
 
-/* Without this, printf would use the decimal point of the thread's locale. */
+/* Formats the time in the C locale: printf would otherwise use the decimal point of the thread's
+ * locale. */
 static void put_measure(struct buffer *to, const struct tuning_entry *e)
 {
     char text[64];
@@ -424,7 +425,8 @@ static bool is_algorithm(struct bytes text, char direction)
     return false;
 }
 
-/* A name that is not printable text gets that message, not the one about names. */
+/* Checks a solver's name.  If it is not printable text, the message says so instead of listing the
+ * allowed characters. */
 enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err)
 {
     if (solver.size <= TUNING_WORD_MAX && is_name(solver, "_<>-"))

@@ -8,40 +8,43 @@
  *   find, old    algorithm:solver,time_ms,workspace,algorithm,<unused>;...
  *   perf         solver:params;...
  *
- * Role       parsed on both ends of the socket: the daemon sends values verbatim
+ * Role       parses and writes entries, in kilnd and in libkiln: kilnd sends values verbatim
  * Ownership  entries borrow from the text
  * Threading  pure functions; nothing depends on the process's locale
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-/* The longest in AMD's databases: keys of 72 bytes, values of 637 bytes, 10 entries. */
+/* Limits.  In AMD's databases, the longest key has 72 bytes, the longest value has 637 bytes, and a
+ * record has up to 10 entries. */
 #define TUNING_KEY_MAX 1024u
 #define TUNING_VALUE_MAX (64u << 10) /* all entries of a record */
 #define TUNING_ENTRIES_MAX 256u
 #define TUNING_WORD_MAX 1024u
 
 enum tuning_kind { TUNING_FIND, TUNING_PERF };
-const char *tuning_kind_name(enum tuning_kind kind); /* "find", "perf" */
+const char *tuning_kind_name(enum tuning_kind kind); /* "find" or "perf" */
 
-enum find_dialect { FIND_OLD, FIND_NEW }; /* five fields after the id, or three */
+/* An entry has five fields after the id (old) or three (new). */
+enum find_dialect { FIND_OLD, FIND_NEW };
 
-struct tuning_entry { /* one ID:VALUES */
-    struct bytes id; /* distinguishes the entries of a record: solver, or algorithm (old dialect) */
-    struct bytes values;    /* verbatim */
-    struct bytes solver;    /* for find and perf */
-    struct bytes algorithm; /* for find; in the old dialect the id, because its fourth field may
-                               name a library */
-    struct bytes params;    /* for perf: same as |values| */
-    double time_ms;         /* for find */
-    uint64_t workspace;     /* for find, in bytes */
+struct tuning_entry { /* one ID:VALUES of a record */
+    /* Identifies the entry within its record: the solver, or in the old dialect the algorithm. */
+    struct bytes id;
+    struct bytes values; /* verbatim */
+    struct bytes solver; /* for find and perf */
+    /* For find; in the old dialect it is the id, because the fourth field may name a library. */
+    struct bytes algorithm;
+    struct bytes params; /* for perf: equal to |values| */
+    double time_ms;      /* for find */
+    uint64_t workspace;  /* for find: bytes of workspace */
     enum find_dialect dialect;
 };
 
-/* Parses the first entry of |*text| and removes it.  KILN_NOT_FOUND without a message if |*text| is
- * empty.  KILN_INVALID with a message if the entry is bad; |*text| is then unchanged.  The number
- * of fields determines the dialect.  Texts are printable ASCII, times are finite decimals; |params|
- * may be empty. */
+/* Parses the first entry of |*text| and removes it.  Returns KILN_NOT_FOUND without a message if
+ * |*text| is empty.  Returns KILN_INVALID with a message, and leaves |*text| unchanged, if the
+ * entry is bad.  The number of fields determines the dialect.  Texts are printable ASCII, times are
+ * finite decimals; |params| may be empty. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
                                                  struct tuning_entry *ret_entry,
                                                  struct kiln_err *err);
@@ -49,32 +52,32 @@ KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct b
 KILN_MUST_CHECK enum kiln_code tuning_entry_of(enum tuning_kind kind, struct bytes id,
                                                struct bytes values, struct tuning_entry *ret_entry,
                                                struct kiln_err *err);
-/* KILN_INVALID unless |solver| is a valid name: only letters, digits and _ < > -, at most
+/* Returns KILN_INVALID unless |solver| is a valid name: only letters, digits and _ < > -, at most
  * TUNING_WORD_MAX of them.  This rule applies to all input: files, measurements, leases. */
 KILN_MUST_CHECK enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err);
-/* KILN_INVALID unless the entry has MIOpen's names: tuning_solver_check accepts the solver, and a
- * find algorithm is miopenConvolution<Fwd|BwdData|BwdWeights>Algo<name>.  |direction| is 'F', 'B'
- * or 'W'; 0 allows any. */
+/* Returns KILN_INVALID unless the entry has MIOpen's names: tuning_solver_check accepts the solver,
+ * and a find algorithm is miopenConvolution<Fwd|BwdData|BwdWeights>Algo<name>.  |direction| is 'F',
+ * 'B' or 'W'; 0 allows any. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_check(enum tuning_kind kind,
                                                   const struct tuning_entry *entry, char direction,
                                                   struct kiln_err *err);
-/* Appends "ID:VALUES", after a ';' if |to| is not empty.  Times are written as MIOpen does: six
- * significant digits, shortest form. */
+/* Appends "ID:VALUES", and a ';' before it if |to| is not empty.  Times are written as MIOpen does:
+ * six significant digits, shortest form. */
 void tuning_entry_write_find(struct buffer *to, enum find_dialect dialect,
                              const struct tuning_entry *e);
 void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct bytes params);
-/* Whether |text| is printable ASCII, as records require. */
+/* Returns whether |text| is printable ASCII, as records require. */
 bool tuning_is_printable(struct bytes text);
-/* KILN_INVALID unless |word| can be part of a record: not empty, at most 1 KiB, printable ASCII,
- * without ; : = and comma.  |commas| allows the comma: |params| may contain it. */
+/* Returns KILN_INVALID unless |word| can be part of a record.  It must be printable ASCII of 1 to
+ * 1024 bytes, without ';', ':', '=' and ','.  |commas| allows ',', which |params| may contain. */
 KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes word, bool commas,
                                                  struct kiln_err *err);
 /* MIOpen keeps the FindDb of fusions and the PerfDb of batch normalisation in files of their own.
  * Their records have the backends "HIP.fusion" and "batchnorm"; other PerfDb records have none. */
 #define TUNING_FUSION ".fusion"
 #define TUNING_BATCHNORM "batchnorm"
-/* |backend| without TUNING_FUSION. */
+/* Returns |backend| without TUNING_FUSION at its end. */
 struct bytes tuning_backend_base(struct bytes backend);
-/* KILN_INVALID unless |backend| is HIP, CUDA or OpenCL, or one of the above; the message lists the
- * former. */
+/* Returns KILN_INVALID unless |backend| is HIP, CUDA or OpenCL, or one of the two special ones
+ * above.  The message only lists HIP, CUDA and OpenCL. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err);

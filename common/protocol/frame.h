@@ -21,8 +21,8 @@
 
 #define FRAME_HEADER_SIZE 24
 #define FRAME_MAGIC 0x4e4c494bu /* "KILN", little-endian */
-#define FRAME_VERSION 1         /* the newest that this code supports */
-#define FRAME_VERSION_OLDEST 1  /* the oldest that this code supports */
+#define FRAME_VERSION 1         /* the newest version that this code supports */
+#define FRAME_VERSION_OLDEST 1  /* the oldest version that this code supports */
 
 #define FRAME_MORE 1u     /* another frame with the same request id follows (streamed replies) */
 #define FRAME_STOPPING 2u /* kilnd is stopping: it answers pending requests and reads no more */
@@ -37,8 +37,9 @@ struct frame_header {
 };
 
 void frame_header_write(uint8_t raw[FRAME_HEADER_SIZE], const struct frame_header *h);
-/* KILN_INVALID, with the offending value, for a wrong magic, an oversized body or too many
- * descriptors.  Does not check the version: hello does, and returns a better message. */
+/* Reads a header.  Returns KILN_INVALID, with the bad value in the message, for a wrong magic, an
+ * oversized body or too many descriptors.  Does not check the version: the handshake does that,
+ * with a better message. */
 KILN_MUST_CHECK enum kiln_code frame_header_read(const uint8_t raw[FRAME_HEADER_SIZE],
                                                  struct frame_header *ret_header,
                                                  struct kiln_err *err);

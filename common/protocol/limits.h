@@ -6,8 +6,8 @@
  * the top of that module's file.
  */
 
-/* A frame's body.  Sources of real kernels with all their headers stay under 2 MiB, about the size
- * of Composable Kernel's largest preprocessed unit. */
+/* The body of a frame.  Real kernels, with all their headers, have less than 2 MiB of source; that
+ * is about the size of Composable Kernel's largest preprocessed translation unit. */
 #define LIMIT_FRAME_BODY (8u << 20)
 /* Linux passes at most 253 descriptors in one message (SCM_MAX_FD). */
 #define LIMIT_FRAME_DESCRIPTORS 253u
@@ -19,7 +19,7 @@
 #define LIMIT_BATCH_ITEMS 4096u
 /* One code object.  The largest in AMD's packages is 19 MiB. */
 #define LIMIT_CODE_OBJECT (256u << 20)
-/* A stored or sent compiler log; the middle of a longer one is cut out. */
+/* A compiler's log that is stored or sent.  From a longer log, the middle is removed. */
 #define LIMIT_COMPILE_LOG (64u << 10)
 /* An object sent inside the frame.  Up to this size, a copy costs less than passing, checking and
  * mapping a descriptor (docs/decisions/0004-small-objects-inline.md). */

@@ -37,33 +37,37 @@ enum priority { PRIORITY_INTERACTIVE, PRIORITY_PREFETCH };
 
 /* The value that an argument of a planned kernel gets at launch. */
 enum argument_kind {
-    ARGUMENT_X,          /* device pointer of x, plus value bytes */
-    ARGUMENT_W,          /* likewise, of w */
-    ARGUMENT_Y,          /* likewise, of y */
-    ARGUMENT_WORKSPACE,  /* likewise, of the workspace */
-    ARGUMENT_U32,        /* the low 32 bits of value */
-    ARGUMENT_U64,        /* value */
-    ARGUMENT_F32,        /* the low 32 bits of value, as a float */
-    ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; stored after the arguments */
+    ARGUMENT_X,         /* device address of x, plus |value| bytes */
+    ARGUMENT_W,         /* device address of w, plus |value| bytes */
+    ARGUMENT_Y,         /* device address of y, plus |value| bytes */
+    ARGUMENT_WORKSPACE, /* device address of the workspace, plus |value| bytes */
+    ARGUMENT_U32,       /* the low 32 bits of |value| */
+    ARGUMENT_U64,       /* value */
+    ARGUMENT_F32,       /* the low 32 bits of |value|, which are a float */
+    /* A tensor map, which libkiln encodes at launch; maps are stored after the arguments. */
+    ARGUMENT_TENSOR_MAP,
 };
 
 #define SOLUTION_FAVOURED 1u  /* likely to be the fastest, if nothing was measured */
-#define SOLUTION_ESTIMATED 2u /* its |valid| is extrapolated from a sample */
+#define SOLUTION_ESTIMATED 2u /* |valid| is extrapolated from a sample */
 
 /* What determined a plan's solver and perf config. */
 enum plan_source {
-    PLAN_SOURCE_FORCED, /* the client specified both */
-    PLAN_SOURCE_PERF,   /* the client or the heuristic chose the solver, a perf record its config */
-    PLAN_SOURCE_FIND,   /* the fastest of a find record, with its perf record's config, if any */
+    PLAN_SOURCE_FORCED, /* the client specified solver and perf config */
+    /* The client or the heuristic chose the solver, and a perf record its config. */
+    PLAN_SOURCE_PERF,
+    /* The solver is the fastest of a find record; its perf record, if any, sets the config. */
+    PLAN_SOURCE_FIND,
     PLAN_SOURCE_HEURISTIC, /* no record applied */
 };
 
 #define NO_DESCRIPTOR 0xffffu
 #define FETCH_NO_OBJECT 1u /* compile and store the object, but do not send it */
-#define FETCH_NO_CACHE 2u  /* compile it: use nothing stored, and store nothing */
+#define FETCH_NO_CACHE 2u  /* compile the kernel: use nothing that is stored, and store nothing */
 #define PLAN_HEURISTIC 4u  /* for plan: ignore all records */
 
-#define TUNING_NEAREST 1u      /* for tuning_get: without a record, return a neighbour's */
+/* For tuning_get: if there is no record, return that of a similar problem. */
+#define TUNING_NEAREST 1u
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */
 #define TUNING_STALE 1u        /* in an answer: measured with another driver or toolchain */
 #define TUNING_NEAR 2u         /* the record of a problem with another batch or spatial size */
@@ -73,12 +77,14 @@ enum plan_source {
 #define LEASE_MORE 4u          /* grant a share in addition to those that the connection holds */
 
 enum lease_result {
-    LEASE_RESULT_GRANTED, /* measure the share, then report */
-    LEASE_RESULT_TAKEN,   /* others tune it; no share is left: use what is recorded */
-    LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any ran */
+    LEASE_RESULT_GRANTED, /* measure the share, then report it */
+    LEASE_RESULT_TAKEN,   /* others tune it, and no share is left: use what is recorded */
+    /* Every candidate was measured; the best is recorded, unless none could run. */
+    LEASE_RESULT_DONE,
 };
 
-/* Capabilities, exchanged in hello.  Either side may rely on a bit once both have set it. */
+/* Capabilities, exchanged in hello.  Client and kilnd may use a capability once both have set its
+ * bit. */
 #define CAPABILITY_INLINE 1u      /* small objects may come inside the frame */
 #define CAPABILITY_TENSOR_MAPS 2u /* set by a client that can encode the tensor maps of a plan */
 #define CAPABILITIES_HERE (CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS)
@@ -111,10 +117,10 @@ KILN_RECORDS(MESSAGE_DECLARE)
 #undef KILN_REQUEST
 #undef KILN_REPLY
 
-/* The message's name ("fetch"), or "?" for an unknown number. */
+/* Returns the message's name, such as "fetch", or "?" for an unknown number. */
 const char *message_name(unsigned type);
 
-/* Call this after message_X_read() of a whole body.  KILN_INVALID with the message's name if the
- * body was shorter or longer than its fields. */
+/* Checks that message_X_read() read exactly the whole body.  Returns KILN_INVALID, with the
+ * message's name, if the body was shorter or longer than its fields. */
 KILN_MUST_CHECK enum kiln_code message_body_check(const struct reader *r, unsigned type,
                                                   struct kiln_err *err);

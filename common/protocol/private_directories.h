@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The directories of a user's private kilnd.  libkiln, which starts it, and `kilnd --private` use
- * this code to find the same ones.
+ * The directories of a user's private kilnd.  Both libkiln, which starts that kilnd, and `kilnd
+ * --private` use this code, so that they find the same directories.
  *
- * Role       The cache is $XDG_CACHE_HOME/kiln/private, else ~/.cache/kiln/private; the state
- *            likewise with XDG_STATE_HOME and ~/.local/state.  If such a
- *            directory cannot be used, it is below kiln-private-UID in $TMPDIR, else in /tmp.
- *            Reasons are: no home, not writable, another user's, on a network filesystem, or a path
- *            of the cache that is too long for a socket
+ * Role       The cache is $XDG_CACHE_HOME/kiln/private, by default ~/.cache/kiln/private.  The
+ *            state is $XDG_STATE_HOME/kiln/private, by default ~/.local/state/kiln/private.  A
+ *            directory that cannot be used is replaced by one below kiln-private-UID in $TMPDIR, by
+ *            default /tmp.  A directory cannot be used if the user has no home, if it is not
+ *            writable, belongs to another user, or is on a network filesystem, or if the cache's
+ *            path is too long for a socket
  * Threading  pure functions of the environment and the filesystem; may block
  */
 #include "common/base/paths.h"
@@ -18,10 +19,11 @@
 
 struct private_directories {
     char cache[PATH_TEXT_MAX], state[PATH_TEXT_MAX];
-    char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* in |cache| */
-    char lock[PATH_TEXT_MAX + 16]; /* in |state|, so that it survives if the cache is deleted */
-    char why_temporary[sizeof(((struct kiln_err *)0)->text)]; /* why a directory is below $TMPDIR or
-                                                                 /tmp; "" if none is */
+    char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* a file in |cache| */
+    /* A file in |state|, so that it still exists if the cache is deleted. */
+    char lock[PATH_TEXT_MAX + 16];
+    /* Why a directory is below $TMPDIR or /tmp; "" if neither is. */
+    char why_temporary[sizeof(((struct kiln_err *)0)->text)];
 };
 
 /* Creates both directories with mode 0700. */

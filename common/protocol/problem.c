@@ -24,7 +24,8 @@ struct extent problem_output(const struct problem *p)
     };
 }
 
-/* A number of a problem: MIOpenDriver's name for it, its offset in struct problem, its bounds. */
+/* The bounds of one number of a problem, with MIOpenDriver's name for it and its offset in struct
+ * problem. */
 struct bound {
     const char *name;
     size_t at;
@@ -82,8 +83,8 @@ static enum kiln_code refuse_number(const struct bound *b, uint32_t value, struc
                      (unsigned)b->least, (unsigned)b->most);
 }
 
-/* Runs for every problem that is looked up, in the client and in the daemon, so it copies nothing.
- */
+/* Checks the numbers of a problem.  Runs for every problem that is looked up, in the client and in
+ * the daemon, so it copies nothing. */
 static enum kiln_code check_bounds(const struct problem *p, const struct bound *first, size_t count,
                                    struct kiln_err *err)
 {
@@ -103,7 +104,7 @@ static enum kiln_code check_numbers(const struct problem *p, struct kiln_err *er
     return check_bounds(p, flat_bounds, sizeof(flat_bounds) / sizeof(flat_bounds[0]), err);
 }
 
-/* a*b*c*d*e, or UINT64_MAX if the product does not fit. */
+/* Returns the product of five factors, or UINT64_MAX if the product does not fit. */
 static uint64_t product(const uint64_t factors[5])
 {
     uint64_t all = 1;
@@ -204,7 +205,8 @@ const char *layout_name(enum layout layout, uint32_t spatial_dims)
 
 bool problem_equal(const struct problem *a, const struct problem *b)
 {
-    return memcmp(a, b, sizeof(*a)) == 0; /* 26 u32: no padding, asserted below */
+    /* The struct is 26 u32 without padding, as asserted below. */
+    return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 _Static_assert(sizeof(struct problem) == PROBLEM_WIRE_SIZE, "a problem is its 26 wire numbers");
@@ -247,7 +249,7 @@ static size_t put_layouts(const struct problem *p, char *text, size_t size)
 
 void problem_to_driver(const struct problem *p, char *text, size_t size)
 {
-    char line[768]; /* 26 numbers of at most 10 digits and their flags: 640 bytes */
+    char line[768]; /* 26 numbers of at most 10 digits, with their flags, take at most 640 bytes */
     size_t at = put_sizes(p, line, sizeof(line));
     at += put_depth(p, line + at, sizeof(line) - at);
     at += put_layouts(p, line + at, sizeof(line) - at);

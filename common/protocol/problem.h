@@ -30,14 +30,15 @@ struct extent { /* depth, height, width */
 struct problem {
     uint32_t direction;                    /* enum direction */
     uint32_t spatial_dims;                 /* 2 or 3 */
-    uint32_t type;                         /* enum data_type, of x, w and y */
+    uint32_t type;                         /* enum data_type; the type of x, w and y */
     uint32_t x_layout, w_layout, y_layout; /* enum layout */
     uint32_t n, c, k, groups;
     struct extent in, filter, pad, stride, dilation;
     uint32_t allow_tf32; /* 1: solvers may round the operands of fp32 products to TF32 */
 };
 
-/* Spatial size of y, from x, filter, pad, stride and dilation.  Valid problems only. */
+/* Returns the spatial size of y, which follows from x, filter, pad, stride and dilation.  The
+ * problem must be valid. */
 struct extent problem_output(const struct problem *p);
 
 /* Rejects zero sizes, groups that do not divide c and k, and an empty output.  Also rejects tensors
@@ -45,26 +46,27 @@ struct extent problem_output(const struct problem *p);
  * its value. */
 KILN_MUST_CHECK enum kiln_code problem_check(const struct problem *p, struct kiln_err *err);
 
-/* Elements of each tensor.  Valid problems only. */
+/* Return the number of elements of a tensor.  The problem must be valid. */
 uint64_t problem_x_elements(const struct problem *p);
 uint64_t problem_w_elements(const struct problem *p);
 uint64_t problem_y_elements(const struct problem *p);
-/* Multiply-adds times two, the same for all three directions. */
+/* Returns the number of floating-point operations: two for each multiply-add.  It is the same for
+ * all three directions. */
 double problem_flops(const struct problem *p);
 
 size_t data_type_size(enum data_type type);           /* bytes */
 const char *data_type_name(enum data_type type);      /* "fp32", "fp16", "bf16", "int8" */
 const char *direction_name(enum direction direction); /* "F", "B", "W" */
-/* "NCHW", "NHWC", "NCDHW" or "NDHWC". */
+/* Returns "NCHW", "NHWC", "NCDHW" or "NDHWC". */
 const char *layout_name(enum layout layout, uint32_t spatial_dims);
 
 bool problem_equal(const struct problem *a, const struct problem *b);
 
-/* One line for people and logs: the MIOpenDriver command for this problem. */
+/* Writes the MIOpenDriver command for this problem as one line, for people and logs. */
 void problem_to_driver(const struct problem *p, char *text, size_t size);
 
-/* The wire format: every field as u32 in declaration order (26 numbers, 104 bytes).  Reading does
- * not check the values; problem_check does. */
+/* Write and read the wire format: every field as u32 in the order of declaration (26 numbers, 104
+ * bytes).  problem_read does not check the values; call problem_check. */
 #define PROBLEM_WIRE_SIZE 104
 void problem_write(struct buffer *b, const struct problem *p);
 struct problem problem_read(struct reader *r);

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #define BACKLOG 4096
-/* Another process may remove the lock file between our open and our lock; then try again. */
+/* Another process may remove the lock file after this process opened it and before this process
+ * locked it; then this process tries again. */
 #define LOCK_TRIES 8
 
 /* ---- lock ---- */
@@ -46,7 +47,8 @@ enum kiln_code server_lock_take(const char *path, int *ret_fd, pid_t *ret_holder
 
 /* ---- socket ---- */
 
-/* Clients cannot connect before listen(), when the file has its final mode and group. */
+/* Binds the socket, sets the file's mode and group, and listens.  Clients cannot connect before
+ * listen(), so none connects while the mode and the group are not final. */
 static enum kiln_code listen_at(int fd, const char *path, mode_t mode, gid_t gid,
                                 struct kiln_err *err)
 {

@@ -65,7 +65,7 @@ struct tensor_map tensor_map_read(struct reader *r)
 
 /* ---- the bounds of each part ---- */
 
-/* Bytes of an element; 0 for types that kiln's planner does not use. */
+/* Returns the size of an element in bytes, or 0 for types that kiln's planner does not use. */
 static uint32_t element_of(const struct tensor_map *m)
 {
     switch (m->type) {
@@ -77,7 +77,7 @@ static uint32_t element_of(const struct tensor_map *m)
     }
 }
 
-/* |rule|: the values that are allowed. */
+/* Rejects a value; |rule| describes the allowed values. */
 static enum kiln_code refuse_map(struct kiln_err *err, const char *what, uint32_t index,
                                  int64_t value, const char *rule)
 {
@@ -113,7 +113,7 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
     return KILN_OK;
 }
 
-/* |row|: the number of elements of a row in shared memory. */
+/* Checks the row of a box in shared memory, which has |row| elements. */
 static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct kiln_err *err)
 {
     static const uint32_t swizzled[] = { 0, 32, 64, 128 };
@@ -140,7 +140,8 @@ static enum kiln_code check_tiled(const struct tensor_map *m, struct kiln_err *e
 static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struct kiln_err *err)
 {
     static const int32_t beyond[] = { 1 << 15, 1 << 7,
-                                      1 << 4 }; /* for 1, 2, 3 spatial dimensions */
+                                      /* Indexed by the number of spatial dimensions, 1 to 3. */
+                                      1 << 4 };
     int32_t lower = m->lower[i], upper = m->upper[i], end = 0;
     if (i < m->rank - 2)
         end = beyond[m->rank - IM2COL_RANK_MIN];
@@ -197,7 +198,7 @@ enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err
     return rc;
 }
 
-/* A stride has 40 bits and a size 32, so a product may need 72. */
+/* Computes in 128 bits: a stride has 40 bits and a size 32, so a product may need 72. */
 uint64_t tensor_map_reach(const struct tensor_map *m)
 {
     uint64_t reach = 0;

@@ -5,7 +5,7 @@
  * Tensor maps: how the copy hardware of a GPU (NVIDIA's TMA) reads a tensor.
  *
  * Role       The daemon plans a map without an address; libkiln encodes it for the addresses of a
- *            launch. Both check maps with the same rules, which are CUDA's and kiln's
+ *            launch. Both check maps by the same rules, some of which are CUDA's and some kiln's
  * Ownership  plain values
  * Threading  pure functions
  */
@@ -19,19 +19,21 @@
 #define TENSOR_MAP_WIRE_SIZE \
     (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
 
-/* A type: fp32 elements that copies to shared memory round to TF32. */
+/* A type, in addition to those of enum data_type: fp32 elements, which the copy to shared memory
+ * rounds to TF32. */
 #define TENSOR_MAP_TF32 4u
 
 enum tensor_map_mode {
-    TENSOR_MAP_TILED,  /* a box of each dimension */
-    TENSOR_MAP_IM2COL, /* channels of a row of pixels, one image after another */
+    TENSOR_MAP_TILED, /* a copy transfers a box, which has a size in each dimension */
+    /* A copy transfers channels of a row of pixels, which continues from image to image. */
+    TENSOR_MAP_IM2COL,
 };
 
-enum tensor_map_swizzle { /* how 16-byte chunks of a row are exchanged in shared memory */
+enum tensor_map_swizzle { /* how the 16-byte chunks of a row are permuted in shared memory */
                           TENSOR_MAP_SWIZZLE_NONE,
                           TENSOR_MAP_SWIZZLE_32,
                           TENSOR_MAP_SWIZZLE_64,
-                          TENSOR_MAP_SWIZZLE_128, /* bytes of a row */
+                          TENSOR_MAP_SWIZZLE_128, /* for rows of 128 bytes */
 };
 
 /* Dimensions are numbered from the innermost: an image has c, w, h, n. */
@@ -43,21 +45,22 @@ struct tensor_map {
     uint32_t rank;
     uint64_t offset; /* in bytes, from the operand's beginning */
     uint32_t dims[TENSOR_MAP_DIMS_MAX];
-    uint64_t strides[TENSOR_MAP_DIMS_MAX]; /* in bytes; [0] is the element's size */
+    uint64_t strides[TENSOR_MAP_DIMS_MAX]; /* in bytes; strides[0] is the size of an element */
     uint32_t steps[TENSOR_MAP_DIMS_MAX];   /* distance between copied elements, in elements */
-    uint32_t box[TENSOR_MAP_DIMS_MAX];     /* tiled: elements per copy */
-    /* im2col: corners of the pixel box, w first, relative to those of the image; channels and
-     * pixels per copy */
+    uint32_t box[TENSOR_MAP_DIMS_MAX];     /* for tiled maps: elements per copy in each dimension */
+    /* For im2col maps: the corners of the box of pixels, w first, relative to the corners of the
+     * image; the number of channels and pixels per copy. */
     int32_t lower[TENSOR_MAP_SPATIAL_MAX], upper[TENSOR_MAP_SPATIAL_MAX];
     uint32_t channels, pixels;
 };
 
-/* Unused array members, and members that the mode does not use, are zero. */
+/* Writes a map.  Unused array members, and members that the mode does not use, must be zero. */
 void tensor_map_write(struct buffer *b, const struct tensor_map *map);
-/* Accepts any bits: check the result. */
+/* Reads a map.  Accepts any bits, so call tensor_map_check on the result. */
 struct tensor_map tensor_map_read(struct reader *r);
-/* KILN_INVALID names the value that the copy hardware, or kiln, does not support. */
+/* Checks a map.  The message of KILN_INVALID names the value that the copy hardware or kiln does
+ * not support. */
 KILN_MUST_CHECK enum kiln_code tensor_map_check(const struct tensor_map *map, struct kiln_err *err);
-/* For a checked map: the number of bytes, from the operand's beginning, that copies may read;
- * UINT64_MAX on overflow. */
+/* Returns how many bytes, from the beginning of the operand, copies may read; UINT64_MAX on
+ * overflow.  The map must have been checked. */
 uint64_t tensor_map_reach(const struct tensor_map *map);

@@ -22,36 +22,37 @@
 
 struct transport;
 
-struct transport_frame { /* as received: its contents are not trusted */
+struct transport_frame { /* a received frame, whose contents are not trusted */
     struct frame_header header;
     struct bytes body; /* borrowed from the transport until the next receive */
-    int *descriptors;  /* the array is borrowed likewise, but the holder of the frame owns the
-                          descriptors in it: write -1 to take one; transport_frame_done() closes the
-                          others */
+    /* The array is borrowed like |body|, but the holder of the frame owns the descriptors in it:
+     * to take one, it writes -1 in its place; transport_frame_done() closes the others. */
+    int *descriptors;
     size_t descriptor_count;
 };
 
 struct transport_ops {
     const char *name;
-    /* Sends one whole frame (header and body) and never waits.  What the other side cannot accept
-     * yet is copied, and sent later by receive.  KILN_UNAVAILABLE if the other side is gone. */
+    /* Sends one whole frame (header and body) and never waits.  The bytes that the peer cannot
+     * accept yet are copied, and sent later during receive.  Returns KILN_UNAVAILABLE if the peer
+     * is gone. */
     enum kiln_code (*send)(struct transport *transport, struct bytes frame, struct kiln_err *err);
-    /* The same with descriptors, borrowed for the call; only allowed while is_sending is false.
-     * KILN_BUSY if the other side cannot accept any of it now.  NULL if the transport cannot send
-     * descriptors. */
+    /* Like send, with descriptors, which are borrowed during the call.  Only allowed while
+     * is_sending returns false.  Returns KILN_BUSY if the peer cannot accept any byte now.  NULL if
+     * the transport cannot send descriptors. */
     enum kiln_code (*send_files)(struct transport *transport, struct bytes frame, const int *files,
                                  size_t file_count, struct kiln_err *err);
-    /* True while an earlier frame is only partly sent.  Callers then hold back further frames, so
-     * that at most one is ever copied. */
+    /* Returns true while an earlier frame is only partly sent.  Callers then send no further
+     * frames, so that at most one frame is copied. */
     bool (*is_sending)(struct transport *transport);
     /* Receives the next frame.
-     *   KILN_BUSY         no frame, but all pending output has been sent
-     *   KILN_TIMED_OUT    no message until |deadline_ns| (clock_monotonic_ns): call again
-     *   KILN_UNAVAILABLE  the other side is gone
-     *   KILN_FULL         this process cannot accept the descriptors that came
+     *   KILN_BUSY         no frame came, but all pending output has been sent
+     *   KILN_TIMED_OUT    no frame came until |deadline_ns| (clock_monotonic_ns): call again
+     *   KILN_UNAVAILABLE  the peer is gone
+     *   KILN_FULL         this process has too many open files to accept the descriptors
      *   KILN_NO_MEMORY    out of memory
      *   KILN_CORRUPT      not a frame, or its descriptors differ from its header
-     * After the last four, the transport can only be destroyed. */
+     * After one of the last four, the transport can only be destroyed. */
     enum kiln_code (*receive)(struct transport *transport, uint64_t deadline_ns,
                               struct transport_frame *ret_frame, struct kiln_err *err);
     /* Makes a receive in progress, and all later ones, return KILN_UNAVAILABLE. */

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEVICE_CHARACTERS 72 /* the readable part; the hash tells the rest apart */
+/* Length of the readable part; the hash distinguishes devices with the same one. */
+#define DEVICE_CHARACTERS 72
 #define PLATFORM_CHARACTERS 40
-#define DRIVER_CHARACTERS 16 /* "opencl:" 72 ":" 40 "-" 16 "-" 16: 154 < LIMIT_TARGET_TEXT */
+/* The text has at most "opencl:" 72 ":" 40 "-" 16 "-" 16: 154 < LIMIT_TARGET_TEXT. */
+#define DRIVER_CHARACTERS 16
 
 /* Replaces each run of characters that a target must not contain by one '-'. */
 static void replace_forbidden(const char *name, char *out, size_t size)
@@ -37,7 +39,8 @@ void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const char *part = parts[i] ? parts[i] : "";
-        hash = bytes_hash(bytes_of(part, strlen(part) + 1), hash); /* the NUL ends each part */
+        /* With its NUL, so that the parts are separated. */
+        hash = bytes_hash(bytes_of(part, strlen(part) + 1), hash);
     }
     char device[DEVICE_CHARACTERS + 1], platform[PLATFORM_CHARACTERS + 1],
         driver[DRIVER_CHARACTERS + 1];

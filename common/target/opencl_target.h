@@ -4,9 +4,9 @@
 /*
  * The target text of an OpenCL device: opencl:<cpu>:<platform>-<driver version>-<hash>.
  *
- * Role       A program binary only works with the device and the driver build that made it.
- *            Compiler (engine/compile) and client (libclient/device) must therefore name both in
- *            the same way
+ * Role       Writes the target text.  A program binary only works with the device and the driver
+ *            build that made it, so both are part of the text.  The compiler (engine/compile) and
+ *            the client (libclient/device) use this code, so that their texts are equal
  * Ownership  none; a pure function
  * Threading  any thread
  */
@@ -21,5 +21,6 @@ struct opencl_names {
     const char *driver_version;   /* CL_DRIVER_VERSION */
 };
 
-/* Canonical text, with the characters [A-Za-z0-9_.:+-] only; the hash covers all five strings. */
+/* Writes the target's canonical text, which has only the characters [A-Za-z0-9_.:+-].  Its hash
+ * covers all five strings. */
 void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET_TEXT]);

@@ -20,9 +20,9 @@ enum target_family { TARGET_AMDGPU, TARGET_NVIDIA, TARGET_OPENCL };
 
 struct target {
     enum target_family family;
-    char text[LIMIT_TARGET_TEXT]; /* canonical, terminated */
+    char text[LIMIT_TARGET_TEXT]; /* canonical form, NUL-terminated */
     /* Not part of the text; target_parse clears them. */
-    bool has_tensor_maps; /* the client that launches can encode tensor maps */
+    bool has_tensor_maps; /* the client that will launch the kernels can encode tensor maps */
     uint32_t processors;  /* multiprocessors (compute units) of the device; 0: not known */
 };
 
@@ -30,11 +30,14 @@ struct target {
  * The error message describes the form of a target. */
 KILN_MUST_CHECK enum kiln_code target_parse(struct bytes text, struct target *ret_target,
                                             struct kiln_err *err);
-/* "gfx90a" for gfx90a:sramecc+:xnack-; the whole text for other families. */
+/* Writes the architecture: "gfx90a" for gfx90a:sramecc+:xnack-, and the whole text for other
+ * families. */
 void target_arch(const struct target *t, char *arch, size_t size);
-/* For NVIDIA: 86 for sm_86, 90 for sm_90a.  0 for other families. */
+/* Returns NVIDIA's compute capability: 86 for sm_86, 90 for sm_90a.  Returns 0 for other
+ * families. */
 unsigned target_capability(const struct target *t);
-/* The backend of find records for such devices: "HIP", "CUDA", "OpenCL". */
+/* Returns the backend ("HIP", "CUDA" or "OpenCL") of the find records for devices of this
+ * family. */
 const char *target_backend(enum target_family family);
-/* Whether |word| is one of these backends. */
+/* Returns whether |word| is "HIP", "CUDA" or "OpenCL". */
 bool target_is_backend(struct bytes word);
