@@ -18,7 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Threads that read the stores.  More of them would only wait for the disk. */
+/* Number of threads that read the stores.  More of them would only wait for the disk. */
 #define READERS 4
 
 struct daemon {
@@ -31,7 +31,7 @@ struct daemon {
     struct inherited inherited;
     struct manager manager;
     struct reload reload;
-    uint64_t busy_ms; /* when kilnd last had a client or work */
+    uint64_t busy_ms; /* when kilnd last had clients or work */
 };
 
 static struct daemon *daemon_of(struct serving *serving)
@@ -84,7 +84,7 @@ static void on_stop_signal(struct loop_signal *signal, int number)
     if (d->serving.phase == SERVING_RUNS)
         start_drain(d, "");
     else
-        serving_hurry(&d->serving); /* the second signal: stop at once */
+        serving_hurry(&d->serving); /* second signal: stop at once */
 }
 
 /* ---- reload ---- */
@@ -137,8 +137,8 @@ static void on_hang_up(struct loop_signal *signal, int number)
 
 /* ---- start ---- */
 
-/* Stops kilnd after |idle_exit| without clients and work.  The stop breaks connections that wait to
- * be accepted; their clients connect again. */
+/* Stops kilnd after |idle_exit| without clients and work.  Connections that wait to be accepted
+ * break when kilnd stops; their clients connect again. */
 static void stop_when_idle(struct daemon *d)
 {
     uint64_t limit_ms = config_number(d->config, CONFIG_idle_exit);
@@ -152,8 +152,8 @@ static void stop_when_idle(struct daemon *d)
         start_drain(d, ", as it has no clients");
 }
 
-/* Clients start another private kilnd when they cannot find this one's socket, because the user
- * deleted the cache directory.  That kilnd waits for this one to end. */
+/* Stops a kilnd whose socket's file is gone, for example because the user deleted the cache
+ * directory.  Clients then start another private kilnd, which waits for this one to end. */
 static void stop_when_unreachable(struct daemon *d)
 {
     if (d->config->is_private && d->serving.phase == SERVING_RUNS &&
@@ -161,8 +161,8 @@ static void stop_when_unreachable(struct daemon *d)
         start_drain(d, ", as its socket was deleted");
 }
 
-/* glibc keeps freed memory between blocks that are in use.  After a user's burst of requests, this
- * memory must not stay with kilnd. */
+/* If more freed memory than this is unused, kilnd returns it to the system.  glibc itself keeps
+ * freed memory that lies between blocks in use, for example after a user's burst of requests. */
 #define FREE_BYTES_MAX (16u << 20)
 
 static void return_free_memory(void)
@@ -284,7 +284,8 @@ static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
     return serving_open(&d->serving, &options, err);
 }
 
-/* The parent may have started kilnd with these signals blocked, and one may be pending. */
+/* Unblocks the signals for a stop: the parent may have started kilnd with them blocked, and one may
+ * be pending. */
 static void unblock_signals(void)
 {
     sigset_t watched;
@@ -323,7 +324,8 @@ static enum kiln_code start_parts(struct daemon *d, struct kiln_err *err)
         return rc;
     manager_init(&d->manager, d->serving.loop, &d->serving.owner, &d->listener,
                  config_text(c, CONFIG_descriptor_store));
-    rc = watch_signals(d, err); /* first, so that an early stop leaves no socket behind */
+    /* Comes first, so that an early stop leaves no socket file behind. */
+    rc = watch_signals(d, err);
     if (!rc)
         rc = open_socket(d, err);
     if (!rc)
@@ -389,8 +391,9 @@ static void run_until_stopped(struct daemon *d)
     loop_run(s->loop);
 }
 
-/* Queued replies are allocated and freed in pieces of about 100 KiB.  If the allocator returned
- * each to the system, the next one would fault in its pages again.  So it keeps up to this much. */
+/* How much freed memory the allocator keeps.  Queued replies are allocated and freed in pieces of
+ * about 100 KiB.  If each were returned to the system, the next one would cause page faults
+ * again. */
 #define MEMORY_KEPT (4 << 20)
 
 static void keep_memory(void)
@@ -421,9 +424,9 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
 {
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
-    signal(SIGCHLD, SIG_DFL); /* if it is ignored, the exit statuses of workers are lost */
-    signal(SIGPIPE, SIG_IGN); /* a log reader that exits must not end kilnd */
-    signal(SIGXFSZ, SIG_IGN); /* a file too large fails the write instead of ending kilnd */
+    signal(SIGCHLD, SIG_DFL); /* if SIGCHLD is ignored, the exit statuses of workers are lost */
+    signal(SIGPIPE, SIG_IGN); /* so that kilnd does not end when a reader of its log exits */
+    signal(SIGXFSZ, SIG_IGN); /* so that writing a too large file fails instead of ending kilnd */
     keep_memory();
     notify_adopt();
     host_init(&d.host, config, &d.listener, &d.reload);

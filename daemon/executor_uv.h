@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The executor that runs the engine's work: work queues for blocking tasks, processes for compiles
- * and transfers, threads that close clients' files.
+ * The executor that runs the engine's work: work queues for blocking tasks, processes for
+ * compilations and transfers, and threads that close clients' files.
  *
  * Ownership  borrows all parts; embed it
  * Threading  the loop's thread
@@ -15,7 +15,7 @@
 #include "daemon/workers/transfer.h"
 #include "engine/jobs/executor.h"
 
-struct executor_uv_parts { /* all borrowed */
+struct executor_uv_parts { /* borrowed, with all members */
     struct loop *loop;
     struct work_queues *work_queues;
     struct pool *pool;
@@ -24,7 +24,7 @@ struct executor_uv_parts { /* all borrowed */
 };
 
 struct executor_uv {
-    struct executor base; /* first: hand out its address */
+    struct executor base; /* passed to the engine */
     struct executor_uv_parts parts;
 };
 

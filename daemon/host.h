@@ -14,12 +14,12 @@
 #include "engine/engine.h"
 
 struct host {
-    struct engine_host base; /* first: hand out its address */
+    struct engine_host base; /* passed to the engine */
     const struct config *config;
     const struct reload *reload;
     const struct listener *listener;
-    const struct pool *pool;     /* NULL until it is there */
-    const struct server *server; /* NULL until it is there */
+    const struct pool *pool;     /* NULL until it exists */
+    const struct server *server; /* NULL until it exists */
     uint64_t started_ns;
 };
 

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* More processors than the kernel supports; it ignores those that do not exist or that the cgroup
- * excludes. */
+/* Size of the processor set that is requested.  It is larger than the kernel supports; the kernel
+ * ignores processors that do not exist or that the cgroup excludes. */
 #define PROCESSORS_MAX 16384
 
-/* Does not raise RLIMIT_STACK, which determines the size of each thread's stack, nor RLIMIT_CORE.
- * server/descriptors.c raises RLIMIT_NOFILE. */
+/* Raises soft limits to the hard ones.  Does not raise RLIMIT_STACK, which determines the size of
+ * each thread's stack, nor RLIMIT_CORE.  server/descriptors.c raises RLIMIT_NOFILE. */
 static void raise_limits(void)
 {
     static const __rlimit_resource_t raised[] = { RLIMIT_AS,    RLIMIT_CPU,     RLIMIT_DATA,

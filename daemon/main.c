@@ -43,12 +43,13 @@
 
 #define EXIT_USAGE 2
 
-/* A directory that does not exist yet will be on the filesystem of its nearest existing parent. */
+/* Checks the filesystem of a directory.  One that does not exist yet will be on the filesystem of
+ * its nearest existing parent. */
 static enum kiln_code check_directory(const struct config *config, int key, struct kiln_err *err)
 {
     char path[PATH_TEXT_MAX];
     snprintf(path, sizeof(path), "%s", config_text(config, key));
-    (void)fs_cut_to_existing(path); /* fs_refuse_network reports a failure */
+    (void)fs_cut_to_existing(path); /* a failure is ignored, because fs_refuse_network reports it */
     return fs_refuse_network(path, config_table[key].key, err);
 }
 
@@ -75,7 +76,7 @@ int main(int argc, char **argv)
     struct kiln_err err = KILN_ERR_INIT;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--private") == 0)
-            leave_job(); /* first: defaults depend on the number of processors */
+            leave_job(); /* comes first, because defaults depend on the number of processors */
     }
     enum kiln_code rc =
         config_load(argc, (const char *const *)argv, (const char *const *)environ, &config, &err);

@@ -4,13 +4,14 @@
 #include "engine/jobs/transfer_limits.h"
 
 #define TICK_MS 1000
-/* While stopping: how often to check whether running work has ended. */
+/* How often to check, during a stop, whether running work has ended. */
 #define DRAIN_TICK_MS 10
-/* Protects against a server that sends just enough to keep a transfer alive. A stalled transfer
- * ends much sooner. */
+/* Maximum time of a transfer.  It protects against a server that sends just enough to keep the
+ * transfer alive; a transfer that makes no progress ends much sooner. */
 #define TRANSFER_MAX_MS (24u * 3600 * 1000)
-/* Longer than any step that reports no progress: libcurl's stall limit (a minute), a pause between
- * two attempts (a minute), or hashing or syncing 8 GiB on a slow disk. */
+/* Maximum time without a report of progress.  It is longer than any step that reports none:
+ * libcurl's stall limit (a minute), a pause between two attempts (a minute), and hashing or syncing
+ * 8 GiB on a slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
 /* The maximum time from a transfer's last report to its exit. */
 #define TRANSFER_EXIT_MS 5000
@@ -41,8 +42,8 @@ static void on_transfers_closed(void *context)
     s->transfers = NULL;
 }
 
-/* The engine has no work outstanding.  Closes in the reverse order of start; the loop ends when the
- * last handle has closed. */
+/* Closes everything in the reverse order of start.  The engine has no work outstanding.  The loop
+ * ends when the last handle has closed. */
 void serving_close(struct serving *s)
 {
     if (!s->loop || s->phase == SERVING_CLOSES)

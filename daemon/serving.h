@@ -16,8 +16,9 @@
  *   serving_start    clients are served once loop_run is called
  *   serving_drain    refuses connections and requests, lets running work finish for a while, then
  *                    calls serving_close
- *   serving_close    notifies the host (|closing|) and closes at once; also when one of the above
- *                    failed.  loop_run returns once all handles are closed, including the host's
+ *   serving_close    notifies the host (|closing|) and closes at once; also called after one of the
+ *                    functions above failed.  loop_run returns when all handles are closed,
+ *                    including the host's
  *   serving_end      frees what is left
  */
 #include "daemon/executor_uv.h"
@@ -25,24 +26,25 @@
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 
-/* The limits of transfers; the host fills in their program and its user. */
+/* The limits of transfers; the host fills in the program and its user. */
 extern const struct transfers_options TRANSFERS_STANDARD;
 
 enum serving_phase { SERVING_RUNS, SERVING_DRAINS, SERVING_CLOSES };
 
 struct serving_options {
-    unsigned readers;                          /* threads that read the stores */
-    const struct pool_options *pool;           /* loop and work queues are filled in here */
+    unsigned readers; /* number of threads that read the stores */
+    /* serving_open fills in its loop and its work queues. */
+    const struct pool_options *pool;
     const struct transfers_options *transfers; /* likewise */
-    const struct engine_options *engine;       /* executor and readers are filled in */
+    const struct engine_options *engine;       /* serving_open fills in its executor and readers */
     const struct server_limits *limits;
     struct listener *listener;
     const char *publish_group;
-    bool own_user_only; /* of the server, as in server_options */
+    bool own_user_only; /* passed to the server (server_options) */
 };
 
 struct serving {
-    struct loop *loop; /* owned, like all down to |server| */
+    struct loop *loop; /* owned, as are the members down to |server| */
     struct work_queues *work_queues;
     struct pool *pool;
     struct transfers *transfers;
@@ -53,11 +55,13 @@ struct serving {
     struct loop_owner owner;
     struct loop_timer tick;
     enum serving_phase phase;
-    uint64_t deadline_ms; /* of draining */
+    uint64_t deadline_ms; /* when draining ends */
 
-    /* Callbacks of the host; set them before serving_start. */
-    void (*ticked)(struct serving *serving);  /* once a second while it runs; may be NULL */
-    bool (*is_busy)(struct serving *serving); /* draining waits for it; may be NULL */
+    /* Callbacks of the host, which sets them before serving_start. */
+    /* Called once a second while kilnd serves; may be NULL. */
+    void (*ticked)(struct serving *serving);
+    /* Whether the host has work that draining must wait for; may be NULL. */
+    bool (*is_busy)(struct serving *serving);
     void (*closing)(struct serving *serving); /* called before anything is closed */
 };
 
@@ -69,6 +73,6 @@ void serving_start(struct serving *serving);
 void serving_drain(struct serving *serving, uint64_t timeout_ms);
 /* Stops waiting for the work that still runs while draining. */
 void serving_hurry(struct serving *serving);
-/* Does nothing if it is closing already. */
+/* Closes at once.  Does nothing if it is closing already. */
 void serving_close(struct serving *serving);
 void serving_end(struct serving *serving);

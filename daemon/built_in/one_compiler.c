@@ -22,12 +22,12 @@
 #include <sys/socket.h>
 
 #define MS 1000000ull
-#define PROBE_MS 60000u /* a job that is not the compile of a kernel */
+#define PROBE_MS 60000u /* time limit of a job that is not the compile of a kernel */
 #define START_MS 30000u
-/* The maximum time from the end of the socket, or from a kill, to kiln-launch's report about the
- * end of the process. */
+/* Maximum wait for kiln-launch's report that the process ended, after the process closed its socket
+ * or was killed. */
 #define END_MS 5000u
-/* The exit status of a program that does not know its flags. */
+/* The process's exit status if it does not know its flags. */
 #define EXIT_USAGE 2
 
 enum process_state { PROCESS_NONE, PROCESS_STARTING, PROCESS_IDLE, PROCESS_BUSY };
@@ -35,18 +35,18 @@ enum process_state { PROCESS_NONE, PROCESS_STARTING, PROCESS_IDLE, PROCESS_BUSY 
 struct one_compiler {
     struct embed_compiler base; /* first member */
     struct built_in_programs programs;
-    struct temp_root temp; /* fd -1: not open */
-    int wake_fd;           /* owned; -1: not made */
-    int launch;            /* owned: the connection to kiln-launch; -1: it was not started */
+    struct temp_root temp; /* |temp.fd| is -1 while it is not open */
+    int wake_fd;           /* owned; -1 while it does not exist */
+    int launch;            /* owned; the connection to kiln-launch; -1: it is not running */
     enum process_state state;
     bool has_hung_up;     /* the process closed its end of |socket| */
-    int socket, control;  /* owned connections: to the process, and to kiln-launch; -1: none */
+    int socket, control;  /* owned; connections to the process and to kiln-launch; -1: none */
     unsigned jobs;        /* number of jobs given to the process */
-    uint64_t deadline_ns; /* of the event that |state| waits for */
-    char directory[PATH_TEXT_MAX]; /* of the process; "": none */
+    uint64_t deadline_ns; /* deadline of the event that |state| waits for */
+    char directory[PATH_TEXT_MAX]; /* the process's directory; "" if there is no process */
     const struct compile_job *job; /* borrowed; NULL: no job is running */
-    struct compile_result *result; /* borrowed, of |job| */
-    struct worker_files files;     /* owned while BUSY */
+    struct compile_result *result; /* borrowed; the result of |job| */
+    struct worker_files files;     /* owned while |state| is PROCESS_BUSY */
     uint64_t started_ns;
 };
 
@@ -59,7 +59,7 @@ static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * MS; }
 
 /* ---- the end of a process ---- */
 
-/* False: no report came in time. */
+/* Waits for kiln-launch's report that the process ended.  Returns false if none came in time. */
 static bool await_end(struct one_compiler *c, struct launch_report *ret_report)
 {
     uint64_t end = in_ms(END_MS);
@@ -110,7 +110,7 @@ static void finish_job(struct one_compiler *c, enum compile_end end, const char 
     c->result = NULL;
 }
 
-/* |how| completes a message about the process: "exited with status 1". */
+/* Fails the job.  |how| completes a message about the process, such as "exited with status 1". */
 static void fail_job(struct one_compiler *c, enum compile_end end, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -129,8 +129,8 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* Call it if the process sends an invalid message, or exits as if it did not know its flags, before
- * it is ready. A process of the same build never does that. */
+/* Fails because kiln-compiler is of another build.  Called if, before it is ready, the process
+ * sends an invalid message, or exits as if it did not know its flags. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -147,8 +147,8 @@ static enum compile_end end_of_signal(int signal)
     switch (signal) {
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
-    case SIGKILL: return COMPILE_UNAVAILABLE; /* sent by the kernel's OOM killer or by a person */
-    default: return COMPILE_CRASHED;          /* unless the log names memory: worker_collect */
+    case SIGKILL: return COMPILE_UNAVAILABLE; /* from the OOM killer or a person */
+    default: return COMPILE_CRASHED;          /* unless the log names memory (worker_collect) */
     }
 }
 
@@ -224,7 +224,7 @@ static enum kiln_code prepare_programs(struct one_compiler *c, struct kiln_err *
     return rc;
 }
 
-/* Starts the process by the running kiln-launch, or by a new one. */
+/* Asks the running kiln-launch, or a new one, to start the process. */
 static enum kiln_code pass_launch_request(struct one_compiler *c,
                                           const struct launch_request *request,
                                           struct kiln_err *err)
@@ -251,7 +251,7 @@ static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
         const struct launch_request request = { arguments, ends[1], nothing };
         rc = pass_launch_request(c, &request, err);
         close(ends[1]);
-        c->control = ends[0]; /* end_process closes it, also on failure */
+        c->control = ends[0]; /* end_process closes it, even after a failure */
     }
     close(nothing);
     return rc;
@@ -322,7 +322,7 @@ static void take_result(struct one_compiler *c, const struct worker_result *resu
         c->state = PROCESS_IDLE;
 }
 
-/* Reads one message of the process. */
+/* Reads one message from the process. */
 static void read_message(struct one_compiler *c)
 {
     enum worker_message message;
@@ -335,7 +335,7 @@ static void read_message(struct one_compiler *c)
         give_job(c);
     } else if (!rc && message == WORKER_RESULT && c->state == PROCESS_BUSY) {
         take_result(c, &result);
-    } else if (rc == KILN_UNAVAILABLE) { /* it is probably ending; its exit status follows */
+    } else if (rc == KILN_UNAVAILABLE) { /* probably exiting; its exit status comes next */
         c->has_hung_up = true;
         c->deadline_ns = in_ms(END_MS);
     } else if (c->state == PROCESS_STARTING) {
@@ -352,7 +352,7 @@ static void read_report(struct one_compiler *c)
     if (rc == KILN_BUSY || (!rc && report.kind == LAUNCH_STARTED))
         return;
     if (!c->has_hung_up && c->state == PROCESS_BUSY)
-        read_message(c); /* messages that it sent before its exit count */
+        read_message(c); /* messages that it sent before its exit still count */
     if (!c->job)
         return;
     if (rc)
@@ -363,7 +363,7 @@ static void read_report(struct one_compiler *c)
 
 /* ---- operations of engine/embed/embed_compiler.h ---- */
 
-/* Replaces a process that ended while it was idle. */
+/* Returns whether a process that has been idle is still alive. */
 static bool is_alive(struct one_compiler *c)
 {
     struct pollfd polled = { .fd = c->socket, .events = POLLIN };

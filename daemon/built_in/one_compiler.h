@@ -8,7 +8,7 @@
  *            program. Gives it one job at a time. Replaces it after a job whose source came from
  *            outside, after many jobs, and after a failure
  * Ownership  one for the process, never freed
- * Threading  as engine/embed/embed_compiler.h says
+ * Threading  see engine/embed/embed_compiler.h
  */
 #include "engine/embed/embed_compiler.h"
 

@@ -12,10 +12,11 @@
 struct built_in_programs {
     char compiler[PATH_TEXT_MAX]; /* kiln-compiler */
     char launch[PATH_TEXT_MAX];   /* kiln-launch, which starts it */
-    char temp[PATH_TEXT_MAX];     /* where its directories are made */
+    char temp[PATH_TEXT_MAX];     /* where temporary directories are created */
 };
 
-/* KILN_UNAVAILABLE, with advice, if a program is missing, or if this process has more rights than
- * the user who started it: that user's environment names the programs. */
+/* Finds the programs.  Returns KILN_UNAVAILABLE, with advice, if one is missing.  Also returns it
+ * if this process has more rights than the user who started it, because that user's environment
+ * names the programs. */
 KILN_MUST_CHECK enum kiln_code built_in_programs_find(struct built_in_programs *ret_programs,
                                                       struct kiln_err *err);

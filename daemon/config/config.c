@@ -13,7 +13,7 @@
 
 #define FILE_NAME "kilnd.json"
 #define VARIABLE_PREFIX "KILND_"
-/* Larger than any file written by hand. */
+/* Maximum size of a file; no file that a person writes is larger. */
 #define FILE_MAX (1u << 20)
 
 const struct setting config_table[CONFIG_KEYS] = {
@@ -148,7 +148,7 @@ static enum kiln_code take_files(struct config *config, const char *instead, str
         return take_file(config, instead, err);
     char directory[PATH_TEXT_MAX];
     char path[PATH_TEXT_MAX + sizeof(FILE_NAME) + 1];
-    /* A user without a home directory has no configuration either. */
+    /* Ignores the failure: a user without a home directory has no configuration files. */
     struct kiln_err none = KILN_ERR_INIT;
     if (paths_config_directory(directory, &none) != KILN_OK)
         return KILN_OK;
@@ -200,7 +200,7 @@ static enum kiln_code take_variables(struct config *config, const char *const *e
 
 struct flag { /* one argument of the command line */
     char name[64];
-    const char *value; /* NULL: none */
+    const char *value; /* NULL: the flag has no value */
 };
 
 static struct flag split_argument(const char *argument)
@@ -308,7 +308,8 @@ bool config_is_default(const struct config *config, enum config_key key)
     return strcmp(config->entries[key].origin, "default") == 0;
 }
 
-/* Variables and flags are read twice: the first time only for --config, which names the file. */
+/* Loads the settings from all sources.  Reads variables and flags twice: the first time only for
+ * --config, which names the file. */
 enum kiln_code config_load(int argc, const char *const *argv, const char *const *environment,
                            struct config *ret_config, struct kiln_err *err)
 {

@@ -4,11 +4,11 @@
 /*
  * kilnd's settings, each with its origin.  The table is daemon/config/config.def.
  *
- * Role       reads all sources in this order, of which later ones win: the default; kilnd.json and
- *            then, by name, the .json files of kilnd.json.d (both in /etc/kiln for root, else in
- *            $XDG_CONFIG_HOME/kiln), or only the file of --config; the variables KILND_(KEY); the
- *            flags.  With --private, kilnd.json and kilnd.json.d are not read, and the directories
- *            are those of private_directories.h
+ * Role       reads all sources; a later source in this list overrides earlier ones: the default;
+ *            kilnd.json and then, by name, the .json files of kilnd.json.d (both in /etc/kiln for
+ *            root, else in $XDG_CONFIG_HOME/kiln), or only the file of --config; the variables
+ *            KILND_(KEY); the flags.  With --private, kilnd.json and kilnd.json.d are not read, and
+ *            the directories are those of private_directories.h
  * Ownership  a plain value
  * Threading  loaded by one thread; the active one is changed on the loop (daemon/config/reload.h)
  */
@@ -33,36 +33,39 @@ enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
 
 struct config {
     struct config_entry entries[CONFIG_KEYS];
-    enum config_request request; /* what else the flags asked for */
-    bool is_private;             /* --private: of one user, with directories of its own */
+    enum config_request request; /* what the flags request besides settings */
+    /* --private was given: serve one user, with separate directories. */
+    bool is_private;
 };
 
 extern const struct setting config_table[CONFIG_KEYS];
 
-/* |environment|: as in environ(7).  The message names the source, the key and what is wrong. */
+/* Loads the settings.  |environment| has the form of environ(7).  On failure, the message names the
+ * source, the key and what is wrong. */
 KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
                                            const char *const *environment,
                                            struct config *ret_config, struct kiln_err *err);
-/* True if no source set |key|. */
+/* Returns true if no source set |key|. */
 bool config_is_default(const struct config *config, enum config_key key);
 uint64_t config_number(const struct config *config, enum config_key key);
-/* Borrowed from |config|. */
+/* Returns the text of a setting, borrowed from |config|. */
 const char *config_text(const struct config *config, enum config_key key);
-/* Sets the socket that is really used: one that the service manager opened replaces the setting.
- * Unless set, the directory of temporary files moves next to it. */
+/* Sets the socket that is really used: if the service manager opened one, that one replaces the
+ * setting.  Unless the directory of temporary files is set, it becomes one next to the socket. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
-/* {"value": text, "origin": text}; owned by the caller. */
+/* Returns {"value": text, "origin": text}, owned by the caller. */
 struct json *config_describe(const struct config_entry *entry, enum config_key key);
-/* For --help, to standard output. */
+/* Prints the flags to standard output, for --help. */
 void config_print_help(void);
 
 /* ---- for config.c and config_defaults.c ---- */
 
-/* Works out the defaults that depend on the host, for keys that nothing set. */
+/* Computes the defaults that depend on the host, for keys that no source set. */
 KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
-/* What --private changes: directories and socket, unless flags name them, and some defaults. */
+/* Applies --private: changes directories and socket, unless flags name them, and some defaults. */
 KILN_MUST_CHECK enum kiln_code config_make_private(struct config *config, struct kiln_err *err);
-/* "--cache-dir" or "KILND_CACHE_DIR" of "cache_dir". */
+/* Write the names of a key's flag and variable: "--cache-dir" and "KILND_CACHE_DIR" for
+ * "cache_dir". */
 void config_flag_name(const char *key, char name[64]);
 void config_variable_name(const char *key, char name[64]);

@@ -21,7 +21,8 @@
 #define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
-#ifndef KILN_BUILT_CACHE_DIR /* -DKILN_CACHE_DIR of CMake: "": depends on the user */
+#ifndef KILN_BUILT_CACHE_DIR /* CMake sets it with -DKILN_CACHE_DIR; "": the default depends on \
+                                the user */
 #define KILN_BUILT_CACHE_DIR ""
 #endif
 #ifndef KILN_BUILT_CACHE
@@ -29,7 +30,7 @@
 #endif
 
 #define CACHE_MAX (20ull << 30)
-/* For a private kilnd: how long it runs without clients, and how long a stop may take. */
+/* Defaults of a private kilnd: how long it runs without clients, and how long a stop may take. */
 #define PRIVATE_IDLE_EXIT_MS 60000
 #define PRIVATE_DRAIN_MS 5000
 #define CACHE_SHARE 10          /* the default is 1/CACHE_SHARE of the filesystem */
@@ -60,7 +61,7 @@ static void directory_of(const char *path, char directory[PATH_TEXT_MAX])
         *slash = '\0';
 }
 
-/* The directory itself, or its nearest existing parent. */
+/* Finds the directory itself or, if it does not exist, its nearest existing parent. */
 static bool find_existing(const char *directory, char found[PATH_TEXT_MAX], struct stat *ret_seen)
 {
     char path[PATH_TEXT_MAX];
@@ -88,7 +89,8 @@ static uint64_t cache_limit_of(const char *directory)
     return share < CACHE_MAX ? share : CACHE_MAX;
 }
 
-/* Everybody may rename kilnd's files in such a directory, so it is not safe for temporary files. */
+/* Returns whether a directory is suitable for temporary files.  A world-writable one without the
+ * sticky bit is not safe: every user may rename kilnd's files in it. */
 static bool takes_files(const char *directory, const struct worker_user *user)
 {
     char found[PATH_TEXT_MAX];
@@ -99,7 +101,8 @@ static bool takes_files(const char *directory, const struct worker_user *user)
            worker_user_may_enter(user, found);
 }
 
-/* kilnd refuses an unknown user when it starts. */
+/* Returns the user that compilers run as, if known.  An unknown user is rejected later, when kilnd
+ * starts. */
 static struct worker_user user_of(const struct config *c)
 {
     struct worker_user user = { 0 };
@@ -122,7 +125,7 @@ static void fill_temp(struct config *c)
              named && takes_files(general, &user) ? general : "/tmp");
 }
 
-/* Without kiln-transfer kilnd still runs, and refuses requests that fetch something. */
+/* Finds kiln-transfer.  Without it kilnd still runs, but rejects requests that need a transfer. */
 static void find_transfer(char path[PATH_TEXT_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -131,7 +134,8 @@ static void find_transfer(char path[PATH_TEXT_MAX])
         snprintf(path, PATH_TEXT_MAX, "%s", KILN_TRANSFER_INSTALLED);
 }
 
-/* A user without a private configuration trusts the keys of the system's administrator. */
+/* Sets the default directory of trusted keys.  A user without configuration files trusts the keys
+ * of the system's administrator. */
 static void fill_trusted_keys(char path[PATH_TEXT_MAX])
 {
     char directory[PATH_TEXT_MAX];
@@ -184,7 +188,8 @@ static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
 }
 
 /* Makes paths absolute, because compilers run in directories of their own.  The socket's path stays
- * relative: sockets allow 107 bytes, and a relative path may be what fits. */
+ * relative: a socket's path has at most 107 bytes, and only the relative path may be short
+ * enough. */
 static enum kiln_code make_absolute(struct config *c, enum config_key key, struct kiln_err *err)
 {
     char here[PATH_TEXT_MAX], whole[2 * PATH_TEXT_MAX];

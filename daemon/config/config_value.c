@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The form of a value of each numeric type, for messages. */
+/* For messages: the form of a value, by numeric type. */
 static const char *const forms[] = {
     [SETTING_SIZE] = UNITS_SIZE_FORM,
     [SETTING_DURATION] = UNITS_TIME_FORM,

@@ -23,25 +23,29 @@ enum setting_applies { SETTING_NOW, SETTING_RESTART };
 struct setting { /* one row of config.def */
     const char *key;
     enum setting_type type;
-    enum setting_applies applies; /* when a change counts */
-    const char *standard;         /* the default, as text */
+    enum setting_applies applies; /* when a changed value takes effect */
+    const char *standard;         /* the default value as text */
     const char *rule;
     const char *help;
 };
 
 struct setting_value {
-    uint64_t number;          /* SIZE: bytes; DURATION: milliseconds; COUNT; CHOICE: which word */
-    char text[PATH_TEXT_MAX]; /* PATH, TEXT, CHOICE */
+    /* For SIZE in bytes, for DURATION in milliseconds; for COUNT the number; for CHOICE the
+     * word's index. */
+    uint64_t number;
+    char text[PATH_TEXT_MAX]; /* for PATH, TEXT and CHOICE */
 };
 
-/* The message says what a value of that type looks like; the caller adds its origin. */
+/* Parses a value.  On failure, the message describes a valid value of that type; the caller adds
+ * the origin. */
 KILN_MUST_CHECK enum kiln_code setting_parse(const struct setting *setting, const char *text,
                                              struct setting_value *ret_value, struct kiln_err *err);
-/* Text as above, or a number: bytes, seconds, a count. */
+/* Reads a JSON value: a text, as for setting_parse, or a number of bytes, of seconds, or of
+ * things. */
 KILN_MUST_CHECK enum kiln_code setting_from_json(const struct setting *setting,
                                                  const struct json *json,
                                                  struct setting_value *ret_value,
                                                  struct kiln_err *err);
-/* As setting_parse would read it: "512MiB", "5m". */
+/* Writes a value in the form that setting_parse reads, such as "512MiB" or "5m". */
 void setting_print(const struct setting *setting, const struct setting_value *value, char *text,
                    size_t size);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Directories that kilnd makes for itself when it starts.
+ * Creates kilnd's directories when it starts.
  *
  * Threading  before the loop runs; may block
  */
@@ -10,8 +10,8 @@
 
 #include <sys/types.h>
 
-/* As fs_make_directories_mode; then refuses a directory that kilnd cannot write to, or that
- * everybody can.  The message names |what| ("the state directory") and ends with |advice|: what to
- * set. */
+/* Creates |path| like fs_make_directories_mode.  Rejects a directory that kilnd cannot write to, or
+ * that everybody can write to.  The message names |what| ("the state directory") and ends with
+ * |advice|, which says what to set. */
 KILN_MUST_CHECK enum kiln_code directory_make(const char *path, mode_t mode, const char *what,
                                               const char *advice, struct kiln_err *err);

@@ -15,12 +15,13 @@
 
 struct engine_settings {
     struct engine_options options;
-    char packages[PATH_TEXT_MAX + 16]; /* |options| point to these three */
+    /* Memory that |options| point into, as the two members below. */
+    char packages[PATH_TEXT_MAX + 16];
     char path[PATH_TEXT_MAX];
     const char *directories[PACKAGE_DIRECTORIES_MAX + 1];
 };
 
-/* Fills all options but executor, host and readers.  |hot_count|: how many descriptors the hot
- * set may use. */
+/* Fills in all options except executor, host and readers.  |hot_count| is the number of descriptors
+ * that the hot set may use. */
 void engine_settings_of(const struct config *config, unsigned hot_count,
                         struct engine_settings *ret_settings);

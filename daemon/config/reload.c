@@ -23,7 +23,8 @@ static void task_destroy(struct reload_task *t)
     free(t);
 }
 
-/* Off the loop: the disk may be asleep, and the name service may use a network. */
+/* Reads the sources.  Runs on another thread than the loop's, because the disk may be asleep, and
+ * the name service may use a network. */
 static void on_work_queue(struct task *task)
 {
     struct reload_task *t = (struct reload_task *)task;
@@ -45,7 +46,8 @@ static bool is_same(const struct config_entry *a, const struct config_entry *b)
     return a->value.number == b->value.number && strcmp(a->value.text, b->value.text) == 0;
 }
 
-/* A computed default may differ from the earlier one although no source changed. */
+/* Returns whether a setting changed.  Ignores a computed default that differs from the earlier one
+ * although no source changed. */
 static bool was_changed(const struct reload *r, enum config_key key)
 {
     const struct config_entry *before = &r->started->entries[key], *now = &r->fresh->entries[key];

@@ -6,11 +6,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define DESCRIPTORS 12 /* at least as many as libuv opens for a loop */
+#define DESCRIPTORS 12 /* at least as many descriptors as libuv opens for a loop */
 
 #ifdef __SANITIZE_THREAD__
-/* libuv closes descriptors with a bare system call that the sanitizer does not see.  So the
- * sanitizer reports a race with the next user of the same number. */
+/* Suppresses a false report of ThreadSanitizer.  libuv closes descriptors with a direct system
+ * call, which the sanitizer does not see.  So the sanitizer reports a race with the next use of the
+ * same descriptor number. */
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
 {
@@ -23,8 +24,8 @@ enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what)
     return kiln_fail_errno(err, -status, "%s", what);
 }
 
-/* libuv aborts the process if it cannot make its pipes and event descriptors.  So check first that
- * enough descriptors are free. */
+/* Checks that enough descriptors are free, because libuv aborts the process if it cannot create its
+ * pipes and event descriptors. */
 static enum kiln_code check_descriptors(struct kiln_err *err)
 {
     int fds[DESCRIPTORS], count = 0;
@@ -104,7 +105,8 @@ void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, vo
     owner->open++;
 }
 
-/* libuv runs close callbacks last-in first-out, so no particular handle is the last one. */
+/* Called when a handle has closed; the owner is gone when the last of its handles has.  libuv runs
+ * close callbacks in reverse order, so any handle may be the last one. */
 static void on_closed(uv_handle_t *uv)
 {
     struct loop_handle *handle = LOOP_OWNER_OF(struct loop_handle, uv, uv);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A check handle runs the tasks, after the events of an iteration.  While tasks wait, an idle
- * handle keeps the loop from blocking.  A timer of zero would not do: libuv 1.44 runs a timer that
- * is started by a timer's callback at once, before it looks for events.
+ * Implements the loop's queue.  A check handle runs the tasks, after the events of an iteration.
+ * While tasks wait, an idle handle keeps the loop from blocking.  A timer with a delay of zero
+ * would not work: if a timer's callback starts it, libuv 1.44 runs it at once, before it looks for
+ * events.
  */
 #include "daemon/loop/loop_queue.h"
 
@@ -11,7 +12,8 @@
 
 #include <unistd.h>
 
-/* What a task costs its user when it starts: about as much as a request for a hot kernel takes. */
+/* Time charged to a user when their task starts: about as much as a request for a hot kernel
+ * takes. */
 #define TASK_UNIT_NS 5000u
 
 static void do_nothing(uv_idle_t *uv) { (void)uv; }
@@ -27,7 +29,8 @@ static uint64_t run_next(struct loop *loop, uint64_t began_ns)
     return ended_ns;
 }
 
-/* Tasks that are added meanwhile wait for the next iteration. */
+/* Runs waiting tasks for one time slice.  Tasks that are added meanwhile wait for the next
+ * iteration. */
 static void on_check(uv_check_t *uv)
 {
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);

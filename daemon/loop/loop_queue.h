@@ -5,10 +5,10 @@
  * Work that must run on the loop's own thread: requests that have arrived, and what the engine
  * defers to the end of an iteration.
  *
- * Role       serves users in fair order, by the time that their tasks took, for a slice of each
- *            loop iteration.  Tasks that remain go on in the next iteration, so events of other
- *            users are seen in between
- * Ownership  tasks are borrowed until their done callback is called; it may free its task
+ * Role       runs tasks for a time slice of each loop iteration, in an order that is fair between
+ *            users by the time that their tasks took.  The remaining tasks run in the next
+ *            iterations, so that events of other users are handled in between
+ * Ownership  tasks are borrowed until their done callback is called, which may free the task
  * Threading  the loop's thread
  */
 #include "daemon/loop/loop.h"
@@ -19,9 +19,9 @@
 /* The time that tasks may take in one loop iteration. The last task may exceed it. */
 #define LOOP_SLICE_NS 5000000u
 
-/* Runs the task's done callback (it needs no |work|) after the events that have arrived by now,
- * never within this call. */
+/* Adds a task, of which only the done callback is used (|work| may be unset).  It runs after the
+ * events that have arrived by now, never within this call. */
 void loop_queue_add(struct loop *loop, struct task *task);
-/* True: the task was waiting, and its done callback is not called. Accepts a task that was never
- * added. */
+/* Cancels a task.  Returns true if it was waiting; its done callback is then not called.  Accepts a
+ * task that was never added. */
 bool loop_queue_cancel(struct loop *loop, struct task *task);

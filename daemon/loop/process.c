@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does not use libuv's processes: they need a handler for SIGCHLD, and reap by pid.
+ * Child processes.  Does not use libuv's, which need a handler for SIGCHLD and reap by pid.
  */
 #include "daemon/loop/process.h"
 
@@ -11,13 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Without pidfds (an old kernel, a system-call filter) a timer polls.  The interval is short
- * compared with a compile. */
+/* If there are no pidfds (old kernel, system-call filter), a timer polls with this interval, which
+ * is short compared with a compilation. */
 #define POLL_MS 10
 
 /* ---- end of a process ---- */
 
-/* False: it still runs. */
+/* Gets the status of a process that has ended.  Returns false if it still runs. */
 static bool get_status(const struct loop_process *p, int options, siginfo_t *ret_info)
 {
     bool has_fd = loop_handle_is_open(&p->watch.handle);
@@ -30,7 +30,8 @@ static bool get_status(const struct loop_process *p, int options, siginfo_t *ret
     return rc < 0 || ret_info->si_pid != 0;
 }
 
-/* Kills the process group before reaping its leader: until then the number cannot be reused. */
+/* Checks whether the process has ended.  If so, kills its process group and then reaps it; until it
+ * is reaped, the kernel cannot reuse the group's number. */
 static void check_end(struct loop_process *p)
 {
     siginfo_t info, same;

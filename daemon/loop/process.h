@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Child processes; spawn.h says which state they start in.
+ * Child processes.  spawn.h documents the state in which they start.
  *
  * Role       starts and reaps them, without a handler for SIGCHLD.  No other code in this process
  *            may reap them, and SIGCHLD must not be ignored
@@ -16,22 +16,23 @@
 #include <sys/types.h>
 
 struct loop_process {
-    struct loop_watch watch; /* of |pid_fd| */
-    struct loop_timer poll;  /* polls for the end if there is no |pid_fd| */
+    struct loop_watch watch; /* watches |pid_fd| */
+    struct loop_timer poll;  /* polls for the process's end if there is no |pid_fd| */
     int pid_fd;              /* owned while |watch| is open */
-    pid_t pid;               /* also its process group; 0 if it never started or was reaped here */
-    /* Called once, after the process was reaped and its group killed.  The caller must still close
-     * the handles. */
+    /* Also the number of its process group; 0: never started, or already reaped. */
+    pid_t pid;
+    /* Called once, after the process was reaped and its group was killed.  The caller must still
+     * close the handles. */
     void (*exited)(struct loop_process *process, int status, int signal);
 };
 
-/* Returns once the program runs or could not be run.  On failure nothing is open and |exited| is
- * not called. */
+/* Starts a process.  Returns when the program runs or could not be started.  After a failure, no
+ * handle is open, and |exited| is not called. */
 KILN_MUST_CHECK enum kiln_code loop_process_start(struct loop *loop, struct loop_process *process,
                                                   struct loop_owner *owner,
                                                   const struct loop_spawn *spawn,
                                                   struct kiln_err *err);
 /* Sends SIGKILL to the process group.  Does nothing once the process was reaped. */
 void loop_process_kill(const struct loop_process *process);
-/* Accepts a zeroed process.  The process itself is not touched. */
+/* Accepts a zeroed process.  The process itself continues. */
 void loop_process_close(struct loop_process *process);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * With a libuv timer pending, libuv gives each wait for events a time-out, which the kernel arms
- * and cancels with each request.  That costs 0.5 us of a 13 us look-up.  So pending timers are in a
- * sorted list, and one timerfd, watched like any descriptor, fires when the first of them is due.
- * libuv's own timers are only used for a delay of zero, which means the next iteration.
+ * Timers that make waits cheap.  While a libuv timer is pending, libuv gives each wait for events a
+ * time-out, which the kernel sets and cancels with each request.  That takes 0.5 us of a look-up's
+ * 13 us.  So pending timers are in a sorted list here, and one timerfd, watched like any other
+ * descriptor, fires when the first of them is due.  libuv's own timers are only used for a delay of
+ * zero, which means the next iteration.
  */
 #include "daemon/loop/timer.h"
 
@@ -14,14 +15,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define MS 1000000u /* nanoseconds */
+#define MS 1000000u /* in nanoseconds */
 
 LOOP_HANDLE_FITS(uv_timer_t);
 
 /* ---- pending timers ---- */
 
-/* Arms the timerfd for the first pending timer.  Without one, the alarm must not keep the loop
- * running. */
+/* Sets the timerfd for the first pending timer.  If none is pending, the timerfd does not keep the
+ * loop running. */
 static void set_alarm(struct loop *loop)
 {
     const struct loop_timer *first = LIST_FIRST(&loop->timers, struct loop_timer, link);
@@ -36,8 +37,8 @@ static void set_alarm(struct loop *loop)
         uv_unref((uv_handle_t *)&loop->alarm);
 }
 
-/* Inserts the timer after those that are due at the same time.  Searches from the end, as most new
- * timers are due last. */
+/* Inserts the timer after those that are due earlier or at the same time.  Searches from the end,
+ * because most new timers are due last. */
 static void insert_timer(struct loop_timer *timer, uint64_t due_ms)
 {
     struct list_link *place = &timer->loop->timers.head;
@@ -56,8 +57,8 @@ static bool is_first(const struct loop_timer *timer)
     return timer->loop->timers.head.next == &timer->link;
 }
 
-/* Uses the real time, not the loop's, which does not advance within an iteration: a timer that
- * starts itself again in on_due would be due for ever. */
+/* Starts a timer.  Uses the real time, because the loop's time does not advance within an
+ * iteration: a timer that starts itself again in its callback would then be due for ever. */
 static void start_pending(struct loop_timer *timer, uint64_t after_ms)
 {
     uint64_t now_ms = clock_monotonic_ns() / MS;
@@ -74,8 +75,8 @@ static void stop_pending(struct loop_timer *timer)
         set_alarm(timer->loop);
 }
 
-/* Looks for the first timer again after each callback, which may start, stop and close any timer.
- */
+/* Runs the timers that are due.  Looks for the first one again after each callback, because a
+ * callback may start, stop and close any timer. */
 static void on_due(uv_check_t *uv)
 {
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
@@ -93,7 +94,8 @@ static void on_due(uv_check_t *uv)
     set_alarm(loop);
 }
 
-/* Events that have arrived by now are handled before the timers: they may postpone a deadline. */
+/* Called when the timerfd fires.  Events that have arrived by now are handled before the timers,
+ * because they may postpone a deadline. */
 static void on_alarm(uv_poll_t *uv, int status, int events)
 {
     (void)status;

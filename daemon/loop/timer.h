@@ -15,14 +15,15 @@ struct loop_timer {
     struct loop *loop; /* borrowed */
     void (*fire)(struct loop_timer *timer);
     uint64_t due_ms, repeat_ms;
-    struct list_link link; /* in the loop's list of pending timers, if pending */
+    struct list_link link; /* in the loop's list of pending timers, while it is pending */
 };
 
 void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_owner *owner,
                      void (*fire)(struct loop_timer *timer));
-/* |repeat_ms| 0: fires once.  Starting a running timer again replaces its time. */
+/* Starts a timer.  If |repeat_ms| is 0, it fires once.  If it is running already, the new time
+ * replaces the old one. */
 void loop_timer_start(struct loop_timer *timer, uint64_t after_ms, uint64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
 bool loop_timer_is_running(const struct loop_timer *timer);
-/* Accepts a zeroed timer. */
+/* Closes a timer.  Accepts a zeroed struct. */
 void loop_timer_close(struct loop_timer *timer);

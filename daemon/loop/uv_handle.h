@@ -15,15 +15,16 @@
 
 struct loop {
     uv_loop_t uv;
-    /* used by timer.c only: */
-    uv_poll_t alarm;         /* of |alarm_fd| */
-    int alarm_fd;            /* owned timerfd: fires when the first of |timers| is due */
-    uv_check_t after_events; /* runs after the events that arrived together with the alarm */
-    struct list timers;      /* of struct loop_timer: the pending ones, earliest first */
-    /* used by loop_queue.c only: */
+    /* used only by timer.c: */
+    uv_poll_t alarm; /* watches |alarm_fd| */
+    int alarm_fd;    /* owned timerfd: fires when the first of |timers| is due */
+    /* Runs the timers, after the events that arrived together with the alarm. */
+    uv_check_t after_events;
+    struct list timers; /* of struct loop_timer: pending timers, earliest first */
+    /* used only by loop_queue.c: */
     struct fair_queue waiting; /* of struct task, borrowed */
-    uid_t own_uid;             /* kilnd's: its record in |waiting| is reserved */
-    uv_check_t queue_check;    /* runs waiting tasks */
+    uid_t own_uid;             /* kilnd's uid, for which space in |waiting| is reserved */
+    uv_check_t queue_check;    /* runs the waiting tasks */
     uv_idle_t queue_idle;      /* active while tasks wait */
 };
 
@@ -32,15 +33,15 @@ struct loop {
     _Static_assert(sizeof(type) <= LOOP_HANDLE_SIZE, "LOOP_HANDLE_SIZE too small " \
                                                      "for " #type)
 
-/* Call right after uv_X_init: from now on the owner counts the handle. */
+/* Makes the owner count the handle.  Call it right after uv_X_init. */
 void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, void *self);
-/* Accepts a handle that is closed, closing or was never opened. */
+/* Closes a handle.  Accepts one that is closed, is closing, or was never opened. */
 void loop_handle_close(struct loop_handle *handle);
-/* Called when the loop is created and destroyed.  loop_timers_close, the last one, runs one loop
- * iteration. */
+/* Called when the loop is created and destroyed.  loop_timers_close must be called last; it runs
+ * one loop iteration. */
 KILN_MUST_CHECK enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err);
 void loop_queue_close(struct loop *loop);
 KILN_MUST_CHECK enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err);
 void loop_timers_close(struct loop *loop);
-/* The code for a libuv status, which is a negated errno on this platform. */
+/* Fails with the code for a libuv status, which is a negated errno on this platform. */
 enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what);

@@ -11,19 +11,21 @@
 
 #define WATCH_READ 1u
 #define WATCH_WRITE 2u
-#define WATCH_BROKEN 4u /* reported only: nothing more will come of this descriptor */
+/* Only reported: the descriptor failed, and no more events will come. */
+#define WATCH_BROKEN 4u
 
 struct loop_watch {
     struct loop_handle handle;
-    unsigned events;                                          /* that the watch waits for */
+    unsigned events;                                          /* events that the watch waits for */
     void (*ready)(struct loop_watch *watch, unsigned events); /* set by the caller before init */
 };
 
-/* Call with |ready| set.  On failure nothing is open. */
+/* Creates a watch of |fd|.  The caller sets |ready| before.  After a failure, no handle is open. */
 KILN_MUST_CHECK enum kiln_code loop_watch_init(struct loop *loop, struct loop_watch *watch,
                                                struct loop_owner *owner, int fd,
                                                struct kiln_err *err);
-/* WATCH_READ | WATCH_WRITE, or 0 to pause.  Costs nothing when unchanged. */
+/* Sets the events to wait for: WATCH_READ | WATCH_WRITE, or 0 to pause.  Makes no system call if
+ * they are unchanged. */
 void loop_watch_set(struct loop_watch *watch, unsigned events);
-/* Accepts a zeroed watch. */
+/* Closes a watch.  Accepts a zeroed struct. */
 void loop_watch_close(struct loop_watch *watch);

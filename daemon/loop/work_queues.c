@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Private threads instead of libuv's pool.  That pool belongs to the whole process and is sized by
- * an environment variable, and its threads inherit the signal mask of the first user.
+ * Work queues with threads of their own instead of libuv's pool.  That pool is shared by the whole
+ * process, an environment variable sets its size, and its threads inherit the signal mask of the
+ * first thread that uses it.
  */
 #include "daemon/loop/work_queues.h"
 
@@ -14,42 +15,46 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A thread runs up to so many brief tasks before it wakes the loop: waking it for each would cost
- * as much as some of the tasks. */
+/* Maximum number of brief tasks that a thread runs before it wakes the loop.  A wake-up for each
+ * task would take as long as some of the tasks. */
 #define BRIEF_MAX 8
-/* What a task costs its user when it starts; the rest is charged when its time is known.  A look-up
- * of a kernel that is not in the store takes about this long. */
+/* Time charged to a user when their task starts; the rest is charged when the task's time is known.
+ * A look-up of a kernel that is not in the store takes about this long. */
 #define TASK_UNIT_NS 20000u
 
 struct slot { /* one thread and its current tasks */
     struct work_queues *work_queues;
     pthread_t thread;
     enum work_queue work_queue;
-    pthread_cond_t given;      /* signalled when |tasks| or |ending| is set */
-    struct list tasks;         /* borrowed: a single task, or several brief ones in their order */
-    struct list finished;      /* the same tasks, for the loop's thread, once they are done */
-    struct list_link link;     /* in the list of free slots, or of done ones */
-    uint64_t given_ns;         /* when the loop's thread handed it |tasks| */
-    bool is_long;              /* its task is not brief */
-    _Atomic uint64_t began_ns; /* when its current task began; 0: it has none */
+    pthread_cond_t given; /* signalled when |tasks| or |ending| changes */
+    /* Borrowed; a single task, or several brief ones in the order in which they run. */
+    struct list tasks;
+    struct list finished; /* the same tasks, for the loop's thread, once they are done */
+    /* In the list of free slots, or in that of slots whose tasks are done. */
+    struct list_link link;
+    uint64_t given_ns;         /* when the loop's thread passed |tasks| to it */
+    bool is_long;              /* the current task is not brief */
+    _Atomic uint64_t began_ns; /* when the current task began; 0: there is none */
 };
 
 struct queue {
-    struct fair_queue waiting;    /* of struct task, borrowed: they wait for a free slot */
-    unsigned threads, long_tasks; /* threads; how many of them run a task that is not brief */
-    struct list free;             /* of struct slot */
+    struct fair_queue waiting; /* of struct task, borrowed: tasks that wait for a free slot */
+    /* Number of threads, and number of those that run a task that is not brief. */
+    unsigned threads, long_tasks;
+    struct list free; /* of struct slot */
 };
 
 struct work_queues {
     struct loop *loop;
-    uv_async_t wake; /* sent when a slot is done; keeps the loop running while tasks are out */
+    /* Sent when a slot's tasks are done; keeps the loop running while tasks are in progress. */
+    uv_async_t wake;
     unsigned out, started;
-    uid_t own_uid; /* kilnd's: its record in each queue is reserved */
+    uid_t own_uid; /* kilnd's uid, for which space in each queue is reserved */
     struct queue queues[WORK_QUEUES];
-    pthread_mutex_t mutex; /* protects the members below, and each slot's |tasks| */
+    pthread_mutex_t mutex; /* protects the members below, and |tasks| of each slot */
     struct list done;      /* of struct slot */
     bool ending;
-    struct slot slots[]; /* readers, then one for each ordered work queue */
+    struct slot slots[]; /* first the readers, then one for each ordered work queue */
 };
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue);
@@ -99,9 +104,10 @@ static void count_one_less(struct work_queues *work_queues)
         uv_unref((uv_handle_t *)&work_queues->wake);
 }
 
-/* Tasks also pay for the time that their thread was idle because the loop was busy.  A busy loop
- * lets others' tasks start so rarely that they pay little for their work.  So without this, a user
- * who owes 20 ms of work would wait far longer than 20 ms, although the threads are often idle. */
+/* Charges the users for their tasks.  A task's time includes the time that its thread was idle
+ * afterwards because the loop was busy.  While the loop is busy, tasks start rarely, so other users
+ * are charged little work.  Without the idle time, a user who has used 20 ms more than the others
+ * would wait far longer than 20 ms, although the threads are often idle. */
 static void charge_users(struct queue *q, const struct slot *slot, struct list *finished)
 {
     uint64_t held_ns = clock_monotonic_ns() - slot->given_ns, worked_ns = 0;
@@ -115,8 +121,8 @@ static void charge_users(struct queue *q, const struct slot *slot, struct list *
         fair_queue_settle(&q->waiting, task->uid, task->worked_ns + idle_ns);
 }
 
-/* Refills the slot before the done callbacks, so that its thread is busy while they run.  A done
- * callback may free its task. */
+/* Handles a slot whose tasks are done.  Gives it new tasks before it runs the done callbacks, so
+ * that the thread works meanwhile.  A done callback may free its task. */
 static void finish_slot(struct slot *slot)
 {
     struct work_queues *work_queues = slot->work_queues;
@@ -150,7 +156,8 @@ static bool is_brief(void *context, const struct fair_item *item)
     return LIST_ENTRY(item, const struct task, item)->is_brief;
 }
 
-/* Of several threads, one is left to brief tasks. NULL: every task may start. */
+/* Returns the filter of tasks that may start, or NULL if every task may.  If there are several
+ * threads, one of them only runs brief tasks. */
 static fair_filter *may_start(const struct queue *q)
 {
     return q->threads > 1 && q->long_tasks + 1 >= q->threads ? is_brief : NULL;
@@ -162,8 +169,8 @@ static bool next_is_brief(const struct queue *q)
     return next && is_brief(NULL, next);
 }
 
-/* Moves the first waiting task, in fair order, to |tasks|.  If more wait than there are threads,
- * brief tasks that follow it go with it.  Returns whether the task is brief. */
+/* Moves the first waiting task, in fair order, to |tasks|.  If more tasks wait than there are
+ * threads, also moves brief tasks that follow it.  Returns whether the task is brief. */
 static bool take_tasks(struct queue *q, struct list *tasks)
 {
     const unsigned share = q->waiting.count / q->threads;
@@ -191,7 +198,7 @@ static void start_waiting(struct work_queues *work_queues, enum work_queue work_
     }
 }
 
-/* Work queues that run one task at a time. */
+/* Number of work queues that run one task at a time. */
 #define ORDERED (WORK_QUEUES - 1)
 
 /* ---- life ---- */

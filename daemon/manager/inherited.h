@@ -5,8 +5,8 @@
  * Descriptors inherited from the service manager (sd_listen_fds(3)): sockets that it opened, and
  * descriptors that an earlier kilnd stored there.
  *
- * Ownership  owns those that no caller has taken (inherited_done closes them)
- * Threading  at start, before anything else opens a descriptor
+ * Ownership  owns the descriptors that no caller has taken; inherited_done closes them
+ * Threading  called at start, before anything else opens a descriptor
  */
 #include "common/base/err.h"
 
@@ -16,8 +16,8 @@
 #define INHERITED_NAME_MAX 256
 
 struct inherited_fd {
-    int fd;                        /* owned; -1 once taken */
-    char name[INHERITED_NAME_MAX]; /* by LISTEN_FDNAMES; "unknown" if that is not set */
+    int fd;                        /* owned; -1 after a caller has taken it */
+    char name[INHERITED_NAME_MAX]; /* its name in LISTEN_FDNAMES; "unknown" if that is not set */
 };
 
 struct inherited {
@@ -25,10 +25,11 @@ struct inherited {
     struct inherited_fd items[INHERITED_MAX];
 };
 
-/* Takes none if LISTEN_PID names another process.  Sets close-on-exec on all and unsets the
- * variables. */
+/* Takes the inherited descriptors, sets close-on-exec on all, and unsets the variables.  Takes none
+ * if LISTEN_PID names another process. */
 KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
                                               struct kiln_err *err);
-/* The first whose name begins with |prefix| from item |from| on; NULL when there is none. */
+/* Returns the first descriptor from item |from| on whose name begins with |prefix|, or NULL if
+ * there is none. */
 struct inherited_fd *inherited_find(struct inherited *inherited, const char *prefix, size_t from);
 void inherited_done(struct inherited *inherited);

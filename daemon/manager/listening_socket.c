@@ -13,11 +13,12 @@
 #define HANDED_SOCKET 3
 #define HANDED_LOCK 4
 
-/* A descriptor that an earlier kilnd stored in the manager: its socket, or one that this version
- * does not use (older versions stored the hot set). */
+/* The names of descriptors that an earlier kilnd stored in the manager begin with this.  They are
+ * its socket, and those of older versions that this version does not use (they stored the hot
+ * set). */
 #define OURS_PREFIX "kiln-"
 
-/* The socket that the service manager opened; NULL: it opened none. */
+/* Finds the socket that the service manager opened; |ret_item| is NULL if it opened none. */
 static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret_item,
                                  struct kiln_err *err)
 {
@@ -36,7 +37,8 @@ static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret
     return KILN_OK;
 }
 
-/* KILN_NOT_FOUND: kilnd makes a new socket.  Fails if another daemon listens at the path. */
+/* Resumes the socket of an earlier kilnd.  Returns KILN_NOT_FOUND if kilnd must create a new one.
+ * Fails if another daemon listens at the path. */
 static enum kiln_code resume_listener(struct inherited *in, const char *path, const char *group,
                                       struct listener *ret_listener, struct kiln_err *err)
 {

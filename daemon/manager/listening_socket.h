@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Chooses the socket that kilnd listens on: the service manager's own, else the one that an earlier
- * kilnd made and the manager kept, else a new one.
+ * Chooses the socket that kilnd listens on: the one that the service manager opened, else the one
+ * that an earlier kilnd created and the manager kept, else a new one.
  *
  * Ownership  the listener owns the socket; descriptors that it does not take stay in |inherited|
  * Threading  before the loop runs
@@ -11,17 +11,17 @@
 #include "daemon/manager/inherited.h"
 #include "daemon/server/listener.h"
 
-/* |path| and |group| apply to a socket that kilnd makes. */
+/* Opens the socket.  |path| and |group| apply only if kilnd creates it. */
 KILN_MUST_CHECK enum kiln_code listening_socket_open(struct inherited *inherited, const char *path,
                                                      const char *group,
                                                      struct listener *ret_listener,
                                                      struct kiln_err *err);
-/* For `kilnd --private`: adopts the socket that libkiln made (private_kilnd.c) and passed as
- * descriptor 3.  Descriptor 4 is the lock, held until this process ends.  If kilnd was started
- * by hand, makes a new socket. */
+/* Opens the socket of `kilnd --private`: adopts the one that libkiln created (private_kilnd.c) and
+ * passed as descriptor 3.  Descriptor 4 is the lock, which is held until this process ends.  If a
+ * person started kilnd, creates a new socket. */
 KILN_MUST_CHECK enum kiln_code listening_socket_open_private(const char *path,
                                                              struct listener *ret_listener,
                                                              struct kiln_err *err);
-/* Asks the manager to close what an earlier kilnd stored and this one does not use; then closes
- * all descriptors that were not taken. */
+/* Drops unused descriptors: asks the manager to close those that an earlier kilnd stored and this
+ * kilnd does not use, and closes all that were not taken. */
 void listening_socket_drop_unused(struct inherited *inherited);

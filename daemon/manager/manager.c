@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-/* How often the status line may change; it is for people, so seldom is enough. */
+/* Minimum time between changes of the status line, which is for people. */
 #define STATUS_EVERY_MS 5000
-/* Time for a stop beyond the drain: ending processes, closing databases. */
+/* Time for a stop after the drain, to end processes and close databases. */
 #define STOP_MARGIN_MS 15000u
 
 /* ---- notifications ---- */
@@ -40,8 +40,9 @@ static void report_status(struct manager *m, const char *before)
     notify_manager(message, NULL, *before ? NOTIFY_MUST_ARRIVE : NOTIFY_MAY_BE_LOST);
 }
 
-/* The loop may run while a thread hangs, for example in a filesystem. Then the manager restarts
- * kilnd, which loses no request. */
+/* Sends the watchdog's signal, unless a work queue hangs.  The loop may run while a thread hangs,
+ * for example in a filesystem.  Without the signal the manager restarts kilnd, which loses no
+ * request. */
 static void on_watchdog(struct loop_timer *timer)
 {
     struct manager *m = LOOP_OWNER_OF(struct manager, watchdog, timer);

@@ -5,8 +5,8 @@
  * Talks to the service manager while kilnd serves.
  *
  * Role       sends the status line; sends the watchdog's signal while the loop runs and no task of
- *            a work queue is stuck; gives the listening socket to the
- *            manager's descriptor store (decision 12)
+ *            a work queue is stuck; stores the listening socket in the manager's descriptor store
+ *            (docs/decisions, number 12)
  * Ownership  borrows all; embed it
  * Threading  the loop's thread
  */
@@ -21,32 +21,33 @@
 #define MANAGER_STUCK_S 900u
 
 struct manager {
-    struct loop *loop;     /* borrowed, like all below */
+    struct loop *loop;     /* borrowed, as are the members below */
     struct engine *engine; /* NULL until it exists */
     struct server *server; /* NULL until it exists */
     const struct work_queues *work_queues;
     struct listener *listener;
     struct loop_timer watchdog;
-    bool is_stuck;        /* a work queue hangs in a task, and this was logged */
-    bool keeps;           /* the manager has a descriptor store for the socket */
-    char status[160];     /* the last one sent */
-    char note[160];       /* precedes the status; usually "" */
-    uint64_t reported_ms; /* the time of the last one sent */
+    bool is_stuck;        /* a work queue hangs in a task, and this was logged already */
+    bool keeps;           /* the manager has a descriptor store, which keeps the socket */
+    char status[160];     /* the status line that was sent last */
+    char note[160];       /* text before the status; usually "" */
+    uint64_t reported_ms; /* when the status was sent last */
 };
 
-/* |setting|: descriptor_store, "auto", "on" or "off". */
+/* Prepares |manager|.  |setting| is the value of descriptor_store: "auto", "on" or "off". */
 void manager_init(struct manager *manager, struct loop *loop, struct loop_owner *owner,
                   struct listener *listener, const char *setting);
-/* Asks the manager to close what it keeps under |name|. */
+/* Asks the manager to close the descriptors that it stores under |name|. */
 void manager_forget(const char *name);
 
 /* Sends READY=1, gives the manager the socket and starts the watchdog. */
 void manager_ready(struct manager *manager);
 /* Call about once a second: sends the status line if it changed. */
 void manager_tick(struct manager *manager);
-/* Call around a reload; |note| is for the status line, "" for nothing. */
+/* Announce the beginning and the end of a reload.  |note| is added to the status line; "":
+ * nothing. */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
-/* Announces the stop; running work may take |timeout_ms|. */
+/* Announces the stop, for which running work may take |timeout_ms|. */
 void manager_stopping(struct manager *manager, uint64_t timeout_ms);
 void manager_close(struct manager *manager);

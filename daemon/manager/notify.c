@@ -13,7 +13,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-/* How long to wait for a busy manager. */
+/* Maximum wait for a busy manager. */
 #define SEND_MAX_S 5
 
 static struct {
@@ -23,7 +23,8 @@ static struct {
     int store_size;
 } manager = { .store_size = -1 };
 
-/* An absolute path, or '@' and a name of the abstract namespace, as systemd writes it. */
+/* Sets the address from NOTIFY_SOCKET.  systemd writes an absolute path, or '@' and a name in the
+ * abstract namespace. */
 static void adopt_socket(const char *path)
 {
     struct sockaddr_un *a = &manager.address;

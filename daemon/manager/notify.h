@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Notifies the service manager: one datagram to $NOTIFY_SOCKET for each message (sd_notify(3)),
- * nothing if that is not set.
+ * Notifies the service manager: sends one datagram to $NOTIFY_SOCKET for each message
+ * (sd_notify(3)); does nothing if that is not set.
  *
  * Threading  the main thread
  */
@@ -11,28 +11,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Takes the notify variables from the environment, so that compilers cannot send in kilnd's
- * name.  Call it before any compiler starts. */
+/* Takes the notify variables from the environment, so that compilers cannot send messages as kilnd.
+ * Call it before any compiler starts. */
 void notify_adopt(void);
-/* True if a service manager listens. */
+/* Returns true if a service manager listens. */
 bool notify_is_on(void);
-/* The interval of WATCHDOG=1, from WATCHDOG_USEC and WATCHDOG_PID; 0: never. */
+/* Returns the interval at which to send WATCHDOG=1, from WATCHDOG_USEC and WATCHDOG_PID; 0:
+ * never. */
 uint64_t notify_watchdog_ms(void);
-/* The size of the manager's descriptor store, from FDSTORE; -1 if unknown. */
+/* Returns the size of the manager's descriptor store, from FDSTORE; -1 if unknown. */
 int notify_store_size(void);
 
 enum notify_urgency {
-    NOTIFY_MAY_BE_LOST, /* repeated soon: never waits for a busy manager */
-    NOTIFY_MUST_ARRIVE  /* waits some seconds */
+    NOTIFY_MAY_BE_LOST, /* the message is repeated soon, so never wait for a busy manager */
+    NOTIFY_MUST_ARRIVE  /* wait some seconds for a busy manager */
 };
 #define NOTIFY_FILES_MAX 8
 
-struct notify_files { /* borrowed descriptors that go along */
+struct notify_files { /* borrowed; descriptors that are sent with the message */
     const int *fds;
-    size_t count; /* NOTIFY_FILES_MAX at most */
+    size_t count; /* at most NOTIFY_FILES_MAX */
 };
 
-/* Sends |state|, for example "READY=1"; several lines are allowed.  |files| may be NULL.
- * Returns false, after logging, when it could not be sent; true if no manager listens. */
+/* Sends |state|, for example "READY=1"; several lines are allowed.  |files| may be NULL.  Returns
+ * false if it could not be sent, which is logged.  Returns true if no manager listens. */
 bool notify_manager(const char *state, const struct notify_files *files,
                     enum notify_urgency urgency);

@@ -39,16 +39,19 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* The size of the private directory, which is in memory, in objects of the largest size.  At their
- * peak, hiprtc and clang store the object twice (before and after linking), PoCL three times. */
+/* Size of the private directory, which is in memory, in multiples of the largest object.  At their
+ * peak, hiprtc and clang store the object twice (before and after linking), and PoCL three
+ * times. */
 #define DIRECTORY_FILES 4u
 
-/* LeakSanitizer would have to read this process's memory, which the sandbox forbids. */
+/* Disables LeakSanitizer, which would have to read this process's memory.  The sandbox forbids
+ * that. */
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 #elif defined(__SANITIZE_THREAD__)
-/* Races inside the compilers' libraries are outside kiln. */
+/* Suppresses ThreadSanitizer's reports of races inside the compilers' libraries, which are not part
+ * of kiln. */
 #define OTHERS(kind)                                                                       \
     kind ":libamdhip64\n" kind ":libhiprtc\n" kind ":libamd_comgr\n" kind ":libhsa\n" kind \
          ":libLLVM\n" kind ":libclang\n" kind ":libnvrtc\n" kind ":libpocl\n" kind         \
@@ -62,15 +65,15 @@ const char *__tsan_default_suppressions(void)
 
 struct arguments_given {
     const char *temp;
-    const char *describe; /* internal: describe one back end, answer on descriptor 3 */
-    bool resume;          /* internal: |files| belong to a job that was received already */
+    const char *describe; /* internal flag: describe one back end, and answer on descriptor 3 */
+    bool resume;          /* internal flag: |files| belong to a job that was received already */
     int files[3];
     uint64_t max_jobs;       /* 0: no limit */
-    const char *limits_text; /* NULL: none */
+    const char *limits_text; /* NULL: no limits */
     struct process_limits limits;
-    const char *user; /* NULL: keeps its user */
+    const char *user; /* NULL: the process keeps its user */
     unsigned uid, gid;
-    const char *outside; /* kilnd's namespaces; NULL: the namespaces that it was started in */
+    const char *outside; /* kilnd's namespaces; NULL: those in which this program was started */
 };
 
 static int usage(FILE *to, int status)
@@ -113,7 +116,7 @@ static int refuse_flag(const char *flag, const char *wanted, const char *text)
     return EXIT_USAGE;
 }
 
-/* -1: go on; else the exit status. */
+/* Reads the arguments.  Returns -1 to continue, or an exit status. */
 static int read_arguments(int argc, char **argv, struct arguments_given *given)
 {
     static const struct option known[] = {
@@ -151,7 +154,8 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
     return usage(stderr, EXIT_USAGE);
 }
 
-/* Compilers obey dozens of variables; only these are passed on. */
+/* Clears the environment except for a few variables, because dozens of variables change what
+ * compilers do. */
 static bool keep_few_variables(void)
 {
     static const char *const kept[] = { "PATH",           "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",
@@ -172,7 +176,8 @@ static bool keep_few_variables(void)
     return fine && setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0) == 0;
 }
 
-/* kiln is the cache: the compilers' own caches would only hide work and grow. */
+/* Sets the compilers' variables.  Disables their own caches, because kiln is the cache: theirs
+ * would only hide work and grow. */
 static bool set_variables(const char *directory)
 {
     char pocl[PATH_MAX];
@@ -200,7 +205,7 @@ static enum kiln_code give_up_privileges(const struct arguments_given *given, st
     enum kiln_code rc = KILN_OK;
     if (given->user)
         rc = change_user(given->uid, given->gid, "compiler_user", err);
-    /* Every user gets these privileges in a user namespace of its own. */
+    /* The process has these privileges because every user gets them in a new user namespace. */
     if (!rc && !give_up_capabilities())
         rc = kiln_fail_errno(err, errno, "cannot drop the privileges of a compiler process");
     return rc;
@@ -229,9 +234,9 @@ static bool stay_behind(void *context)
     return rc == KILN_OK;
 }
 
-/* Limits come first: after a change of user, a process may not set its OOM score.  Namespaces need
- * privileges: those of kilnd, or those that any user has in its own user namespace.  That namespace
- * must belong to the user that the process will run as. */
+/* Confines the process.  Limits come first: after a change of user, a process may not set its OOM
+ * score.  Creating namespaces needs privileges: either those of kilnd, or those that any user has
+ * in a new user namespace.  That namespace must belong to the user that the process will run as. */
 static enum kiln_code enter_box(struct arguments_given *given, char directory[PATH_MAX],
                                 struct confinement *c, struct kiln_err *err)
 {
@@ -258,7 +263,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
     return rc ? rc : become_user(given, err);
 }
 
-/* A process that executes this program again is confined already. */
+/* Prepares a process that executes this program again; it is confined already. */
 static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err)
 {
     if (!getcwd(directory, PATH_MAX))
@@ -266,8 +271,9 @@ static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err
     return KILN_OK;
 }
 
-/* The kernel signals a parent's end only if the child asked for the signal before.  |starter| was
- * the parent when this program began.  A supervising process between the two is outside of this
+/* Makes this process end with its parent.  The kernel sends a signal only for a parent that ends
+ * after this request, so this also checks whether the parent has ended already.  |starter| was the
+ * parent when this program began.  A supervising process between the two is outside of this
  * namespace. */
 static bool die_with_parent(pid_t starter)
 {
@@ -284,14 +290,14 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
-    /* A write beyond the limit fails with EFBIG, which can be reported, instead of a signal.  The
+    /* Without the signal, a write beyond the limit fails with EFBIG, which can be reported.  The
      * signal is blocked, not ignored: LLVM installs its own handler for an ignored signal. */
     sigset_t beyond_limit;
     sigemptyset(&beyond_limit);
     sigaddset(&beyond_limit, SIGXFSZ);
     sigprocmask(SIG_BLOCK, &beyond_limit, NULL);
     if (!die_with_parent(starter))
-        return EXIT_SURROUNDINGS; /* kilnd has ended: there is no receiver for a message */
+        return EXIT_SURROUNDINGS; /* kilnd has ended, so nobody would receive a message */
     umask(0077);
     if (chdir(directory) != 0) {
         fprintf(stderr, "kiln-compiler: user %u cannot enter the directory '%s': %s\n",
@@ -302,8 +308,8 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
         fprintf(stderr, "kiln-compiler: cannot set up its environment: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    /* Programs that it runs must not read its memory and the sources of others.  execve cleared
-     * this setting. */
+    /* Programs that this process runs must not read its memory, which may contain sources.  execve
+     * has reset this setting. */
     prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
         confine_finish(c);
@@ -317,7 +323,7 @@ int main(int argc, char **argv)
     int status = read_arguments(argc, argv, &given);
     if (status >= 0)
         return status;
-    if (given.describe) /* started by a kiln-compiler that is confined already */
+    if (given.describe) /* a kiln-compiler that is confined already started this one */
         return compiler_describe_to(given.describe, SOCKET_FD);
     struct stat seen;
     if (fstat(SOCKET_FD, &seen) != 0 || !S_ISSOCK(seen.st_mode)) {
@@ -326,7 +332,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    if (!given.resume) /* a source must not reach descriptors that kilnd inherited */
+    if (!given.resume) /* so that a source cannot use descriptors that kilnd inherited */
         closefrom(SOCKET_FD + 1);
     static struct confinement confinement;
     status = prepare_process(&given, starter, &confinement);

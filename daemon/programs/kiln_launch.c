@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kiln-launch: starts one process for kilnd, in a unit of the service manager, or several compilers
- * for a program with the engine inside (libkiln.a).  They must not be children of that program.
+ * kiln-launch: starts one process for kilnd, in a unit of the service manager.  Or starts several
+ * compilers for a program with the engine linked in (libkiln.a), because they must not be children
+ * of that program.
  *
  *     kiln-launch PROGRAM
  *     descriptor 3 is a connection to kilnd (a socket unit with Accept=yes), as LISTEN_FDS says
@@ -19,10 +20,10 @@
  *
  * So kilnd needs no right to become another user, and no network for processes that fetch.  When
  * this program ends, the service manager ends everything that the process left running.  With
- * --keep, this program does so itself.
+ * --keep, this program ends them itself.
  *
- * A job forks: the other end of the connection may be open in processes that outlive it.  So this
- * program watches the job's own process as well.
+ * If the program forks, its children have the other end of the connection open, and may run longer
+ * than the program.  So kiln-launch also watches the program's process.
  */
 #include "common/base/cleanup.h"
 #include "common/base/units.h"
@@ -45,7 +46,8 @@
 #define EXIT_SURROUNDINGS 4
 #define EXIT_NO_PROGRAM 127
 
-/* LeakSanitizer would have to read this process's memory, which nobody may. */
+/* Disables LeakSanitizer, which would have to read this process's memory.  No process may do
+ * that. */
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
@@ -73,7 +75,8 @@ static bool make_blocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
-/* Moves it away from descriptor 3, which the program's socket gets. */
+/* Takes the connection and moves it away from descriptor 3, which is for the socket of the program
+ * to start. */
 static int take_connection(void)
 {
     int control = fcntl(GIVEN_FD, F_DUPFD_CLOEXEC, GIVEN_FD + 1);
@@ -88,7 +91,7 @@ static bool redirect_descriptor(int fd, int to)
     return fd == to ? fcntl(fd, F_SETFD, 0) == 0 : dup2(fd, to) == to;
 }
 
-/* Does not return. */
+/* Executes the program in the child.  Does not return. */
 static void become_program(const char *program, pid_t parent, const struct launch_received *request)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -111,7 +114,7 @@ static void become_program(const char *program, pid_t parent, const struct launc
     _exit(EXIT_NO_PROGRAM);
 }
 
-/* Kills its process group, and the process itself if it does not lead a group yet. */
+/* Kills the process group of |pid|, and the process itself if it does not lead a group yet. */
 static void end_group(pid_t pid)
 {
     kill(-pid, SIGKILL);
@@ -129,8 +132,8 @@ static void report_end(int control, pid_t pid)
     launch_send_report(control, &report);
 }
 
-/* As poll(2): waits until one of |polled| has an event, or until the next check of |process| or
- * |other|. */
+/* Waits until one of |polled| has an event, or until the next check of |process| or |other|.
+ * Returns the result of poll(2). */
 static int wait_for_news(struct pollfd polled[3], const struct watched *process,
                          const struct watched *other)
 {
@@ -140,8 +143,8 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
     return poll(polled, 3, ms);
 }
 
-/* kilnd sends nothing more, so any event is the end of the connection. |other| is the process at
- * its other end, or NULL. */
+/* Supervises the process until it ends.  kilnd sends no more messages, so any event on |control|
+ * means that the connection has ended.  |other| is the process at its other end, or NULL. */
 static void keep_process(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .kind = LAUNCH_STARTED,
@@ -163,12 +166,13 @@ static void keep_process(int control, const struct watched *process, const struc
             end_group(process->pid);
         }
     }
-    end_group(process->pid); /* it is not reaped yet, so its pid is not reused */
+    end_group(process->pid); /* the process is not reaped yet, so its pid was not reused */
     report_end(control, process->pid);
 }
 
-/* With --keep, no service manager does this.  This process is a subreaper: it gets every orphan,
- * whatever its session, so that none goes to the job. */
+/* Ends all processes that are left, for --keep, where no service manager does this.  This process
+ * is a subreaper: it becomes the parent of all orphaned processes, even of other sessions, so that
+ * the program does not. */
 static void end_rest(void)
 {
     int pid;
@@ -232,7 +236,8 @@ static int launch_program(int control, const char *program, bool is_kept)
 
 /* ---- --keep: for an engine in a job ---- */
 
-/* In a child: uses the standard error that came with the request. */
+/* Starts a process for --keep, in a child of this process.  Uses the standard error that came with
+ * the request. */
 static int launch_kept(const struct launch_received *given)
 {
     signal(SIGCHLD, SIG_DFL);
@@ -244,7 +249,7 @@ static int launch_kept(const struct launch_received *given)
     return launch_program(given->fd_3, given->arguments[0], /* is_kept= */ true);
 }
 
-/* False once the other end is closed. */
+/* Waits for the next request.  Returns false when the other end is closed. */
 static bool wait_for_more(int control, const struct watched *other)
 {
     struct pollfd polled[] = { { .fd = control, .events = POLLIN },
@@ -262,20 +267,20 @@ static bool wait_for_more(int control, const struct watched *other)
 
 static bool take_one(int control, struct launch_received *ret_given)
 {
-    struct kiln_err ignored = KILN_ERR_INIT; /* nobody would read the message */
+    struct kiln_err ignored = KILN_ERR_INIT; /* ignored, because nobody would read the message */
     return launch_receive_request(control, ret_given, &ignored) == KILN_OK &&
            ret_given->directory >= 0 && ret_given->arguments[0][0] == '/';
 }
 
-/* Each child ends with its own connection, so none is left when this returns.  If a child cannot be
- * started, its connection is closed. */
+/* Serves requests until the program ends.  Each child ends when its own connection does, so none is
+ * left when this returns.  If a child cannot be started, its connection is closed. */
 static int serve_requests(int control)
 {
     static struct launch_received given;
     struct watched other;
     if (!watched_begin_peer(&other, control))
         return EXIT_SURROUNDINGS;
-    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the children */
+    signal(SIGCHLD, SIG_IGN); /* so that the kernel reaps the children */
     while (wait_for_more(control, &other) && take_one(control, &given)) {
         if (fork() == 0) {
             close(control);
@@ -306,7 +311,7 @@ int main(int argc, char **argv)
                 "manager starts this program\n");
         return EXIT_USAGE;
     }
-    prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot read its memory */
+    prctl(PR_SET_DUMPABLE, 0); /* so that other processes of this user cannot read its memory */
     KILN_AUTO(fd) int control = take_connection();
     if (control < 0) {
         fprintf(stderr, "kiln-launch: cannot accept the connection: %s\n", strerror(errno));

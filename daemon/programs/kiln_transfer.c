@@ -3,7 +3,7 @@
  * kiln-transfer: a process that gets one package, checks it, and ends.
  *
  *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
- *     kiln-transfer --snapshot PATH   the same; started by kilnctl, with its user's rights
+ *     kiln-transfer --snapshot PATH   started by kilnctl, with its user's rights
  *
  *   main            reads the arguments, then does one thing
  *   serve_job       receives the job, confines itself, runs engine/transfer/transfer.c, sends the
@@ -32,23 +32,26 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* Descriptors for libcurl's connections, SQLite and the staged files. */
+/* Maximum number of descriptors, for libcurl's connections, SQLite and the staged files. */
 #define FILES_MAX 128
-/* Limit of the user's processes and threads: libcurl resolves names in threads.  Not for root. */
+/* Limit of the user's processes and threads: libcurl resolves names in threads.  Does not apply to
+ * root. */
 #define PROCESSES_MAX 4096
-/* One object of the largest allowed size, packed and unpacked, and the libraries' memory. */
+/* Memory limit: one object of the largest allowed size, packed and unpacked, and the libraries'
+ * memory. */
 #define MEMORY_MAX (2ull << 30)
-/* Processor time of a transfer, in seconds. Unpacking a package of the largest allowed size takes
- * some 400. */
+/* Limit of a transfer's processor time.  Unpacking a package of the largest allowed size takes
+ * about 400 seconds. */
 #define CPU_MAX_S 1200u
-/* The same for a user's file: its content may be made to be slow, and nothing in it is checked. */
+/* Limit of processor time for a user's file, whose content may be crafted to take long.  It is
+ * lower, because no signature in it is checked. */
 #define CPU_MAX_USER_S 300u
-/* Like a compiler's: kilnd, which many users wait for, goes first. */
+/* The priority of a compiler: kilnd goes first, because many users wait for it. */
 #define NICENESS 10
 #define PROGRESS_EVERY_NS 200000000u
 
-/* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which is
- * closed here.  The unit tests of engine/transfer check for leaks instead. */
+/* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which this
+ * process cannot do.  The unit tests of engine/transfer check for leaks instead. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIMIT_MEMORY 0
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
@@ -64,7 +67,7 @@ static struct {
     struct transfer_result result; /* its file name is in the result */
 } workplace;
 
-/* Makes only calls that are safe in a signal handler. */
+/* Removes the files when SIGTERM comes.  Makes only calls that are safe in a signal handler. */
 static void on_terminate(int signal)
 {
     if (workplace.directory[0] && chdir(workplace.directory) == 0) {
@@ -74,7 +77,8 @@ static void on_terminate(int signal)
         unlink(SNAPSHOT_COPY "-journal");
         if (workplace.result.name[0])
             unlink(workplace.result.name);
-        rmdir(workplace.directory); /* a confined process may not: then kilnd removes it */
+        /* A confined process may not do this; then kilnd removes the directory. */
+        rmdir(workplace.directory);
     }
     _exit(128 + signal);
 }
@@ -124,7 +128,8 @@ static bool set_limit(int resource, uint64_t most)
 
 static bool set_limits(const struct transfer_job *job)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit is an error that can be reported */
+    /* So that a write beyond the limit fails with an error that can be reported. */
+    signal(SIGXFSZ, SIG_IGN);
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
            set_limit(RLIMIT_CPU, job->of_user ? CPU_MAX_USER_S : CPU_MAX_S) &&
@@ -132,11 +137,12 @@ static bool set_limits(const struct transfer_job *job)
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
 
-/* Started by kiln-launch: kilnd, at the other end, is not the parent.  The unit ends with
- * kiln-launch. */
+/* True if kiln-launch started this process.  kilnd, at the other end of the socket, is then not the
+ * parent, and the unit ends with kiln-launch. */
 static bool is_launched;
 
-/* The kernel signals a parent's end only if the child asked for the signal before. */
+/* Makes this process get a signal when its parent ends.  The kernel sends none for a parent that
+ * has ended before this request. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };
@@ -147,7 +153,7 @@ static void die_with_parent(int number)
         raise(number);
 }
 
-/* |ret_notice| does not change if every layer is in place. */
+/* Confines the process.  |ret_notice| does not change if every layer of the sandbox is in place. */
 static enum kiln_code prepare_process(struct received_job *received,
                                       const struct transfer_user *user, struct kiln_err *ret_notice,
                                       struct kiln_err *err)
@@ -163,9 +169,10 @@ static enum kiln_code prepare_process(struct received_job *received,
     if (rc)
         return rc;
     if (user)
-        strcpy(workplace.directory, "."); /* that user may not enter the parent directories */
+        /* The user of this process may not enter the parent directories. */
+        strcpy(workplace.directory, ".");
     rc = transfer_confine(job, user, &why);
-    die_with_parent(SIGTERM); /* after the change of user, which clears it */
+    die_with_parent(SIGTERM); /* again after the change of user, which clears it */
     if (rc == KILN_UNSUPPORTED)
         kiln_fail(ret_notice, rc,
                   "transfers, which run as user %u, are less confined than they should be: %.300s",
@@ -192,7 +199,7 @@ static int serve_job(const struct transfer_user *user)
     if (!status)
         workplace.directory[0] = '\0'; /* from here on kilnd owns the file */
     transfer_send_result(SOCKET_FD, &workplace.result, notice.text);
-    _exit(status); /* kilnd has the result; closing a file could wait for ever */
+    _exit(status); /* kilnd has the result, and closing a file could block for ever */
 }
 
 /* ---- a snapshot ---- */
@@ -289,7 +296,7 @@ int main(int argc, char **argv)
                         "start this program\n");
         return EXIT_USAGE;
     }
-    closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
-    signal(SIGPIPE, SIG_IGN); /* servers close connections */
+    closefrom(SOCKET_FD + 1); /* so that a server cannot reach descriptors that kilnd inherited */
+    signal(SIGPIPE, SIG_IGN); /* a server may close a connection while this process writes */
     return path ? send_snapshot(path, salvage) : serve_job(other ? &user : NULL);
 }

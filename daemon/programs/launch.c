@@ -35,7 +35,7 @@ enum kiln_code launch_connect(const char *service, int *ret_control, struct kiln
     return KILN_OK;
 }
 
-/* The arguments one after the other, each terminated. */
+/* Writes the arguments one after the other, each NUL-terminated. */
 static size_t put_arguments(const char *const *arguments, char packet[LAUNCH_PACKET_MAX])
 {
     size_t used = 0;

@@ -4,7 +4,8 @@
 /*
  * The messages between kilnd and kiln-launch.
  *
- * Role       one SOCK_SEQPACKET connection for each process, one packet for each message:
+ * Role       defines the messages.  Each process has one SOCK_SEQPACKET connection, and each
+ *            message is one packet:
  *
  *   kilnd -> kiln-launch   request   the arguments, the process's descriptor 3 and, optionally, its
  *                                    working directory
@@ -12,8 +13,8 @@
  *   kiln-launch -> kilnd   ended     its exit status, and the signal that ended it
  *
  *            When kilnd shuts down or closes its end, kiln-launch sends SIGKILL to the process;
- *            "ended" still follows
- * Ownership  see each call
+ *            "ended" is still sent
+ * Ownership  documented at each call
  * Threading  one thread for each connection
  */
 #include "common/base/err.h"
@@ -26,11 +27,12 @@
 
 struct launch_request {
     const char *const *arguments; /* NULL-terminated, with the program's name first */
-    int fd_3, directory;          /* borrowed; directory -1: that of kiln-launch */
+    /* Borrowed; |directory| is the working directory; -1: that of kiln-launch. */
+    int fd_3, directory;
 };
 
-/* Does not wait.  KILN_UNAVAILABLE when nothing listens at |service|; the message says what to
- * check. */
+/* Connects without waiting.  Returns KILN_UNAVAILABLE if nothing listens at |service|; the message
+ * says what to check. */
 KILN_MUST_CHECK enum kiln_code launch_connect(const char *service, int *ret_control,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code launch_send_request(int control,
@@ -39,23 +41,24 @@ KILN_MUST_CHECK enum kiln_code launch_send_request(int control,
 
 struct launch_received {
     char text[LAUNCH_PACKET_MAX];
-    char *arguments[LAUNCH_ARGUMENTS_MAX + 1]; /* into |text| */
-    int fd_3, directory;                       /* owned by the receiver; directory -1: none */
+    char *arguments[LAUNCH_ARGUMENTS_MAX + 1]; /* point into |text| */
+    /* Owned by the receiver; |directory| is -1 if the request has none. */
+    int fd_3, directory;
 };
-/* Waits.  KILN_NOT_FOUND, without a message, when kilnd closed the connection before any
- * request. */
+/* Waits for a request.  Returns KILN_NOT_FOUND, without a message, if kilnd closed the connection
+ * before it sent one. */
 KILN_MUST_CHECK enum kiln_code launch_receive_request(int control,
                                                       struct launch_received *ret_request,
                                                       struct kiln_err *err);
 
 enum launch_report_kind { LAUNCH_STARTED = 1, LAUNCH_ENDED = 2 };
 struct launch_report {
-    uint32_t kind;           /* a launch_report_kind */
-    uint32_t pid, uid;       /* of LAUNCH_STARTED */
-    int32_t status, signal_; /* of LAUNCH_ENDED */
+    uint32_t kind;           /* enum launch_report_kind */
+    uint32_t pid, uid;       /* for LAUNCH_STARTED */
+    int32_t status, signal_; /* for LAUNCH_ENDED */
 };
-/* The report is dropped if kilnd is gone. */
+/* Sends a report.  Drops it if kilnd has ended. */
 void launch_send_report(int control, const struct launch_report *report);
-/* Does not wait.  Never sets a message: KILN_BUSY when no report is here yet, KILN_UNAVAILABLE
- * when none will come, KILN_INVALID for a malformed one. */
+/* Receives a report without waiting.  Returns KILN_BUSY if none has come yet, KILN_UNAVAILABLE if
+ * none will come, and KILN_INVALID if it is malformed, all without a message. */
 KILN_MUST_CHECK enum kiln_code launch_receive_report(int control, struct launch_report *ret_report);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define LOOK_MS 100
-/* Since Linux 6.5; headers may be older. */
+/* Exists since Linux 6.5; the headers may be older. */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -54,7 +54,8 @@ bool watched_begin(struct watched *ret_watched, pid_t pid)
     return true;
 }
 
-/* The pid may have been reused; a pidfd, if the kernel provides one, cannot be. */
+/* Begins to watch the peer of a socket.  Uses the peer's pidfd if the kernel provides it, because
+ * the peer's pid may have been reused. */
 bool watched_begin_peer(struct watched *ret_watched, int socket)
 {
     struct ucred peer;
@@ -65,7 +66,7 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
         return true;
     }
     if (errno == ESRCH ||
-        errno == EINVAL) /* kernels report a process that has ended with either error */
+        errno == EINVAL) /* the kernel reports a process that has ended with one of the two */
         return false;
     size = sizeof(peer);
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
@@ -74,7 +75,8 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
 
 int watched_pause_ms(const struct watched *w) { return w->fd >= 0 ? -1 : LOOK_MS; }
 
-/* A process whose first thread has ended before the others looks like a zombie. */
+/* Returns whether the process has ended, by its pid.  A process looks like a zombie if its first
+ * thread has ended but others run, so this checks its threads, too. */
 static bool is_gone(const struct watched *w)
 {
     siginfo_t child = { .si_pid = 0 };

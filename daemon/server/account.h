@@ -5,7 +5,7 @@
  * Limits the connections of one user, and the bytes of their unfinished frames and unsent replies.
  * Sessions of the same uid share an account.
  *
- * Ownership  the list owns an account while it counts connections
+ * Ownership  the list owns an account as long as the account counts connections
  * Threading  the loop's thread
  */
 #include "common/base/list.h"
@@ -24,23 +24,24 @@ struct account {
 };
 
 struct account_limits {
-    unsigned connections_uid; /* of one user */
-    size_t bytes_uid, bytes;  /* of one user, of all users together */
+    unsigned connections_uid; /* limit for one user */
+    size_t bytes_uid, bytes;  /* limits for one user, and for all users together */
 };
 
 struct accounts {
-    struct list list; /* of struct account; owned; only users with a connection */
+    struct list list; /* of struct account; owned; it has only users with a connection */
     struct account_limits limits;
-    size_t bytes; /* of all users together */
+    size_t bytes; /* bytes of all users together */
 };
 
 void accounts_init(struct accounts *accounts, const struct account_limits *limits);
-/* Counts one more connection.  Returns NULL if the user is at the limit or memory is out. */
+/* Counts one more connection.  Returns NULL if the user is at the limit, or if out of memory. */
 struct account *account_join(struct accounts *accounts, uid_t uid);
-/* Frees the account after its last connection has left. */
+/* Counts one connection less, and frees the account after the last one. */
 void account_leave(struct account *account);
-/* Charges |bytes|.  Returns false, charging nothing, if the user would exceed the limit, or hold
- * more than half of what other users leave of the limit for all. */
+/* Charges |bytes|.  Returns false, and charges nothing, if the user would exceed the limit for one
+ * user.  Also returns false if the user would hold more than half of the bytes that the other users
+ * leave of the limit for all users. */
 bool account_charge(struct account *account, size_t bytes);
 /* Reverses account_charge. */
 void account_release(struct account *account, size_t bytes);

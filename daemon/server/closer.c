@@ -14,21 +14,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* close(2) needs little stack; the rest is for sanitizers. */
+/* Stack size of a thread.  close(2) needs little; the rest is for sanitizers. */
 #define STACK_SIZE (256u << 10)
 
-/* Connections with unread data, of one user, that may wait to be closed. */
+/* Maximum number of one user's connections with unread data that may wait to be closed. */
 #define SOCKETS_MAX_UID 64
-/* Preallocated entries for connections, of all users, for when memory is out. */
+/* Number of preallocated entries for connections of all users, for use when memory runs out. */
 #define SPARES_MAX 256u
-/* The uid under which these are queued.  No user has it: chown(2) and the kernel reserve it. */
+/* The uid under which the preallocated entries are queued.  No user has it, because chown(2) and
+ * the kernel reserve it. */
 #define SPARES_UID ((uid_t)-1)
 
-enum closing_kind { A_FILE, A_SOCKET, A_SPARE /* a socket, too */ };
+enum closing_kind { A_FILE, A_SOCKET, A_SPARE }; /* A_SPARE: a socket in a preallocated entry */
 
 struct closing { /* a descriptor, in the queue or in a list of unused ones */
     struct fair_item item;
-    struct user *user; /* borrowed; unset while unused */
+    struct user *user; /* borrowed; only set while the entry is in the queue */
     int fd;
     enum closing_kind kind;
 };
@@ -36,14 +37,15 @@ struct closing { /* a descriptor, in the queue or in a list of unused ones */
 struct user {
     struct list_link link;
     uid_t uid;
-    unsigned connections;   /* between closer_join and closer_leave */
-    unsigned held;          /* files that were received and are not closed yet */
-    unsigned sockets;       /* in the queue */
-    unsigned waiting;       /* files and sockets in the queue */
-    uint64_t full_since_ns; /* time of the first check that found the user full; 0: not full */
+    unsigned connections;   /* number of connections between closer_join and closer_leave */
+    unsigned held;          /* number of received files that are not closed yet */
+    unsigned sockets;       /* number of sockets in the queue */
+    unsigned waiting;       /* number of files and sockets in the queue */
+    uint64_t full_since_ns; /* when a check first found the user full; 0: the user is not full */
     bool busy;              /* a thread is closing one of the user's descriptors */
-    struct list unused;     /* entries of |files| */
-    struct closing files[]; /* one for each file that may be held: adding a file cannot fail */
+    struct list unused;     /* unused entries of |files| */
+    /* One for each file that the user may hold, so that adding a file cannot fail. */
+    struct closing files[];
 };
 
 struct closer {
@@ -51,7 +53,7 @@ struct closer {
     struct closer_limits limits;
     struct list users;       /* of struct user; owned */
     struct fair_queue queue; /* of struct closing */
-    struct user *spare_user; /* in |users|; has the preallocated entries */
+    struct user *spare_user; /* in |users|; owns the preallocated entries */
     unsigned threads;
     bool closing;
 };
@@ -72,7 +74,7 @@ static struct user *find_user(const struct closer *closer, uid_t uid)
     return NULL;
 }
 
-/* NULL when out of memory. */
+/* Adds a user.  Returns NULL if out of memory. */
 static struct user *add_user(struct closer *closer, uid_t uid, unsigned files,
                              enum closing_kind kind)
 {
@@ -104,7 +106,7 @@ static void remove_user(struct closer *closer, struct user *user)
     free(user);
 }
 
-/* Frees a user who has no connection and no descriptor here. */
+/* Frees a user who has no connection and no descriptor to close. */
 static void remove_if_gone(struct closer *closer, struct user *user)
 {
     if (user->connections == 0 && user->held == 0 && user->waiting == 0 && !user->busy &&
@@ -112,7 +114,8 @@ static void remove_if_gone(struct closer *closer, struct user *user)
         remove_user(closer, user);
 }
 
-/* Cannot fail: the user has a reservation, and the queue has no limit that can be reached. */
+/* Queues a descriptor.  Cannot fail: the user has a reservation in the queue, and the queue has no
+ * limit that could be reached. */
 static void push_closing(struct closer *closer, struct user *user, struct closing *c, int fd)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -166,7 +169,8 @@ static bool is_full(const struct closer *closer, const struct user *user)
                     user->sockets >= SOCKETS_MAX_UID);
 }
 
-/* Does not close waiting descriptors: the kernel does so when kilnd exits. */
+/* Frees the closer.  Does not close waiting descriptors; the kernel closes them when kilnd
+ * exits. */
 static void free_closer(struct closer *closer)
 {
     for (struct fair_item *item; (item = fair_queue_pop(&closer->queue));)
@@ -180,14 +184,15 @@ static void free_closer(struct closer *closer)
 
 /* ---- threads ---- */
 
-/* Allows one close at a time for each user, so that a hanging one delays no other user. */
+/* Returns whether an item may be closed now.  Allows one close at a time for each user, so that a
+ * close that hangs delays no other user. */
 static bool may_close(void *context, const struct fair_item *item)
 {
     (void)context;
     return !closing_of(item)->user->busy;
 }
 
-/* Closes the next descriptor.  False: none can be closed now. */
+/* Closes the next descriptor.  Returns false if none can be closed now. */
 static bool close_next(struct closer *closer)
 {
     struct fair_item *item = fair_queue_pop_if(&closer->queue, may_close, /* context= */ NULL);
@@ -206,7 +211,7 @@ static bool close_next(struct closer *closer)
     pthread_mutex_lock(&closer->lock);
     user->busy = false;
     user->held -= is_file;
-    if (!is_full(closer, user)) /* even if nobody checked meanwhile */
+    if (!is_full(closer, user)) /* even if no check happened in between */
         user->full_since_ns = 0;
     remove_if_gone(closer, user);
     return true;
@@ -230,8 +235,8 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* Call with the lock held.  If no thread can start, a running thread or the next call does the
- * work. */
+/* Starts a thread; call it with the lock held.  If no thread can start, a running thread or the
+ * next call does the work. */
 static void start_thread(struct closer *closer)
 {
     pthread_attr_t attributes;
@@ -243,7 +248,7 @@ static void start_thread(struct closer *closer)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread handles signals */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* because the loop's thread handles signals */
     closer->threads += pthread_create(&thread, &attributes, run_thread, closer) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -302,7 +307,7 @@ void closer_leave(struct closer *closer, uid_t uid)
     struct user *user = find_user(closer, uid);
     user->connections--;
     remove_if_gone(closer, user);
-    start_thread(closer); /* for descriptors that wait because no thread could start */
+    start_thread(closer); /* for descriptors that still wait because no thread could start */
     pthread_mutex_unlock(&closer->lock);
 }
 
@@ -324,12 +329,12 @@ void closer_take(struct closer *closer, uid_t uid, int fd)
     pthread_mutex_unlock(&closer->lock);
 }
 
-/* When memory and spare entries are out, the socket stays open but shut down: the loop must not
- * wait for its close. */
+/* Takes a connection to close.  If there is neither memory nor a preallocated entry, shuts the
+ * socket down but leaves it open, because the loop must not wait for its close. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd)
 {
     int unread = 0;
-    shutdown(fd, SHUT_RDWR); /* the peer sees the end now, and no more data arrives */
+    shutdown(fd, SHUT_RDWR); /* the peer sees the end at once, and no more data arrives */
     if (ioctl(fd, SIOCINQ, &unread) == 0 && unread == 0) {
         close(fd);
         return;

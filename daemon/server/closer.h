@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Closes descriptors that clients sent, off the loop.
+ * Closes descriptors that clients sent, on other threads than the loop's.
  *
  * Role       close(2) of a file on FUSE or on a network filesystem can wait for its server for
  *            ever.  A few threads close them fairly, at most one thread for each user.  So a user
- *            whose files hang holds up neither the loop nor the executors nor other users.  A
- *            user's files count from the moment they are received. closer_join allocates all the
+ *            whose files hang delays neither the loop nor the executors nor other users.  A user's
+ *            files count from their reception until they are closed.  closer_join allocates all the
  *            memory that they need, so closer_take cannot fail
- * Ownership  owns the descriptors it takes. closer_destroy does not wait for a hanging close: that
- *            thread frees the memory it still needs
+ * Ownership  owns the descriptors that it takes.  closer_destroy does not wait for a close that
+ *            hangs; the thread of that close frees the memory that it still uses
  * Threading  any thread; nothing blocks
  */
 #include "common/base/err.h"
@@ -22,8 +22,8 @@
 struct closer;
 
 struct closer_limits {
-    unsigned threads;      /* maximum; threads end when idle */
-    unsigned held_max_uid; /* files of one user; at least as many as one message may bring */
+    unsigned threads;      /* maximum number of threads; a thread ends when it is idle */
+    unsigned held_max_uid; /* maximum files of one user; at least as many as one message may have */
 };
 #define CLOSER_LIMITS_DEFAULT \
     ((struct closer_limits){ .threads = 16, .held_max_uid = LIMIT_FRAME_DESCRIPTORS + 67 })
@@ -35,12 +35,15 @@ void closer_destroy(struct closer *closer);
 /* Registers a connection of |uid| that may send files.  Call closer_leave when it is closed. */
 KILN_MUST_CHECK enum kiln_code closer_join(struct closer *closer, uid_t uid, struct kiln_err *err);
 void closer_leave(struct closer *closer, uid_t uid);
-/* True when one more message could exceed the user's limit: read nothing from this user. */
+/* Returns true if one more message could exceed the user's limit; read nothing from this user
+ * then. */
 bool closer_is_full(struct closer *closer, uid_t uid);
 enum closer_state {
     CLOSER_HAS_SPACE,
-    CLOSER_IS_FULL,  /* check again soon: closing takes microseconds unless a file hangs */
-    CLOSER_IS_STUCK, /* has been full for |grace_ms| at every check */
+    /* The user is full; check again soon, because closing takes microseconds unless a file
+     * hangs. */
+    CLOSER_IS_FULL,
+    CLOSER_IS_STUCK, /* the user was full at every check for |grace_ms| */
 };
 enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_ms);
 /* Counts |count| received files of |uid| until closer_take has closed each.  The user must have
@@ -48,8 +51,8 @@ enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);
 /* Takes |fd|, which |uid| sent and which was charged. */
 void closer_take(struct closer *closer, uid_t uid, int fd);
-/* Takes a connection of |uid| that is no longer read.  One without unread data, which cannot
- * contain descriptors, is closed at once. */
+/* Takes a connection of |uid| that is no longer read.  A connection without unread data, and thus
+ * without unread descriptors, is closed at once. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd);
 /* Fills |err| with the message for a user that is full. */
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err);

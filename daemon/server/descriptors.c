@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/* For everything outside the shares: databases, loop, transfers, objects in transit. */
+/* RESERVE is for everything outside the shares: databases, loop, transfers, objects in transit. */
 #define RESERVE 512u
 #define MIN 64u
 
@@ -16,7 +16,7 @@ static uint64_t raise_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return 1024;
     if (files.rlim_cur == files.rlim_max)
-        return files.rlim_cur; /* a unit's system-call filter may forbid setrlimit */
+        return files.rlim_cur; /* the system-call filter of a unit may forbid setrlimit */
     files.rlim_cur = files.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &files) < 0)
         log_event(LOG_EVENT_descriptors_few, NULL, "cannot raise the limit of open files to %llu",

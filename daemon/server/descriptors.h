@@ -9,16 +9,16 @@
  */
 #include <stddef.h>
 
-/* The maximum of descriptors that one compiler process costs.  Five while it runs: its socket, its
- * pidfd, its output, and the job's object and log.  Three for an earlier process that is still
- * ending, of which there may be as many. */
+/* Maximum number of descriptors for one compiler process.  Five are for the running process: its
+ * socket, its pidfd, its output, and the job's object and log.  Three are for an earlier process
+ * that is still ending; there may be one for each running process. */
 #define DESCRIPTORS_A_WORKER 8u
 
 struct descriptor_shares {
     unsigned connections;
     unsigned hot_count;
-    unsigned workers; /* served first */
+    unsigned workers; /* gets its share first */
 };
 
-/* Returns the part of |wanted| that is available; logs when that is less. */
+/* Returns the part of |wanted| that is available.  Logs if that is less than |wanted|. */
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted);

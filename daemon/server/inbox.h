@@ -4,11 +4,11 @@
 /*
  * Splits a byte stream into frames.
  *
- * Role       returns whole frames in place; copies and keeps only the beginning of an unfinished
- *            frame, and the bytes that inbox_keep was given
+ * Role       returns whole frames in place.  Copies and keeps only the beginning of an unfinished
+ *            frame, and the bytes passed to inbox_keep
  * Ownership  owns the unfinished frame, at most a header and LIMIT_FRAME_BODY.  Its memory grows
- *            with the bytes received, not with the size in the header.  It and kept bytes are
- *            charged to the account
+ *            with the bytes received, not with the size in the header.  This memory and kept bytes
+ *            are charged to the account
  * Threading  the loop's thread
  */
 #include "common/protocol/frame.h"
@@ -21,36 +21,37 @@ struct inbox {
     uint8_t *data;           /* owned; NULL between frames */
     size_t size;
     size_t capacity;
-    size_t wanted; /* of the current frame; FRAME_HEADER_SIZE until its header is complete */
+    size_t wanted; /* size of the current frame; FRAME_HEADER_SIZE until its header is complete */
     struct frame_header header;
-    bool is_returned;  /* data is the body that the last inbox_next returned */
-    uint8_t *kept;     /* owned; NULL: none */
-    size_t kept_size;  /* in memory */
+    bool is_returned;  /* |data| contains the body that the last inbox_next returned */
+    uint8_t *kept;     /* owned; the bytes passed to inbox_keep; NULL: none */
+    size_t kept_size;  /* size of |kept| in memory */
     struct bytes left; /* the part of |kept| that was not used yet */
 };
 
 void inbox_init(struct inbox *inbox, struct account *account);
-/* Accepts a zeroed inbox. */
+/* Frees what the inbox owns.  Accepts a zeroed inbox. */
 void inbox_done(struct inbox *inbox);
-/* True while a frame is incomplete. */
+/* Returns true while a frame is incomplete. */
 bool inbox_is_partial(const struct inbox *inbox);
 
-/* Buffers for the next read: first space for the rest of the current frame, so that large bodies
- * are not copied twice, then |scratch|.  Returns how many of |iov| are used. */
+/* Fills |iov| with buffers for the next read and returns their number.  The first is for the rest
+ * of the current frame, so that large bodies are not copied twice; the last is |scratch|. */
 int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
-/* Call after |received| bytes arrived in those buffers.  Returns the part that is in |scratch|. */
+/* Accounts for |received| bytes that were read into the buffers of inbox_buffers.  Returns the part
+ * that is in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
-/* Keeps |rest|, received bytes that inbox_next has not used, for later: inbox_kept returns them
- * until the next call.  An empty |rest| drops what was kept.  KILN_BUSY: the user holds too many
- * bytes. */
+/* Keeps |rest|, which are received bytes that inbox_next has not used yet.  inbox_kept returns them
+ * until the next call of inbox_keep.  An empty |rest| drops kept bytes.  Returns KILN_BUSY if the
+ * user holds too many bytes. */
 KILN_MUST_CHECK enum kiln_code inbox_keep(struct inbox *inbox, struct bytes rest,
                                           struct kiln_err *err);
 static inline struct bytes inbox_kept(const struct inbox *inbox) { return inbox->left; }
 /* Returns the next frame and removes its bytes from |from|.  The body is valid until the next call.
- *   KILN_NOT_FOUND  no whole frame yet; all of |from| was consumed
+ *   KILN_NOT_FOUND  there is no whole frame yet; all of |from| was consumed
  *   KILN_INVALID    not a frame, or beyond a limit: the stream is lost
  *   KILN_BUSY       the user holds too many bytes
- * With the last two, |ret_header| has the request id if it could be read. */
+ * For the last two codes, |ret_header| has the request id if that could be read. */
 KILN_MUST_CHECK enum kiln_code inbox_next(struct inbox *inbox, struct bytes *from,
                                           struct frame_header *ret_header, struct bytes *ret_body,
                                           struct kiln_err *err);

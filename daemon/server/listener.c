@@ -56,7 +56,7 @@ enum kiln_code listener_adopt(int fd, struct listener *ret_listener, struct kiln
     memcpy(l.path, address.sun_path, sizeof(l.path));
     l.path[sizeof(l.path) - 1] = '\0';
     struct kiln_err ignored = KILN_ERR_INIT;
-    (void)record_file(&l, &ignored); /* its path may be in another mount namespace */
+    (void)record_file(&l, &ignored); /* the socket's path may be in another mount namespace */
     *ret_listener = l;
     return KILN_OK;
 }
@@ -71,7 +71,8 @@ static enum kiln_code add_advice(struct kiln_err *err)
         geteuid() == 0 ? "" : "set XDG_RUNTIME_DIR to a directory that only you may write to, or ");
 }
 
-/* Every user may pass through root's directory; the mode of the socket limits who may connect. */
+/* Creates the socket's directory.  If it is root's, every user may pass through it; the mode of the
+ * socket limits who may connect. */
 static enum kiln_code make_directory(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *directory = strdup(path);
@@ -98,7 +99,8 @@ static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *
                      path);
 }
 
-/* KILN_OK if no daemon listens there.  Otherwise |ret_pid| is the daemon's pid, or 0 if unknown. */
+/* Checks whether a daemon listens at |address|.  Returns KILN_OK if none does.  Otherwise |ret_pid|
+ * is the daemon's pid, or 0 if unknown. */
 static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret_pid,
                                    struct kiln_err *err)
 {
@@ -110,7 +112,7 @@ static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret
         *ret_pid = peer_pid(fd);
         return refuse_live(address->sun_path, *ret_pid, err);
     }
-    if (errno == EAGAIN) /* its queue is full, so it is alive */
+    if (errno == EAGAIN) /* its queue of connections is full, so it is alive */
         return refuse_live(address->sun_path, 0, err);
     if (errno == ECONNREFUSED || errno == ENOENT)
         return KILN_OK;
@@ -156,10 +158,11 @@ static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, stru
     return rc;
 }
 
-/* Members of its group may use root's socket, too. */
+/* Returns the mode of the socket.  Members of its group may use root's socket, too. */
 static mode_t mode_of_socket(void) { return geteuid() == 0 ? 0660 : 0600; }
 
-/* The group that may connect to root's socket; kilnd's own if |group| does not exist. */
+/* Returns the group that may connect to root's socket; kilnd's own group if |group| does not
+ * exist. */
 static gid_t group_of_socket(const char *group, bool *ret_root_only)
 {
     bool root = geteuid() == 0;
@@ -304,7 +307,8 @@ void listener_close(struct listener *l)
         char lock[sizeof(l->path) + sizeof(LISTENER_LOCK_SUFFIX)];
         snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, l->path);
         unlink(
-            lock); /* while it is locked: a process that has opened it sees that the file is gone */
+            /* While the file is locked: a process that has opened it sees that its name is gone. */
+            lock);
         close(l->lock_fd);
     }
     *l = LISTENER_CLOSED;

@@ -9,21 +9,22 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Frames up to this size are worth a copy to save a system call. */
+/* Frames up to this size are copied and sent together: a copy costs less than a system call. */
 #define HOLD_MAX 4096
-/* A chunk that is made while small frames are held has space for more of them. */
+/* Size of a chunk that is created while small frames are held, so that it has space for more of
+ * them. */
 #define CHUNK_SIZE 16384
 #define GATHER_MAX 128
 
 struct chunk {
     struct list_link link;
     size_t size, capacity;   /* of data */
-    size_t segment_bytes;    /* bytes of the segments' objects */
-    size_t sent;             /* of data and segments together */
-    size_t charged;          /* to the account */
-    size_t object_count;     /* 0 once the objects were sent with the first byte */
-    size_t segment_count;    /* of the frame that began the chunk */
-    struct object **objects; /* owned references, in the same allocation, as the next two */
+    size_t segment_bytes;    /* size of the segments' objects */
+    size_t sent;             /* how many bytes of data and segments were sent */
+    size_t charged;          /* bytes charged to the account */
+    size_t object_count;     /* number of objects; 0 after they were sent with the first byte */
+    size_t segment_count;    /* number of segments of the frame that began the chunk */
+    struct object **objects; /* owned references, in the same allocation, as are the next two */
     struct segment *segments;
     uint8_t *data;
 };
@@ -126,7 +127,7 @@ static void add_part(struct send_call *call, const uint8_t *data, size_t size, s
     }
 }
 
-/* Adds |body| with its segments, without the first |skip| bytes. */
+/* Adds |body| and its segments to the call, but leaves out the first |skip| bytes. */
 static void add_body(struct send_call *call, struct bytes body, const struct segment *segments,
                      size_t segment_count, size_t skip)
 {
@@ -163,7 +164,7 @@ static void forget_sent(struct outbox *o, size_t sent)
     LIST_EACH (&o->chunks, struct chunk, link, c) {
         size_t left = c->size + c->segment_bytes - c->sent;
         if (sent > 0)
-            drop_objects(c); /* they went with the first byte */
+            drop_objects(c); /* they were sent with the first byte */
         if (sent < left) {
             c->sent += sent;
             return;
@@ -251,7 +252,7 @@ static enum kiln_code push_chunk(struct outbox *o, const struct outgoing *frame,
     return KILN_OK;
 }
 
-/* Queues |frame|, in the last chunk if that has space. */
+/* Queues |frame|; appends it to the last chunk if that has space. */
 static enum kiln_code enqueue_frame(struct outbox *o, struct bytes head,
                                     const struct outgoing *frame, bool hold, struct kiln_err *err)
 {

@@ -9,8 +9,8 @@
  *            segments; all are charged to the account
  * Threading  the loop's thread
  *
- * A frame's descriptors travel with its first byte.  So a frame with descriptors starts a new
- * sendmsg; frames without are appended to it.
+ * A frame's descriptors are sent with its first byte.  So a frame with descriptors starts a new
+ * sendmsg; frames without descriptors are appended to it.
  */
 #include "common/base/list.h"
 #include "common/protocol/frame.h"
@@ -20,18 +20,18 @@
 struct outbox {
     struct account *account; /* borrowed */
     struct list chunks;      /* of struct chunk; owned */
-    size_t bytes;            /* queued, references counted as OUTBOX_OBJECT_COST each */
-    size_t limit;            /* of |bytes|; beyond it, the connection is dropped */
-    bool starved;            /* too many of kilnd's descriptors are in transit: retry later */
+    size_t bytes;            /* queued bytes; each reference counts as OUTBOX_OBJECT_COST */
+    size_t limit;            /* limit of |bytes|; if it is exceeded, the connection is dropped */
+    bool starved;            /* too many of kilnd's descriptors are in transit, so retry later */
     bool progressed;         /* something was sent since the owner last cleared this */
 };
 
 /* The charge for a queued reference: its descriptor and its bookkeeping. */
 #define OUTBOX_OBJECT_COST 512
 
-struct outgoing { /* one frame; everything borrowed */
+struct outgoing { /* one frame; all members are borrowed */
     struct frame_header header;
-    struct bytes body; /* without its zero-copy segments */
+    struct bytes body; /* the body, without its zero-copy segments */
     const struct segment *segments;
     size_t segment_count;
     struct object *const *objects;
@@ -40,12 +40,13 @@ struct outgoing { /* one frame; everything borrowed */
 
 void outbox_init(struct outbox *outbox, struct account *account, size_t limit);
 void outbox_done(struct outbox *outbox);
-/* With |hold|, a small frame waits for outbox_flush, so that one call sends several.  KILN_OK:
- * sent or queued.  KILN_FULL: too much is queued for this connection or user.  KILN_UNAVAILABLE:
- * the peer is gone. */
+/* Sends or queues a frame.  With |hold|, a small frame waits for outbox_flush, so that one system
+ * call sends several.  Returns KILN_FULL if too much is queued for this connection or user, and
+ * KILN_UNAVAILABLE if the peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_send(struct outbox *outbox, int fd,
                                            const struct outgoing *frame, bool hold,
                                            struct kiln_err *err);
-/* Sends queued frames until the socket accepts no more.  KILN_UNAVAILABLE when the peer is gone. */
+/* Sends queued frames until the socket accepts no more.  Returns KILN_UNAVAILABLE if the peer is
+ * gone. */
 KILN_MUST_CHECK enum kiln_code outbox_flush(struct outbox *outbox, int fd, struct kiln_err *err);
 bool outbox_is_empty(const struct outbox *outbox);

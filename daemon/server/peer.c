@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 
 #define ADMIN_GROUP "kiln-admin"
-/* Supplementary groups that are read without allocating; Linux allows 65536. */
+/* Number of supplementary groups that are read without an allocation.  Linux allows 65536. */
 #define GROUPS_USUAL 64
 #define OVERFLOW_ID 65534u /* Linux's DEFAULT_OVERFLOWUID and DEFAULT_OVERFLOWGID */
-#define NO_UID ((uid_t)-1) /* of a socket whose peer the kernel never knew */
+#define NO_UID ((uid_t)-1) /* uid of a socket whose peer the kernel does not know */
 
 static gid_t group_named(const char *name)
 {
@@ -57,13 +57,15 @@ static bool is_member(int fd, gid_t wanted)
         return contains_group(few, size / sizeof(few[0]), wanted);
     if (errno != ERANGE)
         return false;
-    KILN_AUTO(mem) gid_t *many = malloc(size); /* the kernel has set |size| */
+    /* The kernel has set |size| to the size that it needs. */
+    KILN_AUTO(mem) gid_t *many = malloc(size);
     if (!many || getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, many, &size) < 0)
         return false;
     return contains_group(many, size / sizeof(*many), wanted);
 }
 
-/* The overflow gid never matches: it may stand for any group. */
+/* Returns whether the peer is in |group|.  The overflow gid never matches, because it may stand for
+ * any group. */
 static bool is_in_group(int fd, const struct ucred *credentials, gid_t group,
                         const struct peer_overflow *overflow)
 {

@@ -11,18 +11,19 @@
 
 #define SWEEP_MS 1000
 #define RETRY_MS 10
-/* After this time, the reaper goes on in the next loop iteration. */
+/* Maximum time of the reaper in one loop iteration; it continues in the next one. */
 #define REAP_NS 1000000u
-/* Connections accepted in one loop iteration, so that many of them do not delay requests. */
+/* Maximum number of connections accepted in one loop iteration, so that many new connections do not
+ * delay requests. */
 #define ACCEPTS_MAX 64
-/* One in so many connections, but at most ADMINS_MAX, is reserved for administrators, so that many
- * users together cannot lock them out. */
+/* One connection in ADMINS_SHARE is reserved for administrators, but at most ADMINS_MAX in all, so
+ * that many users together cannot lock administrators out. */
 #define ADMINS_SHARE 8u
 #define ADMINS_MAX 16u
 
 /* ---- new connections ---- */
 
-/* Sends the error if the socket takes it at once, and closes the connection in any case. */
+/* Sends the error, if the socket accepts it at once, and closes the connection. */
 static void refuse_connection(struct server *server, int fd, uid_t uid, const struct kiln_err *why)
 {
     uint8_t raw[FRAME_HEADER_SIZE + 1024];
@@ -49,7 +50,7 @@ static unsigned connections_for(const struct server *server, enum role role)
     return role == ROLE_ADMIN ? all : all - (kept < ADMINS_MAX ? kept : ADMINS_MAX);
 }
 
-/* On failure the caller keeps |fd|, and refuses it. */
+/* Opens a session for |fd|.  On failure the caller still owns |fd|, and refuses it. */
 static enum kiln_code open_connection(struct server *server, int fd, uid_t *ret_uid,
                                       struct kiln_err *err)
 {
@@ -79,16 +80,16 @@ static enum kiln_code open_connection(struct server *server, int fd, uid_t *ret_
     return KILN_OK;
 }
 
-/* Opens the spare descriptor, which is closed to refuse a connection when no other is free.  If
- * this fails, the next connection tries again. */
+/* Opens the spare descriptor.  It is closed to get a free number for a connection that is to be
+ * refused.  If opening it fails, this is tried again at the next connection. */
 static void open_spare(struct server *server)
 {
     if (server->spare_fd < 0)
         server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Refuses one connection although no descriptor is free.  A pending connection would wake the loop
- * again and again. */
+/* Refuses one connection although no descriptor is free.  If the connection remained pending, it
+ * would wake the loop again and again. */
 static void refuse_without_descriptors(struct server *server)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -149,7 +150,8 @@ static void drop_session(struct server *server, struct session *s)
     session_close(s);
 }
 
-/* A user may end thousands of sessions at once, each with many waiting requests. */
+/* Closes ended sessions for a limited time, because a user may end thousands of sessions at once,
+ * each with many waiting requests. */
 static void on_reap(struct task *reaper)
 {
     struct server *server = LOOP_OWNER_OF(struct server, reaper, reaper);
@@ -176,7 +178,8 @@ void server_check_times(struct server *server, uint64_t now_ms)
     LIST_EACH (&server->sessions, struct session, link, s)
         session_check_time(s, now_ms);
     if (server->draining)
-        server_reap_soon(server); /* work that ended without a reply leaves sessions idle */
+        /* Because some sessions may now be idle: their work ended without a reply. */
+        server_reap_soon(server);
 }
 
 static void on_sweep(struct loop_timer *timer)
@@ -214,7 +217,8 @@ static void on_closed(struct loop_owner *owner)
         closed(context);
 }
 
-/* If only kilnd's own user may connect, the uid is enough, and the groups are not looked up. */
+/* Looks up the groups.  If only kilnd's own user may connect, the uid is enough, and no group is
+ * looked up. */
 static void init_groups(struct server *server, const struct server_options *options)
 {
     const struct peer_groups nobody = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };

@@ -38,7 +38,7 @@ static void update_watch(struct session *s)
     loop_watch_set(&s->watch, events);
 }
 
-/* The reaper closes the session after the current work. */
+/* Marks the session as ended.  The reaper closes it after the current work. */
 static void end_session(struct session *s, enum session_end end)
 {
     if (s->end != END_NOT && s->end != END_ANSWERED)
@@ -51,7 +51,8 @@ static void end_session(struct session *s, enum session_end end)
     server_reap_soon(s->server);
 }
 
-/* Call after each attempt to send: ends the session if it failed, else waits for the rest. */
+/* Handles the result of an attempt to send: ends the session if it failed, else waits until the
+ * rest can be sent. */
 static void after_send(struct session *s, enum kiln_code rc, const struct kiln_err *err)
 {
     if (rc) {
@@ -65,7 +66,7 @@ static void after_send(struct session *s, enum kiln_code rc, const struct kiln_e
         s->moved_ms = loop_now_ms(s->server->loop);
     }
     if (s->draining || s->end == END_ANSWERED)
-        server_reap_soon(s->server); /* the reaper checks whether this was the last reply */
+        server_reap_soon(s->server); /* if this was the last reply, the reaper closes the session */
     update_watch(s);
 }
 
@@ -152,7 +153,7 @@ static void handle_frame(struct session *s, const struct frame_header *header, s
         end_session(s, END_ANSWERED);
 }
 
-/* Closes descriptors that no frame announced, or whose frame will not be read. */
+/* Closes descriptors that no frame announced, and those whose frame will not be read. */
 static void drop_strays(struct session *s)
 {
     bool expected =
@@ -223,9 +224,9 @@ static ssize_t receive_bytes(struct session *s, struct iovec *iov, int count)
     return got;
 }
 
-/* False if the next message could bring more files than the user may have.  Closing usually takes
- * microseconds, so the session retries soon instead of ending, which would also hurt the user's
- * other jobs. */
+/* Returns false if the next message could have more files than the user may still send.  Closing
+ * usually takes microseconds, so the session retries soon.  Ending the session instead would also
+ * disturb the user's other jobs. */
 static bool may_receive_files(struct session *s)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -243,7 +244,7 @@ static bool may_receive_files(struct session *s)
     return false;
 }
 
-/* False if nothing was received. */
+/* Receives some bytes.  Returns false if nothing was received. */
 static bool receive_some(struct session *s, struct bytes *ret_received)
 {
     if (!may_receive_files(s))
@@ -263,8 +264,9 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
     return true;
 }
 
-/* Reads at most once in a time slice, so that a peer that floods does not delay the others. If
- * requests of the previous slice are left, handles those instead of reading. */
+/* Reads and handles requests.  Reads at most once in a time slice, so that a peer that sends very
+ * many requests does not delay the others.  If requests of the previous slice are left, handles
+ * those instead of reading. */
 static void read_requests(struct session *s)
 {
     bool was_partial = inbox_is_partial(&s->inbox);
@@ -350,7 +352,8 @@ static void on_gone(struct loop_owner *owner)
     free(s);
 }
 
-/* Joins the account and the closer, and watches the socket; undoes it all if one step fails. */
+/* Joins the account and the closer, and watches the socket.  If one step fails, undoes the steps
+ * before it. */
 static enum kiln_code connect_session(struct session *s, uid_t uid, struct kiln_err *err)
 {
     struct server *server = s->server;

@@ -5,12 +5,12 @@
  * One connection: passes frames to the service and sends its replies.
  *
  * Role       reads when the socket is readable, and answers at once if possible.  It stops reading
- *            from a peer that does not read its replies.  It closes one that is too slow, floods or
- *            breaks the protocol.  All work that costs time waits in the loop's queue, which is
- *            fair between users
+ *            from a peer that does not read its replies.  It closes the connection to a peer that
+ *            is too slow, sends too much or breaks the protocol.  All work that costs time waits in
+ *            the loop's queue, which is fair between users
  * Ownership  belongs to its server; frees itself after its last handle closed
- * Threading  the loop's thread.  The service may reply from within session's own calls, so a broken
- *            session is only marked; the server's reaper closes it
+ * Threading  the loop's thread.  The service may reply within a call of the session, so a broken
+ *            session is only marked, and the server's reaper closes it later
  */
 #include "daemon/loop/loop_queue.h"
 #include "daemon/loop/watch.h"
@@ -22,47 +22,53 @@
 
 struct server;
 
-enum session_end { /* why the session ends; decides what is counted */
+enum session_end { /* why a session ends, which determines the counter to increment */
                    END_NOT,
-                   END_GONE,     /* the peer left */
-                   END_ANSWERED, /* close once the last reply is sent */
+                   END_GONE,     /* the peer closed the connection */
+                   END_ANSWERED, /* close the session when the last reply has been sent */
                    END_PROTOCOL, /* the peer broke the protocol */
-                   END_SLOW,     /* the peer did not read, finish a frame or send hello in time */
+                   /* The peer did not read, did not finish a frame or did not send hello in
+                    * time. */
+                   END_SLOW,
 };
 
 struct session {
-    struct caller caller;    /* what the engine sees of this session */
+    struct caller caller;    /* the part of this session that the engine uses */
     struct server *server;   /* borrowed */
-    struct closer *closer;   /* borrowed; outlives the server */
+    struct closer *closer;   /* borrowed; exists longer than the server */
     struct account *account; /* borrowed */
     struct loop_owner owner;
     struct loop_watch watch;
-    struct task turn; /* waits in the loop's queue while |events| are due */
+    struct task turn; /* task in the loop's queue, which handles |events| */
     unsigned events;
     int fd; /* owned */
     struct inbox inbox;
     struct outbox outbox;
-    struct request_files files; /* belong to the incomplete frame */
+    struct request_files files; /* descriptors of the incomplete frame */
     uint64_t joined_ms;
     uint64_t frame_ms; /* when the unfinished frame began */
-    uint64_t moved_ms; /* when bytes were last sent, or began to wait */
+    uint64_t moved_ms; /* when bytes were last sent, or when the first one began to wait */
     enum session_end end;
-    bool hold;             /* more requests are here: combine small replies */
-    bool is_barred;        /* not read: this user has too many files waiting to be closed */
-    bool draining;         /* reads no requests; closed once the pending ones are answered */
+    bool hold; /* more requests are already received, so combine small replies */
+    /* Nothing is read, because too many files of this user wait to be closed. */
+    bool is_barred;
+    /* No requests are read; the session is closed once the pending ones are answered. */
+    bool draining;
     struct list_link link; /* in the server's list */
 };
 
-/* Takes |fd| on success.  KILN_BUSY if the user has as many connections as allowed. */
+/* Opens a session, and becomes the owner of |fd| if it succeeds.  Returns KILN_BUSY if the user has
+ * as many connections as allowed. */
 KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
                                             struct session **ret_session, struct kiln_err *err);
-/* Leaves the service and closes.  The session no longer belongs to the server. */
+/* Ends the session's requests and closes it.  It no longer belongs to the server. */
 void session_close(struct session *session);
-/* Called once a second: ends the session when it is too slow.  |now_ms| is on the loop's clock. */
+/* Called once a second: ends the session if the peer is too slow.  |now_ms| is a time of the loop's
+ * clock. */
 void session_check_time(struct session *session, uint64_t now_ms);
 /* Retries what failed because the kernel or the closer was full. */
 void session_retry(struct session *session);
-/* Reads no more requests. */
+/* Stops reading requests. */
 void session_drain(struct session *session);
-/* True when all requests are answered and all replies sent. */
+/* Returns true if all requests are answered and all replies are sent. */
 bool session_is_idle(const struct session *session);

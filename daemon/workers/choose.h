@@ -4,16 +4,17 @@
 /*
  * Chooses the compiler process for a job.
  *
- * Role       any idle process may run the job, because none has seen a client's source.  The
- *            libraries that a process has loaded decide which process is best
+ * Role       chooses by the libraries that processes have loaded.  Any idle process may run the
+ *            job, because none of them has seen a client's source
  * Ownership  borrows
  * Threading  the loop's thread
  */
 #include "daemon/workers/worker.h"
 
-enum loaded {               /* from worst to best for a job */
-              LOADED_STALE, /* an older version of its compiler, since upgraded */
-              LOADED_OTHER, /* another compiler */
+enum loaded { /* which libraries a process has loaded, from worst to best for a job */
+              /* Those of an older version of the job's compiler, which was upgraded since. */
+              LOADED_STALE,
+              LOADED_OTHER, /* those of another compiler */
               LOADED_NOTHING,
               LOADED_IT,
 };
@@ -24,5 +25,5 @@ bool worker_is_idle(const struct worker *worker);
 enum loaded worker_loaded(const struct worker *worker, struct bytes toolchain,
                           const struct digest *id);
 /* Prefers an idle worker with the job's toolchain loaded, then one with nothing loaded, then any
- * other.  NULL when no worker is idle. */
+ * other.  Returns NULL if no worker is idle. */
 struct worker *worker_choose(const struct list *workers, const struct compile_task *task);

@@ -12,12 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Long enough for a loaded host to map a compiler; a worker that hangs here is broken. */
+/* Maximum time until a worker is ready.  It is long enough to map a compiler on a loaded host; a
+ * worker that takes longer is broken. */
 #define START_TIMEOUT_MS 30000
 /* Pauses between failed starts; each is twice as long as the one before. */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_MAX_MS 30000
-/* After so many failures in a row, and with no worker left, waiting jobs fail. */
+/* After this many failed starts in a row, waiting jobs fail if no worker is left. */
 #define FAILURES_REPORTED 3
 
 struct pool {
@@ -25,24 +26,25 @@ struct pool {
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
-    unsigned starting_max;   /* workers that may be starting at once */
-    struct list workers;     /* the living processes */
-    unsigned living;         /* processes in |workers| */
-    unsigned leaving;        /* processes that exited but are not freed yet */
-    unsigned failures;       /* failed starts in a row */
-    struct kiln_err failure; /* the last one */
-    struct list waiting;     /* of struct compile_task: at most one for each compile slot, as the
-                              * compile queue hands over no more */
-    struct list ending;      /* likewise: their done callbacks are due, and no worker has them */
+    unsigned starting_max;   /* maximum number of workers that start at the same time */
+    struct list workers;     /* worker processes that have not exited */
+    unsigned living;         /* number of |workers| */
+    unsigned leaving;        /* number of processes that exited but are not freed yet */
+    unsigned failures;       /* number of failed starts in a row */
+    struct kiln_err failure; /* the last failed start */
+    /* Of struct compile_task; the compile queue passes at most one for each compile slot. */
+    struct list waiting;
+    /* Of struct compile_task; tasks without a worker whose done callbacks are due. */
+    struct list ending;
     struct warming warming;
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
     struct loop_timer restart; /* starts workers, one in each loop iteration */
     struct loop_timer settle;  /* runs callbacks in the next loop iteration, never within a call */
-    struct loop_timer grace;   /* when jobs have waited long enough for a warm-up */
-    struct loop_timer review;  /* one window later: ends warm processes that are not needed */
-    char outside[NAMESPACE_TEXT_MAX]; /* kilnd's namespaces */
+    struct loop_timer grace;   /* fires when jobs have waited long enough for a warm-up */
+    struct loop_timer review;  /* fires one window later; ends warm processes that are not needed */
+    char outside[NAMESPACE_TEXT_MAX]; /* names of kilnd's namespaces */
     struct sandbox_reports sandbox;
     bool stopping;
     bool closing;
@@ -50,8 +52,9 @@ struct pool {
     void *context;
 };
 
-/* True if no fresh worker can be started and no existing one takes a job now or later.  A starting
- * worker does not count: if all hang at their start, there is always one. */
+/* Returns true if no new worker can be started, and no existing one can take a job now or later.  A
+ * starting worker does not count as one that can: if all workers hang at their start, there is
+ * always a starting one. */
 static bool is_broken(const struct pool *p)
 {
     bool may_start = p->failures < FAILURES_REPORTED, one_works = false;
@@ -64,8 +67,8 @@ static bool is_broken(const struct pool *p)
 
 static void keep_up(struct pool *p);
 
-/* Logs why a job could not be given to a worker: its process is gone, or kilnd itself lacks a
- * resource. */
+/* Logs why a job could not be given to a worker: the worker's process is gone, or kilnd itself
+ * lacks a resource. */
 static void log_not_given(enum kiln_code rc, struct kiln_err *err)
 {
     kiln_while(err, "sending a job to a compiler process");
@@ -75,14 +78,15 @@ static void log_not_given(enum kiln_code rc, struct kiln_err *err)
         log_event(LOG_EVENT_job_not_given, NULL, "%s", err->text);
 }
 
-/* A job has started on a worker. */
+/* Records that a job has started on a worker. */
 static void note_started(struct pool *p, const struct compile_job *job)
 {
     if (warming_note(&p->warming, job) && !loop_timer_is_running(&p->review))
         loop_timer_start(&p->review, warming_window_ms(&p->warming), 0);
 }
 
-/* Warm processes hold memory, so their number follows the recent number of concurrent sources. */
+/* Ends warm processes that are not needed.  They hold memory, so their number depends on how many
+ * sources were compiled at the same time recently. */
 static void on_review(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
@@ -96,7 +100,8 @@ static struct worker *next_to_warm_up(struct pool *p)
     return p->stopping ? NULL : warming_next(&p->warming);
 }
 
-/* Waits for the next loop iteration, so that jobs that arrive in this one start first. */
+/* Schedules warm-ups for the next loop iteration, so that jobs that arrive in this one start
+ * first. */
 static void warm_up_soon(struct pool *p)
 {
     if (next_to_warm_up(p))
@@ -123,9 +128,9 @@ static void end_soon(struct pool *p, struct compile_task *task, const struct kil
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* Takes the job from the queue if a worker runs it, or if it fails for a reason that no other
- * worker would change; otherwise returns false.  If a worker's process is gone, the next best
- * worker is tried; each try leaves one candidate less. */
+/* Gives the job to the best worker, and takes it from the queue.  If the worker's process is gone,
+ * tries the next best worker.  Also takes the job from the queue if it fails for a reason that does
+ * not depend on the worker.  Returns false if the job remains in the queue. */
 static bool give_job(struct pool *p, struct compile_task *task)
 {
     for (struct worker *w; (w = worker_choose(&p->workers, task));) {
@@ -146,7 +151,7 @@ static bool give_job(struct pool *p, struct compile_task *task)
     return false;
 }
 
-/* Jobs start in order, except those that wait for a warm-up.  This function runs again when a
+/* Gives waiting jobs to workers, in order, except jobs that wait for a warm-up.  Runs again when a
  * warm-up ends or takes too long. */
 static void give_jobs(struct pool *p)
 {
@@ -195,7 +200,8 @@ static void refuse_waiting(struct pool *p)
     }
 }
 
-/* Closing a timer that is closed already does nothing. */
+/* Closes the timers when the pool is empty.  Closing a timer that is closed already does
+ * nothing. */
 static void close_when_empty(struct pool *p)
 {
     if (!p->closing || p->living || p->leaving || p->out)
@@ -224,7 +230,7 @@ static void log_probe_end(const struct compile_task *task)
     const struct log_fields fields = { .target = target[0] ? target : NULL,
                                        .duration_us = task->result.wall_ns / 1000 };
     const struct bytes name = task->job.toolchain;
-    if (task->job.kind == COMPILE_PROBE) /* many compilers abort if they do not know the target */
+    if (task->job.kind == COMPILE_PROBE) /* many compilers abort for an unknown target */
         log_event(LOG_EVENT_probe_failed, &fields,
                   "'%.*s' failed the one-line test compile for %s: %s", (int)name.size,
                   (const char *)name.data, target, task->result.err.text);
@@ -232,7 +238,7 @@ static void log_probe_end(const struct compile_task *task)
         log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->result.err.text);
 }
 
-/* The worker died, or a program that it ran did. */
+/* Counts the end of a job: the worker died, or a program that it ran did. */
 static void count_end(struct pool *p, const struct worker *w, const struct compile_task *task)
 {
     enum compile_end end = task->result.end;
@@ -240,7 +246,7 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
     if (!died && end != COMPILE_CRASHED && end != COMPILE_TIMED_OUT)
         return;
     if (task->job.kind != COMPILE_KERNEL)
-        log_probe_end(task); /* the engine logs kernels, with their users */
+        log_probe_end(task); /* but not other jobs: the engine logs those, with their users */
     if (task->job.kind != COMPILE_KERNEL)
         p->counts.probe_crashes += task != &w->warmup.task;
     else if (end == COMPILE_TIMED_OUT)
@@ -272,8 +278,9 @@ static uint64_t pause_ms(const struct pool *p)
     return pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
 }
 
-/* One worker per processor: more would only delay each other and kilnd's first answers.  At least
- * two, so that one worker that hangs does not delay all others. */
+/* Returns how many workers may start at the same time.  That is one per processor, because more
+ * would delay each other and kilnd's first answers.  It is at least two, so that one worker that
+ * hangs does not delay all others. */
 static unsigned count_starting_max(void)
 {
     cpu_set_t allowed;
@@ -281,9 +288,9 @@ static unsigned count_starting_max(void)
     return count > 2 ? (unsigned)count : 2;
 }
 
-/* Starts the next worker, if one is missing.  A retired worker is not counted, because it only has
- * to end; at most |wanted| of them are left out, in case they do not end.  The pool calls this
- * again when a worker is ready or has ended. */
+/* Starts the next worker, if one is missing.  Up to |wanted| retired workers are not counted as
+ * running, because they are about to end; a limit is needed in case they do not end.  The pool
+ * calls this again when a worker is ready or has ended. */
 static void keep_up(struct pool *p)
 {
     unsigned retired = 0, starting = 0;
@@ -305,7 +312,8 @@ static void on_start_failed(struct pool *p, const struct kiln_err *err)
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* One in each loop iteration, so that a host with many cores serves requests meanwhile. */
+/* Starts one worker in each loop iteration, so that kilnd serves requests meanwhile on a host with
+ * many cores. */
 static void on_restart(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, restart, timer);
@@ -340,7 +348,7 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     if (p->stopping)
         return;
     if (w->jobs == 0)
-        on_start_failed(p, err); /* it never became ready: pause before the next start */
+        on_start_failed(p, err); /* the worker never became ready, so pause before the next start */
     else if (!w->task && w->blame != BLAME_LINGERED && w->blame != BLAME_RETIRED &&
              w->jobs < p->options.limits.jobs)
         log_event(LOG_EVENT_compiler_died, NULL, "%s while it was idle", err->text);
@@ -477,7 +485,8 @@ struct pool_counts pool_counts(const struct pool *p)
     return counts;
 }
 
-/* A unit's workers report the user that they run as, even if an administrator changed the unit. */
+/* Returns the user that workers run as.  Workers in a unit report it themselves, because an
+ * administrator may have changed the unit. */
 static struct worker_user user_of(const struct pool *p)
 {
     struct worker_user user = p->temp.user;

@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One read takes at most READ_BYTES and is followed by a pause: at most 400 kB a second, many times
- * what compilers print. */
+/* Limits of reading.  A read gets at most READ_BYTES and is followed by a pause.  So at most 400 kB
+ * are read in a second, which is many times what compilers print. */
 #define READ_BYTES 8192
 #define PAUSE_MS 20
-/* Each line becomes a log record.  After so many lines of one read, the others are only counted. */
+/* Maximum number of lines of one read that become log records; further lines are only counted. */
 #define READ_LINES 32
 
-struct line_counts { /* of one read */
+struct line_counts { /* numbers of lines of one read */
     unsigned logged, left_out;
 };
 
@@ -63,7 +63,7 @@ static void split_lines(struct process_stderr *o, const char *bytes, size_t size
                   counts.left_out);
 }
 
-/* Reads once.  False when the pipe has ended. */
+/* Reads once.  Returns false if the pipe has ended. */
 static bool read_pipe(struct process_stderr *o)
 {
     char bytes[READ_BYTES];

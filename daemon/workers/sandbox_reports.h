@@ -4,7 +4,7 @@
 /*
  * What compiler processes report about the layers of their sandbox.
  *
- * Role       logs layers that are missing, once; knows how the processes are confined
+ * Role       stores how the processes are confined, and logs missing layers once
  * Ownership  plain values; embed it, zeroed
  * Threading  the loop's thread
  */
@@ -12,17 +12,18 @@
 #include "engine/sandbox/layers.h"
 
 struct sandbox_reports {
-    bool is_known;                /* a process has reported: */
-    struct sandbox_report latest; /* the latest report, also of a process that was killed for it */
-    bool is_refused;              /* the latest report led to a kill */
-    uint32_t logged;              /* layers that were logged as missing */
+    bool is_known; /* a process has reported its layers */
+    /* The latest report, even of a process that was killed because of it. */
+    struct sandbox_report latest;
+    bool is_refused; /* a process was killed because of the latest report */
+    uint32_t logged; /* layers that were logged as missing */
 };
 
-/* A process is ready. Logs one line for all processes, and another one only if a further layer is
- * missing. */
+/* Records the report of a process that is ready.  Logs one line for all processes, and another one
+ * only if a further layer is missing. */
 void sandbox_reports_add(struct sandbox_reports *reports, const struct sandbox_report *report);
-/* Call it when a process was killed because of its report. */
+/* Records the report of a process that was killed because of it. */
 void sandbox_reports_refuse(struct sandbox_reports *reports, const struct sandbox_report *report);
-/* The layers that all living |workers| have. */
+/* Returns the layers that all running |workers| have. */
 struct sandbox_report sandbox_reports_worst(const struct sandbox_reports *reports,
                                             const struct list *workers);

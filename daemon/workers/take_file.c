@@ -46,8 +46,9 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* If the file shrinks meanwhile, the copy ends early; if it grows, the copy is cut.  Both copies
- * are refused later, because they do not match the digest that kiln-transfer reported. */
+/* Copies the next piece.  If the file shrinks meanwhile, the copy is too short; if it grows, the
+ * rest is not copied.  In both cases the copy is rejected later, because it does not match the
+ * digest that kiln-transfer reported. */
 static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 {
     ssize_t done;

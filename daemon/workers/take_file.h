@@ -13,22 +13,23 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct file_take {    /* the caller fills the first part and zeroes the rest */
+struct file_take {    /* the caller sets the members of the first part, and zeroes the others */
     const char *path; /* borrowed, like |stopped| */
     uint64_t size_max;
     const atomic_int *stopped;
-    /* The fields below belong to take_copy. */
+    /* The members below are private to take_copy. */
     bool has_begun;
     int from, to; /* owned until the last step */
-    off_t left;   /* bytes to copy; the other user may change the file's size meanwhile */
+    /* Bytes that are left to copy; the other user may change the file's size meanwhile. */
+    off_t left;
     char own[PATH_MAX];
 };
 
-/* Replaces another user's regular file at |path| by kilnd's own copy, which shares its blocks if
- * the filesystem can.  Descriptors that the other user keeps open do not reach the copy.  One call
- * copies at most 4 MiB: call it again while |ret_more| becomes true.
- * KILN_IO if it is no regular file or cannot be copied.  KILN_FULL if it has more than
- * |size_max| bytes.  KILN_CANCELLED, without a message, in the next step after |stopped| becomes
- * nonzero; |path| is then unchanged. */
+/* Replaces another user's regular file at |path| by a copy that kilnd owns.  The copy shares the
+ * file's blocks if the filesystem supports that.  Descriptors that the other user keeps open do not
+ * refer to the copy.  One call copies at most 4 MiB; call it again while |ret_more| is true.
+ * Returns KILN_IO if it is not a regular file or cannot be copied, and KILN_FULL if it has more
+ * than |size_max| bytes.  After |stopped| becomes nonzero, the next call returns KILN_CANCELLED,
+ * without a message, and leaves |path| unchanged. */
 KILN_MUST_CHECK enum kiln_code take_copy(struct file_take *take, bool *ret_more,
                                          struct kiln_err *err);

@@ -15,11 +15,12 @@
 #include <sys/stat.h>
 
 #define PREFIX "kilnd-temp-"
-#define RANDOM_LETTERS 6 /* mkdtemp's */
+#define RANDOM_LETTERS 6 /* number of characters that mkdtemp replaces */
 #define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
-/* The sweep removes a directory with files only if this marker is in it: others belong to users. */
+/* The sweep removes a directory that contains files only if it has this marker; otherwise the
+ * directory belongs to a user. */
 #define MARKER ".made-by-kilnd"
-/* Tries: a sweep may remove a new directory before it is locked. */
+/* How often to try to create a directory: a sweep may remove a new one before it is locked. */
 #define TRIES_MAX 8
 
 static void dir_auto(DIR **dir)
@@ -28,8 +29,8 @@ static void dir_auto(DIR **dir)
         closedir(*dir);
 }
 
-/* Opens and locks kilnd's directory |name|.  -1 with errno: it belongs to another user, it is in
- * use (EAGAIN), or the call failed. */
+/* Opens and locks kilnd's directory |name|.  Returns -1 with errno set if it belongs to another
+ * user, if it is in use (EAGAIN), or if a call failed. */
 static int lock_directory(int base_fd, const char *name)
 {
     KILN_AUTO(fd) int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -71,7 +72,7 @@ static bool is_mark_or_link(const char *name)
 /* Removes the content of kilnd's directory |fd| except its marker. */
 static enum kiln_code remove_content(int fd, struct kiln_err *err)
 {
-    fchmod(fd, 0700); /* the compilers' user may have removed this permission */
+    fchmod(fd, 0700); /* because the compilers' user may have removed this permission */
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     __attribute__((cleanup(dir_auto))) DIR *dir = again >= 0 ? fdopendir(again) : NULL;
     enum kiln_code rc = KILN_OK;
@@ -117,8 +118,8 @@ static void sweep_directories(const char *base)
         KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
             remove_ours(dirfd(dir), e->d_name, fd);
-        else if (fd >=
-                 0) /* its maker was killed before it wrote the marker; removed only if empty */
+        else if (fd >= 0) /* its creator was killed before it wrote the marker; removed only if it
+                             is empty */
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }
 }
@@ -128,7 +129,7 @@ static bool still_there(const char *path, int fd)
     struct stat by_name, by_fd;
     if (lstat(path, &by_name) < 0 || fstat(fd, &by_fd) < 0)
         return false;
-    errno = EAGAIN; /* a sweep removed it, and another process made a new one */
+    errno = EAGAIN; /* a sweep removed it, and another process has created a new one */
     return by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
 }
 
@@ -138,7 +139,7 @@ static bool claim_directory(struct temp_root *root)
     root->fd = lock_directory(AT_FDCWD, root->path);
     if (root->fd >= 0 && still_there(root->path, root->fd) && mark_directory(root))
         return true;
-    int why = errno == ENOENT ? EAGAIN : errno; /* a sweep removed it just now */
+    int why = errno == ENOENT ? EAGAIN : errno; /* a sweep has just removed it */
     if (root->fd >= 0)
         close(root->fd);
     rmdir(root->path);
@@ -146,7 +147,7 @@ static bool claim_directory(struct temp_root *root)
     return false;
 }
 
-/* Names the full filesystem, and what to do. */
+/* Adds the name of the full filesystem, and what to do, to the message. */
 static enum kiln_code advise_temp_dir(const char *base, struct kiln_err *err)
 {
     struct kiln_err why = *err;
@@ -158,7 +159,8 @@ static enum kiln_code advise_temp_dir(const char *base, struct kiln_err *err)
                      why.text, base);
 }
 
-/* Other users may pass through as well, but only to directories that |user| alone may enter. */
+/* Lets |user| pass through the directory.  Other users can pass through, too, but only to
+ * directories that only |user| may enter. */
 static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
 {
     if (!root->user.other)

@@ -17,24 +17,24 @@
 
 struct temp_root {
     char path[PATH_TEXT_MAX];
-    int fd; /* owned, holds the lock; -1 when closed */
+    int fd; /* owned; holds the lock; -1 when closed */
     unsigned made;
-    struct worker_user user; /* owns the directories below it */
+    struct worker_user user; /* owner of the directories in it */
 };
 
-/* The mode of a directory that holds temporary directories. */
+/* Returns the mode of a directory that contains temporary directories. */
 static inline mode_t temp_base_mode(const struct worker_user *user)
 {
     return user->other ? 0711 : 0700;
 }
 
-/* Makes <base>/kilnd-temp-XXXXXX after removing those of this user's dead daemons.  The message
- * says what to do if |user| may not enter it (KILN_DENIED) or the filesystem is full
- * (KILN_FULL). */
+/* Creates <base>/kilnd-temp-XXXXXX, after it has removed the directories of this user's dead
+ * daemons.  Returns KILN_DENIED if |user| may not enter it, and KILN_FULL if the filesystem is
+ * full; the message says what to do. */
 KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                                               struct temp_root *ret_root, struct kiln_err *err);
 /* Removes the directory and its content. */
 void temp_root_close(struct temp_root *root);
-/* Makes a new directory in |root|. */
+/* Creates a new directory in |root|. */
 KILN_MUST_CHECK enum kiln_code temp_directory_make(struct temp_root *root, char path[PATH_TEXT_MAX],
                                                    struct kiln_err *err);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The imports of users together fill at most half of the free space. */
+/* Each user's import may fill one part in USERS_DISK_PART of the free space, so that the imports of
+ * all users together fill at most half of it. */
 #define USERS_DISK_PART (2 * (UPLOADS_MAX - UPLOADS_FOR_ADMINS))
 
 struct transfers {
@@ -15,7 +16,7 @@ struct transfers {
     struct transfer_process_options options;
     struct list processes, stuck; /* of struct transfer_process */
     unsigned out;
-    struct list ended; /* of struct transfer_task: their done callbacks are due */
+    struct list ended; /* of struct transfer_task; tasks whose done callbacks are due */
     struct loop_owner owner;
     struct loop_timer settle; /* runs callbacks in the next loop iteration, never within a call */
     bool stopping, closing;

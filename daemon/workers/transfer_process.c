@@ -44,7 +44,8 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
 
 /* ---- the end: taking one file, or nothing ---- */
 
-/* The file becomes kilnd's own.  A second hard link would let others write to it. */
+/* Makes kilnd the owner of the file.  Rejects a file with a second hard link, through which others
+ * could write to it. */
 static bool make_ours(const char *path, struct stat *ret_seen)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -53,7 +54,7 @@ static bool make_ours(const char *path, struct stat *ret_seen)
            fstat(fd, ret_seen) == 0 && ret_seen->st_nlink == 1;
 }
 
-/* kilnd may lack the rights to remove what another user made in it. */
+/* Removes |path|.  kilnd may lack the rights to remove files that another user created in it. */
 static void remove_it(struct transfer_process *p, const char *path)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -69,8 +70,9 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* The process filled the directory, so its entries need not be regular files.  kilnd first moves
- * the file to a place where processes that are still running cannot replace it. */
+/* Moves the file that the process created to a place where processes that still run cannot replace
+ * it, and checks it there.  The process filled the directory, so the entry may not be a regular
+ * file. */
 static enum kiln_code move_file(struct transfer_process *p, const char *made)
 {
     struct transfer_result *o = &p->task->result;
@@ -85,8 +87,8 @@ static enum kiln_code move_file(struct transfer_process *p, const char *made)
     return KILN_OK;
 }
 
-/* One step.  kilnd copies the file, because a process that is still running may have it open and
- * truncate it while kilnd has it mapped. */
+/* Does one step of taking over the file.  kilnd copies the file, because a process that still runs
+ * may have it open, and could truncate it while kilnd has it mapped. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -110,7 +112,7 @@ static enum kiln_code take_file(struct transfer_process *p)
     return KILN_OK;
 }
 
-/* A missing or incomplete manifest counts as no signature. */
+/* Takes over the manifest.  A missing or incomplete manifest means that there is no signature. */
 static void take_manifest(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -150,7 +152,8 @@ static void run_clearing(struct transfer_process *p);
 static void on_cleared(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
-    if (p->takes_more) { /* in the fair queue, so that other users' tasks run in between */
+    if (p->takes_more) { /* queued again in the fair queue, so that other users' tasks run in
+                            between */
         run_clearing(p);
         return;
     }
@@ -280,14 +283,14 @@ static void on_progress(struct transfer_process *p, const struct transfer_progre
         p->task->progress(p->task, progress);
 }
 
-/* Reads one packet.  False when no more is there now. */
+/* Reads one packet.  Returns false if there is none now. */
 static bool read_report(struct transfer_process *p)
 {
     struct transfer_report report;
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = transfer_receive_report(p->socket, &report, &err);
     if (rc == KILN_UNAVAILABLE)
-        loop_watch_set(&p->watch, 0); /* its exit status tells more */
+        loop_watch_set(&p->watch, 0); /* stop reading: its exit status explains the reason */
     else if (rc && rc != KILN_BUSY)
         transfer_process_stop(p, STOP_NONSENSE);
     if (rc)
@@ -319,7 +322,7 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, process, process);
     p->running = false;
-    worker_process_kill(process); /* its process group may still run */
+    worker_process_kill(process); /* processes of its group may still run */
     if (p->is_stuck) {
         worker_process_close(process);
         return;
@@ -335,8 +338,8 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
 
 /* ---- the start ---- */
 
-/* A unit's process gets access by its group.  kilnd needs no further rights to set a group that it
- * is a member of. */
+/* Gives the process access to the directory.  A process in a unit gets access by its group.  kilnd
+ * needs no special rights to set a group that it is a member of. */
 static void give_directory(struct transfer_process *p)
 {
     const struct worker_user *user = &p->options->user;
@@ -387,7 +390,7 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
                                       NULL };
     static const char *const launched[] = { "kiln-transfer", "--launched", NULL };
     KILN_AUTO(fd) int directory = -1;
-    if (is_launched(p)) /* the process may not enter the parent directories */
+    if (is_launched(p)) /* because the process may not enter the parent directories */
         directory = open(p->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     const struct worker_spawn spawn = { .program = o->program,
                                         .service = o->service,
@@ -410,7 +413,8 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
     return KILN_OK;
 }
 
-/* Once a handle is open, the process struct is freed only after all handles have closed. */
+/* Starts the process.  Once a handle is open, the struct is freed only after all handles have
+ * closed. */
 static void start_process(struct transfer_process *p)
 {
     int pair[2];
@@ -429,7 +433,7 @@ static void start_process(struct transfer_process *p)
         close_handles(p);
         return;
     }
-    if (give_job(p)) { /* its exit reports why */
+    if (give_job(p)) { /* the exit of the process explains the reason */
         p->reported = true;
         end_process(p);
         return;

@@ -4,10 +4,10 @@
 #include "common/base/clock.h"
 #include "daemon/workers/choose.h"
 
-/* Loading a compiler takes less than a second on an idle host.  A warm-up that takes longer than
- * this hangs, or the host is overloaded. */
+/* Maximum time that jobs wait for a warm-up.  Loading a compiler takes less than a second on an
+ * idle host.  A warm-up that takes longer than this hangs, or the host is overloaded. */
 #define GRACE_MS 2000
-/* The number of concurrent sources is forgotten after one to two such windows. */
+/* Length of a window.  The number of concurrent sources is forgotten after one to two windows. */
 #define WINDOW_MS 600000
 #define NS_PER_MS 1000000u
 
@@ -37,7 +37,8 @@ static bool has_needed_toolchain(const struct warming *warming, const struct wor
 
 /* ---- what is needed ---- */
 
-/* If the compiler does not know the target, each process that warms up for it would crash. */
+/* Records a source's toolchain and target for warm-ups.  Ignores a target that the compiler is not
+ * known to support, because each process that warms up for it might crash. */
 static bool note_need(struct warming *warming, const struct compile_job *job)
 {
     unsigned under_way = 0;
@@ -49,8 +50,8 @@ static bool note_need(struct warming *warming, const struct compile_job *job)
     return true;
 }
 
-/* Ends idle workers whose loaded libraries were upgraded since: a job would need a fresh
- * process. */
+/* Ends idle workers whose loaded libraries were upgraded since, because a job needs a new process
+ * then. */
 static void retire_stale(const struct warming *warming, const struct compile_job *job)
 {
     LIST_EACH (warming->workers, struct worker, link, w) {
@@ -72,13 +73,14 @@ uint64_t warming_window_ms(const struct warming *warming)
     return warming->need.window_ns / NS_PER_MS;
 }
 
-/* A worker that only warmed up: replacing it costs no more than a start. */
+/* Returns whether the worker has done nothing but a warm-up.  Replacing it costs no more than a
+ * start. */
 static bool has_only_warmed_up(const struct worker *w)
 {
     return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
 }
 
-/* Workers for another compiler come first. */
+/* Returns the next worker to retire, or NULL.  Workers for another compiler come first. */
 static struct worker *next_to_retire(const struct warming *warming, unsigned wanted)
 {
     unsigned prepared = 0;
@@ -103,9 +105,9 @@ bool warming_retire_surplus(struct warming *warming)
 
 /* ---- warm-ups ---- */
 
-/* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up. NULL if
- * no such worker is idle, if enough are warm, or while the first one warms up: if a warm-up kills
- * its process, it should kill only one. */
+/* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up. Returns NULL
+ * if no such worker is idle, if enough are warm, or while the first one warms up.  It waits for the
+ * first because a warm-up may kill its process, and should then kill only one. */
 struct worker *warming_next(struct warming *warming)
 {
     unsigned prepared = 0, preparing = 0;
@@ -133,8 +135,8 @@ enum kiln_code warming_start(struct warming *warming, struct worker *w, struct k
     return rc;
 }
 
-/* COMPILE_UNAVAILABLE is a temporary lack of a resource, which loading the compiler did not
- * cause. */
+/* Records the result of a warm-up.  COMPILE_UNAVAILABLE means a temporary lack of a resource, which
+ * loading the compiler did not cause. */
 void warming_ended(struct warming *warming, struct worker *w)
 {
     struct compile_result *result = &w->warmup.task.result;
@@ -147,8 +149,8 @@ void warming_ended(struct warming *warming, struct worker *w)
 
 /* ---- jobs that wait for one ---- */
 
-/* How long a job may still wait for the warm-up of |w|; 0: |w| is not warming up, or has been for
- * too long. */
+/* Returns how long a job may still wait for the warm-up of |w|.  Returns 0 if |w| is not warming
+ * up, or if it has taken too long. */
 static uint64_t grace_left_ns(const struct warming *warming, const struct worker *w,
                               uint64_t now_ns)
 {

@@ -4,9 +4,9 @@
 /*
  * Which compiler processes warm up, and for how long jobs wait for them (warmup.h).
  *
- * Role       chooses the process that loads next what clients' sources need; retires warm processes
- *            that are no longer needed; decides whether a job is better off waiting for a warm-up
- *            than starting in another process
+ * Role       chooses the next process that loads the libraries that clients' sources need.  Retires
+ *            warm processes that are no longer needed.  Decides whether a job waits for a warm-up
+ *            or starts in another process
  * Ownership  borrows the pool's list of processes; embed it
  * Threading  the loop's thread
  */
@@ -15,8 +15,8 @@
 struct warming {
     const struct list *workers; /* of struct worker; borrowed */
     struct warmup_need need;
-    uint64_t grace_ns; /* the longest wait of a source for a warm-up */
-    unsigned jobs_max; /* that one process may run in its life */
+    uint64_t grace_ns; /* maximum wait of a source for a warm-up */
+    unsigned jobs_max; /* maximum number of jobs that one process runs */
 };
 
 void warming_init(struct warming *warming, const struct list *workers,
@@ -24,26 +24,27 @@ void warming_init(struct warming *warming, const struct list *workers,
 
 bool worker_is_warming_up(const struct worker *worker);
 
-/* A worker has started |job|. Retires idle workers whose libraries were upgraded since. True: a
- * client's source, so call warming_retire_surplus one window later. */
+/* Records that a worker has started |job|, and retires idle workers whose libraries were upgraded
+ * since.  Returns true if the job is a client's source; the caller then calls
+ * warming_retire_surplus one window later. */
 bool warming_note(struct warming *warming, const struct compile_job *job);
 uint64_t warming_window_ms(const struct warming *warming);
-/* Retires warm workers beyond the recent number of concurrent sources. True: call it again one
- * window later. */
+/* Retires warm workers if there are more than the recent number of concurrent sources.  If it
+ * returns true, call it again one window later. */
 bool warming_retire_surplus(struct warming *warming);
 
-/* The next worker to load what clients' sources need; NULL if no
- * worker can or should load it now. */
+/* Returns the next worker that shall load the libraries that clients' sources need, or NULL if no
+ * worker can or should load them now. */
 struct worker *warming_next(struct warming *warming);
-/* Starts its warm-up. Fails like worker_run_job. */
+/* Starts the worker's warm-up.  Returns the codes of worker_run_job. */
 KILN_MUST_CHECK enum kiln_code warming_start(struct warming *warming, struct worker *worker,
                                              struct kiln_err *err);
-/* Call it when the worker's warm-up has a result. */
+/* Records the result of the worker's warm-up. */
 void warming_ended(struct warming *warming, struct worker *worker);
 
-/* True if a worker that is warming up for this job is ready sooner than a fresh one. Other jobs
- * wait for |claimed| of these workers. */
+/* Returns true if a worker that is warming up for this job will be ready sooner than a new worker.
+ * Other jobs already wait for |claimed| of these workers. */
 bool warming_is_worth_waiting(const struct warming *warming, const struct compile_job *job,
                               unsigned claimed);
-/* When the first warm-up that jobs wait for will have taken too long. */
+/* Returns the time after which the first warm-up that jobs wait for will have taken too long. */
 uint64_t warming_grace_ms(const struct warming *warming);

@@ -38,7 +38,7 @@ static void move_to_state(struct worker *w, enum worker_state to)
         [WORKER_KILLED] = TO(GONE),
         [WORKER_GONE] = 0,
     };
-    (void)allowed; /* unused with NDEBUG */
+    (void)allowed; /* because it is unused with NDEBUG */
     assert(allowed[w->state] & (1u << to));
     w->state = to;
 }
@@ -56,7 +56,8 @@ static void kill_for(struct worker *w, enum worker_blame blame)
     if (w->blame || w->state == WORKER_GONE)
         return;
     w->blame = blame;
-    /* A starting worker keeps its state, because the message about its exit depends on it. */
+    /* Kills the process.  A starting worker keeps its state, because the message about its exit
+     * depends on that. */
     if (w->state != WORKER_STARTING)
         move_to_state(w, WORKER_KILLED);
     loop_timer_stop(&w->deadline);
@@ -74,8 +75,9 @@ static void on_deadline(struct loop_timer *timer)
         kill_for(w, w->state == WORKER_LEAVING ? BLAME_LINGERED : BLAME_DEADLINE);
 }
 
-/* The process closed its socket, so most likely it is exiting. Its own exit status tells more than
- * that of a kill. */
+/* Waits for the exit of a process that closed its socket, which most likely means that it is
+ * exiting.  Does not kill it at once, because its own exit status is more informative than that of
+ * a kill. */
 static void on_hang_up(struct worker *w)
 {
     w->hung_up = true;
@@ -83,7 +85,8 @@ static void on_hang_up(struct worker *w)
     loop_timer_start(&w->deadline, HANG_UP_MS, 0);
 }
 
-/* The task may be freed by its done callback, so it leaves the worker first. */
+/* Finishes the job.  Removes it from the worker first, because the done callback may free the
+ * task. */
 static void finish_job(struct worker *w, enum compile_end end, const char *text,
                        const struct worker_result *result)
 {
@@ -94,8 +97,8 @@ static void finish_job(struct worker *w, enum compile_end end, const char *text,
     w->options->events.finished(w, task);
 }
 
-/* A process that ran a client's job may be controlled by that client, so kilnd kills it instead of
- * asking it to exit. */
+/* Handles a result.  A client may control the process that ran its job, so kilnd kills that process
+ * instead of asking it to exit. */
 static void on_result(struct worker *w, const struct worker_result *result)
 {
     loop_timer_stop(&w->deadline);
@@ -123,7 +126,7 @@ static void on_ready_message(struct worker *w, const struct worker_result *hands
     w->options->events.ready(w, &w->sandbox);
 }
 
-/* Handles one message.  False when no more is there now. */
+/* Handles one message.  Returns false if there is none now. */
 static bool read_message(struct worker *w)
 {
     enum worker_message message;
@@ -139,7 +142,7 @@ static bool read_message(struct worker *w)
     else if (rc == KILN_UNAVAILABLE)
         on_hang_up(w);
     else
-        kill_for(w, BLAME_NONSENSE); /* or too late: then it was killed already */
+        kill_for(w, BLAME_NONSENSE); /* invalid, or too late: then the process was killed already */
     return !rc && w->socket >= 0;
 }
 
@@ -163,10 +166,10 @@ static void on_exit_status(struct worker_process *process, int status, int signa
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, process, process);
     w->hung_up = true;
-    /* Messages that it sent before its exit count. */
+    /* Messages that the process sent before its exit still count. */
     while (w->socket >= 0 && w->state == WORKER_BUSY && read_message(w)) {
     }
-    worker_process_kill(process); /* its process group may still run */
+    worker_process_kill(process); /* processes of its group may still run */
     struct kiln_err err = KILN_ERR_INIT;
     worker_end_text(w, status, signal, &err);
     move_to_state(w, WORKER_GONE);
@@ -200,8 +203,7 @@ static void on_removed(struct task *task)
 static void on_handles_closed(struct loop_owner *owner)
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, owner, owner);
-    if (w->failed_to_start) { /* nothing ran in it, so removing its directory is quick and nobody
-                                 waits */
+    if (w->failed_to_start) { /* no job ran in it, so removing its directory takes little time */
         drop_directory(w);
         free(w);
         return;
@@ -219,7 +221,8 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     snprintf(bounds, sizeof(bounds), "%" PRIu64 ",%" PRIu64 ",%" PRIu64, limits->cpu_s,
              limits->memory, limits->output);
     snprintf(who, sizeof(who), "%u:%u", (unsigned)user->uid, (unsigned)user->gid);
-    /* --user and its value come last: NULL ends the list before them if the user stays the same. */
+    /* --user and its value come last: if the process keeps its user, NULL ends the list before
+     * them. */
     const char *const arguments[] = {
         "kiln-compiler",
         "--temp",
@@ -244,7 +247,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }
 
-/* Once a handle is open, |w| is freed only after all handles have closed. */
+/* Opens the handles.  Once one is open, |w| is freed only after all handles have closed. */
 static enum kiln_code open_handles(struct worker *w, int their_fd, struct kiln_err *err)
 {
     loop_timer_init(w->options->loop, &w->deadline, &w->owner, on_deadline);
@@ -323,7 +326,7 @@ enum kiln_code worker_run_job(struct worker *w, struct compile_task *task, struc
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
         remember_toolchain(w, &task->job);
-    bool prepares = task == &w->warmup.task; /* others may wait for it */
+    bool prepares = task == &w->warmup.task; /* other jobs may wait for this one */
     w->time_ms = prepares ? WORKER_PROBE_MIN_MS : worker_time_ms(w->options, task->job.kind);
     loop_timer_start(&w->deadline, w->time_ms, 0);
     return KILN_OK;

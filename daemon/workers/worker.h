@@ -5,9 +5,9 @@
  * One kiln-compiler process.
  *
  * Role       starts it with its limits and its user, gives it one job at a time, and enforces the
- *            time-out.  Every end of a job, crashes included, becomes a result
+ *            time-out.  Every end of a job, even a crash, becomes a result
  * Ownership  frees itself after its |gone| event; borrows options and the current job
- * Threading  the loop's thread; events never come from within a call on the same worker
+ * Threading  the loop's thread; an event never comes within a call on the same worker
  *
  * Socket protocol: engine/compile/worker_wire.h.  States:
  *
@@ -37,33 +37,34 @@ enum worker_state {
 };
 
 struct worker_events {
-    /* |sandbox|: the layers that confine it. */
+    /* Called when the worker is ready.  |sandbox| has the layers that confine it. */
     void (*ready)(struct worker *worker, const struct sandbox_report *sandbox);
-    /* The job's result is filled.  The worker may take another job when it is IDLE; after a
-     * client's job it never is again. */
+    /* Called when the job's result is filled in.  The worker may take another job when it is IDLE;
+     * after a client's job it is never IDLE again. */
     void (*finished)(struct worker *worker, struct compile_task *task);
-    /* The process ended; |err| says why.  Comes before |finished| of a job that was running in
-     * it. */
+    /* Called when the process has ended; |err| says why.  If a job was running in it, |finished| is
+     * called afterwards. */
     void (*exited)(struct worker *worker, const struct kiln_err *err);
-    void (*gone)(struct worker *worker); /* freed after this */
+    void (*gone)(struct worker *worker); /* called before the worker is freed */
 };
 
 struct worker_options {
     struct loop *loop;               /* borrowed */
-    struct work_queues *work_queues; /* borrowed: removing temporary files may block */
+    struct work_queues *work_queues; /* borrowed; removes temporary files, which may block */
     struct temp_root *temp;          /* borrowed */
-    const char *program;             /* borrowed: path of kiln-compiler */
-    const char *service;             /* borrowed: of the unit that starts it; "": there is none */
-    const char *outside;             /* borrowed: namespaces that it must not be in */
-    bool require_sandbox;            /* one that lacks a layer is not used */
-    struct process_limits
-        limits; /* the process sets them itself; limits.jobs: how many before it is replaced */
-    uint64_t timeout_ms;       /* wall clock of one job */
-    uint64_t start_timeout_ms; /* until it reports ready */
+    const char *program;             /* borrowed; path of kiln-compiler */
+    /* Borrowed; name of the unit that starts it; "": there is none. */
+    const char *service;
+    const char *outside;  /* borrowed; namespaces that the process must not be in */
+    bool require_sandbox; /* a worker that lacks a layer of the sandbox is not used */
+    /* The process sets them itself; limits.jobs: how many jobs it runs before it is replaced. */
+    struct process_limits limits;
+    uint64_t timeout_ms;       /* maximum wall-clock time of one job */
+    uint64_t start_timeout_ms; /* maximum time until the worker reports that it is ready */
     struct worker_events events;
 };
 
-enum worker_blame { /* why kilnd killed it */
+enum worker_blame { /* why kilnd killed the worker */
                     BLAME_NOTHING,
                     BLAME_SLOW_START,
                     BLAME_UNCONFINED,
@@ -73,40 +74,44 @@ enum worker_blame { /* why kilnd killed it */
                     BLAME_LINGERED,
                     BLAME_RETIRED,
                     BLAME_STOPPED,
-                    BLAME_YIELDED, /* so that another job gets a compiler */
+                    BLAME_YIELDED, /* killed so that another job gets a compiler */
 };
 
 struct worker {
     const struct worker_options *options; /* borrowed */
-    void *context;                        /* for the receiver of the events */
+    void *context;                        /* passed to the events */
     struct loop_owner owner;
     struct worker_process process;
     struct loop_watch watch;
     struct loop_timer deadline;
-    struct task removal; /* of the temporary directory */
+    struct task removal; /* removes the temporary directory */
     enum worker_state state;
     enum worker_blame blame;
-    bool failed_to_start;               /* worker_start returned an error: no events */
-    bool hung_up;                       /* its end of the socket is closed: no more jobs for it */
-    int socket;                         /* owned; -1 when closed */
-    unsigned jobs;                      /* given so far */
-    bool is_spent;                      /* it has run a client's source, so this job is its last */
-    char toolchain[TOOLCHAIN_NAME_MAX]; /* the last job's: its libraries are loaded */
-    struct digest toolchain_id;         /* of that toolchain; zeros: not known */
-    struct compile_task *task;          /* borrowed: the job in hand */
+    bool failed_to_start; /* worker_start returned an error, so there are no events */
+    /* The process closed its end of the socket, so it gets no more jobs. */
+    bool hung_up;
+    int socket;    /* owned; -1 when closed */
+    unsigned jobs; /* number of jobs given to it so far */
+    /* The worker has run a client's source, so this job is its last. */
+    bool is_spent;
+    char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last job, whose libraries are loaded */
+    struct digest toolchain_id;         /* identity of |toolchain|; zeros: not known */
+    struct compile_task *task;          /* borrowed; the current job */
     struct warmup warmup;               /* filled by the pool */
-    struct worker_files files;          /* owned while a job is in hand */
-    struct sandbox_report sandbox;      /* filled once it is ready */
-    uint64_t started_ns;                /* the job in hand */
-    uint64_t time_ms;                   /* wall-clock limit of this job */
-    char temp[PATH_TEXT_MAX];           /* "" if a unit runs the worker, as units have their own */
-    struct list_link link;              /* its owner's list */
+    struct worker_files files;          /* owned while there is a job */
+    struct sandbox_report sandbox;      /* filled in once the worker is ready */
+    uint64_t started_ns;                /* when the current job started */
+    uint64_t time_ms;                   /* wall-clock limit of the current job */
+    /* "" if a unit runs the worker, because a unit has its own temporary directory. */
+    char temp[PATH_TEXT_MAX];
+    struct list_link link; /* link in its owner's list */
 };
 
-/* Loading a compiler takes seconds, even if the setting compile_timeout is shorter. */
+/* Minimum time limit of a probe.  It applies even if the setting compile_timeout is shorter,
+ * because loading a compiler takes seconds. */
 #define WORKER_PROBE_MIN_MS 60000u
 
-/* The wall-clock limit of one job; a probe or a description gets at least a minute. */
+/* Returns the wall-clock limit of one job; a probe or a description gets at least a minute. */
 static inline uint64_t worker_time_ms(const struct worker_options *options, enum compile_kind kind)
 {
     bool probes = kind != COMPILE_KERNEL && options->timeout_ms < WORKER_PROBE_MIN_MS;
@@ -115,13 +120,14 @@ static inline uint64_t worker_time_ms(const struct worker_options *options, enum
 
 KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,
                                             struct worker **ret_worker, struct kiln_err *err);
-/* Call only when IDLE.  On failure the caller keeps the job.  KILN_UNAVAILABLE: the process is
- * gone or being killed.  Any other failure is kilnd's own and leaves the worker as it was. */
+/* Gives a job to a worker, which must be IDLE.  On failure, the caller keeps the job.  Returns
+ * KILN_UNAVAILABLE if the process is gone or is being killed.  Any other failure has its cause in
+ * kilnd and leaves the worker unchanged. */
 KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct compile_task *task,
                                               struct kiln_err *err);
 /* Kills an IDLE worker that is no longer useful. */
 void worker_retire(struct worker *worker);
 /* Kills the worker; its current job ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);
-/* Kills a BUSY worker in the same way, because its job must give way to others. */
+/* Kills a BUSY worker, whose job must give way to others and ends as COMPILE_UNAVAILABLE. */
 void worker_yield(struct worker *worker);

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The exit status of a program that does not know its flags. */
+/* The exit status of a worker that does not know its flags. */
 #define EXIT_USAGE 2
 
-/* When memory runs out, compilers print a message and abort. */
+/* Decides by the log whether memory ran out: compilers then print a message and abort. */
 static enum compile_end end_by_log(const struct worker *w)
 {
     const char *unused;
@@ -26,8 +26,8 @@ static enum compile_end end_of_signal(const struct worker *w, int signal)
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
     case SIGKILL:
-        return COMPILE_UNAVAILABLE; /* sent by the kernel's OOM killer or by a person, so
-                                       it is no property of the kernel */
+        /* The kernel's OOM killer or a person sent it, so the kernel's source is not the cause. */
+        return COMPILE_UNAVAILABLE;
     default: return end_by_log(w);
     }
 }
@@ -50,7 +50,7 @@ static enum compile_end end_of(const struct worker *w, int status, int signal)
     return signal ? end_of_signal(w, signal) : COMPILE_CRASHED;
 }
 
-/* Space for the end of a message about the process: "exited with status 1". */
+/* Space for the end of a message about the process, such as "exited with status 1". */
 #define HOW_MAX 160
 
 static void describe_exit(const struct worker *w, int status, int signal, char how[HOW_MAX])
@@ -135,8 +135,8 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
               missing, report_advice(sandbox), sandbox->why);
 }
 
-/* True if the worker sent an invalid message, or exited as if it did not know its flags, before it
- * was ready. A worker of the same build never does that. */
+/* Returns true if the worker is of another build than kilnd.  This is so if, before it was ready,
+ * it sent an invalid message, or exited as if it did not know its flags. */
 static bool is_of_another_build(const struct worker *w, int status, int signal)
 {
     return w->state == WORKER_STARTING &&

@@ -8,9 +8,10 @@
  */
 #include "daemon/workers/worker.h"
 
-/* |status| and |signal| as the process left them.  |text| is a complete message: it names the
- * program compiled, the target and toolchain, the limit and its setting. */
+/* Decides how the job ended.  |status| and |signal| are those of the process's exit.  |text|
+ * receives a complete message.  It names the compiled program, the target, the toolchain, and the
+ * limit that was exceeded with its setting. */
 enum compile_end worker_end_of_job(const struct worker *worker, int status, int signal, char *text,
                                    size_t size);
-/* For a worker without a job. */
+/* Describes the end of a worker that had no job. */
 void worker_end_text(const struct worker *worker, int status, int signal, struct kiln_err *ret_err);

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The maximum time from a kill to the report about the end, as the service manager may be busy or
- * stopping. */
+/* Maximum time from a kill to the report that the process ended.  The service manager may be busy
+ * or stopping. */
 #define LOST_MS 5000
 
 static void on_child_exit(struct loop_process *child, int status, int signal)
@@ -51,7 +51,7 @@ static void on_lost(struct loop_timer *timer)
     end_process(LOOP_OWNER_OF(struct worker_process, lost, timer), WORKER_PROCESS_LOST, 0);
 }
 
-/* The first report names the user, the second is the end. */
+/* Reads a report of kiln-launch: the first one names the user, the second one reports the end. */
 static void on_control(struct loop_watch *watch, unsigned events)
 {
     struct worker_process *p = LOOP_OWNER_OF(struct worker_process, watch, watch);
@@ -68,7 +68,8 @@ static void on_control(struct loop_watch *watch, unsigned events)
         end_process(p, (int)report.status, (int)report.signal_);
 }
 
-/* Handles the reports of kiln-launch on |control|. */
+/* Asks the service manager's unit to start the process, and watches |control| for the reports of
+ * kiln-launch. */
 static enum kiln_code ask_service(struct loop *loop, struct worker_process *p,
                                   struct loop_owner *owner, const struct worker_spawn *spawn,
                                   struct kiln_err *err)

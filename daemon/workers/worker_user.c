@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 65534 is nobody on Linux, also if no account has it (in a minimal container).  Distributions and
- * systemd assign no user the number 65533 (systemd's UIDS-GIDS.md). */
+/* On Linux, 65534 is the user nobody, even if no account has this number (in a minimal container).
+ * Distributions and systemd do not assign the number 65533 to any user (systemd's UIDS-GIDS.md). */
 const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kiln-worker",
                                               "65534" };
 const struct worker_kind worker_transfers = { "transfers", "transfer_user", "kiln-transfer",

@@ -16,32 +16,36 @@
 
 struct worker_kind {
     const char *who, *setting;
-    const char *account;  /* the account dedicated to them */
-    const char *stand_in; /* a user number for hosts without that account; each kind has its own */
+    const char *account; /* name of the account for these processes */
+    /* A user number for hosts without that account; it differs between the kinds. */
+    const char *stand_in;
 };
 extern const struct worker_kind worker_compilers, worker_transfers;
 
 struct worker_user {
     uid_t uid;
     gid_t gid;
-    bool other; /* differs from kilnd's own user: a worker must switch to it */
+    bool other; /* true if it is not kilnd's own user, so that a worker must change to it */
     char name[WORKER_USER_NAME_MAX];
 };
 
-/* |name|: an account or a user number; "" means kilnd's own user.  Only root may name another
- * user. */
+/* Finds a user.  |name| is an account or a user number; "" means kilnd's own user.  Only root may
+ * name another user. */
 KILN_MUST_CHECK enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name,
                                                 struct worker_user *ret_user, struct kiln_err *err);
-/* The account that the unit runs the processes as; KILN_NOT_FOUND if the host has none. */
+/* Finds the account that the unit's processes run as.  Returns KILN_NOT_FOUND if the host does not
+ * have it. */
 KILN_MUST_CHECK enum kiln_code worker_user_of_service(const struct worker_kind *kind,
                                                       struct worker_user *ret_user,
                                                       struct kiln_err *err);
-/* The default when kilnd runs as root: the dedicated account, else the stand-in. */
+/* Returns the default for a kilnd that runs as root: |account| if it exists, else |stand_in|. */
 const char *worker_user_standard(const struct worker_kind *kind);
-/* KILN_INVALID if both are the same user, unless it is kilnd's own.  A process may send signals to
- * others of its user, so a transfer that was taken over could disturb compilers. */
+/* Checks that both are different users.  Returns KILN_INVALID if both are the same user and not
+ * kilnd's own.  A process may send signals to other processes of its user, so a transfer that an
+ * attacker controls could disturb compilers. */
 KILN_MUST_CHECK enum kiln_code worker_users_differ(const struct worker_user *compilers,
                                                    const struct worker_user *transfers,
                                                    struct kiln_err *err);
-/* Whether |user| may enter |directory|, judged by the modes of the directories on the path. */
+/* Returns whether |user| may enter |directory|, according to the modes of the directories on the
+ * path. */
 bool worker_user_may_enter(const struct worker_user *user, const char *directory);
