@@ -3,7 +3,8 @@
  * Bulk tensor copies (TMA) of sm_90a, and the barriers (mbarrier) at which they signal their end.
  * Included as "kiln/bulk_copies.h".  One item starts a copy.  The hardware computes the addresses,
  * writes zeros for elements outside the tensor, and swizzles 16-byte chunks in the layout that
- * kiln/wide_products.h reads.
+ * kiln/wide_products.h reads.  Source: PTX ISA, "cp.async.bulk.tensor", "mbarrier" and "Tensor
+ * im2col modes".
  *
  *   kiln_tensor_map                  a parameter of the kernel, KILN_MAP(name)
  *   kiln_signal                      a barrier's byte in shared memory, aligned to 8

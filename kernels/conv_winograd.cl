@@ -19,7 +19,8 @@
  *     product  [at][group][channel of y][channel of x]
  *
  * The points of TILE 2 are 0, 1, -1 and infinity.  Those of TILE 4 are 0, +-sqrt(1/2), +-sqrt(2)
- * and infinity.  They cost the same as the usual 0, +-1, +-2, and halve the rounding error.
+ * and infinity.  They cost the same as the usual 0, +-1, +-2, and halve the rounding error.  From
+ * the points, the matrices follow as in Lavin and Gray (engine/solver/conv_winograd.c).
  *
  * A program has one step (KILN_STEP: 0 filter; 1 from; 2 to; in direction 2: 1 from, 3 gradient,
  * 4 weights).  Every size but the batch is defined by -D: KILN_C KILN_K KILN_GROUPS KILN_TILE 2

@@ -2,6 +2,21 @@
 /*
  * Forward and backward data in conv_implicit_gemm_vector.cl: the sum runs over channels and taps.
  *
+ * Operand A is w.  Operand B is gathered from the source S and results are written to T: forward
+ * from x to y, backward data from y to x.  A_M, A_K, A_TAP and S_W, S_H, ... are the distances of
+ * neighbours along an axis, in elements.  Along one axis, with pixel p of y and i of x:
+ *
+ *     forward         y[p] = sum over t of w[t] * x[p * stride - pad + t * dilation]
+ *     backward data   x[i] = sum over t of w[t] * y[(i + pad - t * dilation) / stride],
+ *                     for the taps t where this is whole
+ *
+ * In backward data, pixels with the same residue q of i + pad modulo the stride form a class.  They
+ * share their taps, every TAP_STRIDE-th one, and each of these taps reads the pixel of y that is
+ * TAP_STEP from the one before (a negative number).  Example: stride 2, pad 1, 3 taps, dilation 1.
+ *
+ *     q = 0    i = 1, 3, 5, ...    taps 0 and 2    y[(i + 1) / 2] and y[(i - 1) / 2]
+ *     q = 1    i = 0, 2, 4, ...    tap 1           y[i / 2]
+ *
  * Defines the same functions as igemm_vector_weights.h does for backward weights.
  */
 #ifndef KILN_IGEMM_VECTOR_PIXELS_H
@@ -79,7 +94,8 @@
 #define B_ALONG (!S_LAST)
 #define B_FOUR                                                                      \
     (S_LAST ? CHANNELS % 4 == 0 && S_CHANNELS % 4 == 0 && !KILN_FLAT && !KILN_ASYNC \
-            : (PATCHES || (POINTWISE && (KILN_DIRECTION == 1 || UNIT_STRIDE))) && OUT_PLANE % 4 == 0)
+            : (PATCHES || (POINTWISE && (KILN_DIRECTION == 1 || UNIT_STRIDE))) &&   \
+                  OUT_PLANE % 4 == 0)
 /* Whether a tap may read outside the image. */
 #define BOUNDED (KILN_DIRECTION == 0 ? !UNPADDED : !POINTWISE && !PATCHES)
 /* Whether the pixels of one image and class are contiguous in the written tensor. */

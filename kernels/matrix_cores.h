@@ -40,6 +40,9 @@
  *   kiln_sum_row(lane, i), kiln_sum_column(lane, i)
  *                                        position of sum i in the block
  *
+ * Source of the layouts: PTX ISA, "Matrix Fragments for mma.m16n8k16", "mma.m16n8k8" and
+ * "ldmatrix".
+ *
  * KILN_CORES is undefined or 1 for NVIDIA.  For AMD, matrix_cores_amd.h has other functions instead
  * of kiln_copy16, kiln_load8x8 and kiln_multiply16x8x16.
  */

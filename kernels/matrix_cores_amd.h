@@ -11,7 +11,8 @@
  *
  * An operand of an item is a part of row (or column) lane % 16: 8 or 16 neighbours along the
  * reduction, from chunk kiln_operand_chunk(lane) of the step on.  The instructions number them in
- * another order.  The order is the same for both operands, so the sum does not change.
+ * another order.  The order is the same for both operands, so the sum does not change.  Source of
+ * the layouts: AMD's ISA guides of CDNA (MFMA), RDNA 3 and RDNA 4 (WMMA).
  *
  *   kiln_chunk, kiln_fetch16(chunk, from, is_there)
  *                                     loads 16 bytes to registers, zeros if is_there is 0

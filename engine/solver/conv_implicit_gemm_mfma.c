@@ -190,7 +190,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define REDUCE_MULTIPLY_ADDS 128.0
 
 /*
- * Estimated time in cycles, from data sheets rather than measurements (a roofline model).
+ * Estimated time in cycles, from data sheets rather than measurements (a roofline model, as
+ * group_cycles in conv_implicit_gemm_mma.c explains).
  *
  * For each tile along the reduction three pipes work in parallel: matrix cores, LDS reads and
  * copies into LDS.  The slowest one bounds the tile.  The total is that time, times the tiles of

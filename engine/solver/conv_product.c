@@ -72,6 +72,14 @@ static uint32_t taps_of_residue(uint32_t filter, uint32_t stride, uint32_t dilat
     return divide_up(filter, geometry_tap_step(stride, dilation));
 }
 
+/* The table of conv_product.h in numbers.  The reduction is padded to whole tiles, tap by tap:
+ *
+ *     forward           taps * ceil(c / tile_k)
+ *     backward data     taps that meet a residue * ceil(k / tile_k)
+ *     backward weights  ceil(pixels of y / tile_k)
+ *
+ * Rows of backward data are the pixels of x with one residue modulo the strides.  With planes, each
+ * image's pixels are padded to whole runs. */
 struct product product_of(const struct packing *packing, uint32_t tile_k)
 {
     const struct problem *q = &packing->problem;

@@ -4,6 +4,26 @@
 /*
  * The matrix product behind a convolution on matrix cores (kernels/conv_implicit_gemm_mma.cl).
  *
+ *                       rows           columns              reduction
+ *     forward           pixels of y    channels of y        channels of x, taps
+ *     backward data     pixels of x    channels of x        channels of y, taps
+ *     backward weights  channels of y  channels of x, taps  pixels of y
+ *
+ * A work group computes tile_m x tile_n results.  It adds up tile_k products of each at a time.
+ * Example: forward, 64 images of 56x56 pixels, 64 channels of x and of y, a 3x3 filter.  The
+ * product has 64 * 56 * 56 = 200 704 rows and 64 columns.  Tiles of 128 x 64 x 32 make 1568 work
+ * groups, each of which takes 9 taps * (64 / 32) = 18 tiles along the reduction.
+ *
+ *   Split-K   Backward weights has few rows and columns, but a long reduction.  To fill the GPU,
+ *             several work groups compute one tile of the result, each from a slice of the
+ *             reduction.  They write fp32 sums, which conv_reorder.cl adds up.
+ *   Bands     Work groups that run at the same time should read the same operands, so that these
+ *             stay in the L2 cache.  So tiles are numbered within a band of a few rows of tiles,
+ *             column by column, before the next band begins.
+ *
+ * Source of both: CUTLASS's documentation, "Efficient GEMM in CUDA" (there, a band is a
+ * threadblock rasterization).  Backward data with strides: data_box in conv_bulk.c.
+ *
  * Role       computes the shape of the product, and makes a solution that computes it in tiles.
  *            NVIDIA's and AMD's paths (conv_implicit_gemm_mma.c, conv_implicit_gemm_mfma.c) choose
  *            the tiles
