@@ -13,17 +13,17 @@
  *   KILN_W_PACKED KILN_W_FIRST     pixels of a packed row; index of the first plain one in it
  *   KILN_OUTER KILN_OUTER_PACKED   KILN_OUTER plain entries (n, or k of a group) are padded to
  *                                  KILN_OUTER_PACKED; both are 1 without such padding
- *   KILN_TURNED                    pack, optional: plain's channels and entries are packed's entries
- *                                  and channels.  C and OUTER are those of packed
+ *   KILN_TURNED                    pack, optional: plain's channels and entries are packed's
+ *                                  entries and channels.  C and OUTER are those of packed
  *   KILN_PARTIAL                   unpack: 1 if packed has fp32 slices, which are summed
  *   KILN_PATCH_D, _H, _W           optional: a packed pixel is a patch of this many plain pixels
- *                                  (engine/solver/conv_packing.h).  There are KILN_PATCHES_D x _H x _W
- *                                  patches; pixels outside are zero.  KILN_PATCH_TAP and
+ *                                  (engine/solver/conv_packing.h).  There are KILN_PATCHES_D x _H
+ *                                  x _W patches; pixels outside are zero.  KILN_PATCH_TAP and
  *                                  KILN_PATCH_C are the distances of elements of a packed pixel.
  *                                  KILN_FOURS is 1 if each four plain elements stay neighbours
- *   KILN_TOGETHER                  optional, a power of two: neighbours in plain are not neighbours in
- *                                  packed.  32 neighbouring items copy this many chunks of each of
- *                                  32 / KILN_TOGETHER pixels
+ *   KILN_TOGETHER                  optional, a power of two: neighbours in plain are not neighbours
+ *                                  in packed.  32 neighbouring items copy this many chunks of each
+ *                                  of 32 / KILN_TOGETHER pixels
  *   KILN_GROUP_SIZE                items of a work group
  * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
@@ -77,8 +77,8 @@ KILN_DEVICE kiln_u32 plain_at(const struct spot *s)
 
 KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
 {
-    return (((s->outer * PACKED_D + s->d) * PACKED_H + s->h) * KILN_W_PACKED + s->w) * PACKED_PIXEL +
-           s->group * KILN_C_PACKED + s->c;
+    kiln_u32 row = (s->outer * PACKED_D + s->d) * PACKED_H + s->h;
+    return (row * KILN_W_PACKED + s->w) * PACKED_PIXEL + s->group * KILN_C_PACKED + s->c;
 }
 
 /* Reads RUN elements, which begin at a multiple of RUN. */

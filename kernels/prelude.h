@@ -13,8 +13,8 @@
  *   KILN_INLINE                    the same, but always inlined: arrays can then be in registers.
  *                                  Functions of both kinds may stay unused
  *   KILN_UNROLL                    before a loop of constant length
- *   KILN_ROLLED                    before a loop that LLVM for AMD must not unroll: it would move all
- *                                  reads to the start and spill registers
+ *   KILN_ROLLED                    before a loop that LLVM for AMD must not unroll: it would move
+ *                                  all reads to the start and spill registers
  *   KILN_SHARED, KILN_SHARED16     before a kernel's array in shared memory (LDS); KILN_SHARED16
  *                                  aligns it to 16 bytes.  KILN_LOCAL: before a pointer into one
  *   kiln_barrier()                 waits for the group's items and their writes to shared memory

@@ -3,9 +3,9 @@
  * Products of a warp group (four warps) with both operands in shared memory: wgmma of sm_90a.
  * Included as "kiln/wide_products.h".  A product has 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
  * 192 or 256) columns and 16 steps (TF32: 8) of the reduction.  Bits beyond TF32's are ignored, so
- * tensor maps round fp32 operands when they are copied.  TF32 operands are never transposed.  OpenCL
- * has no such instruction: there, the functions read local memory with the documented layouts, which
- * is slow and only for tests.
+ * tensor maps round fp32 operands when they are copied.  TF32 operands are never transposed.
+ * OpenCL has no such instruction: there, the functions read local memory with the documented
+ * layouts, which is slow and only for tests.
  *
  * An operand is stored in rows of 128 (or 64) bytes, in blocks of eight rows.  The number of each
  * 16-byte chunk is XORed with its row's number, so an operand must start at a multiple of eight
@@ -22,8 +22,8 @@
  *                               columns from 8 * j on
  *   kiln_multiply_wide_held(d, a, b)
  *                               the same in TF32 on CUDA, with the left operand in registers: the
- *                               warp's 16 x 8 fragment, in the layout of kiln_multiply16x8x8.  These
- *                               registers must not change until the product has ended
+ *                               warp's 16 x 8 fragment, in the layout of kiln_multiply16x8x8.
+ *                               These registers must not change until the product has ended
  *   kiln_wide_begin()           call it before products, after writes to sums or shared memory
  *   kiln_wide_end()             closes a group of products
  *   kiln_wide_wait(n)           waits for all but n groups; until then sums must not be used

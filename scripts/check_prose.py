@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail if a line of Markdown prose, CMake, Python or shell has more than 100 columns.
+"""Fail if a line of Markdown prose, CMake, a script or a kernel has more than 100 columns.
 
 Usage: scripts/check_prose.py [ROOT]
 
@@ -49,18 +49,19 @@ def is_script(path):
         return file.read(2) == b"#!"
 
 
-def long_lines_of(path):
-    """The numbers of the lines of |path| that are too long.  Other lints check other files."""
+def long_lines_of(path, rel):
+    """The numbers of the lines of |path| that are too long.  lint.format checks other C files."""
     if path.suffix == ".md":
         return long_lines(path.read_text(encoding="utf-8"))
-    if path.suffix == ".cmake" or path.name == "CMakeLists.txt" or is_script(path):
+    if path.suffix == ".cmake" or path.name == "CMakeLists.txt" or is_script(path) or \
+            rel.startswith("kernels/"):
         return too_long(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
     return []
 
 
 def complaints(root):
     for page, rel in tree.files(root):
-        numbers = long_lines_of(page)
+        numbers = long_lines_of(page, rel)
         if numbers:
             more = f", and {len(numbers) - 1} more lines" if numbers[1:] else ""
             yield f"{rel}:{numbers[0]}: more than {COLUMNS} columns{more}"
@@ -68,7 +69,7 @@ def complaints(root):
 
 def main():
     found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
-    print("\n".join(found) or "Markdown, CMake and scripts are wrapped")
+    print("\n".join(found) or "Markdown, CMake, scripts and kernels are wrapped")
     return bool(found)
 
 

@@ -218,7 +218,7 @@ class Prose(Tree):
 
     def test_a_long_line_of_cmake_or_of_a_script_is_named(self):
         for name in ("common/CMakeLists.txt", "cmake/a.cmake", "scripts/a.py", "scripts/a.sh",
-                     "scripts/a"):
+                     "scripts/a", "kernels/a.h"):
             self.write(name, "#!/usr/bin/env bash\n" + self.LONG)
             self.assertIn(f"{name}:2:", list(check_prose.complaints(self.root))[0])
             self.write(name, "# see https://example.org/" + "a" * 100 + "\n")
