@@ -25,13 +25,11 @@
  * The batch size, the number of splits and the order of the tiles are kernel arguments.  Configs
  * that differ only in them share their programs.
  */
-#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "engine/solver/conv_implicit_gemm_vector.h"
 #include "engine/solver/geometry.h"
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 #include "engine/solver/split_reduce.h"
-
-#include <math.h>
 
 /* Shared memory in bytes: NVIDIA's limit for static arrays; a work group's share of AMD's LDS;
  * the least that OpenCL promises. */
@@ -48,8 +46,6 @@
 #define PREPARE_ITEMS 256u
 #define PREPARE_ROWS 32u
 #define ELEMENTS_MAX (1ull << 31)
-
-enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
 #define SPLIT_VALUES 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512
 
@@ -84,17 +80,6 @@ static const struct perf_axis spaces[2][2][AXES] = {
     }
 static const struct perf_axis tf32_spaces[2][AXES] = { TF32_SPACE(PERF_VALUES(0)),
                                                        TF32_SPACE(PERF_VALUES(0, 1)) };
-
-/* The product: |m| rows and |n| columns.  The columns fall into |classes|, each of which has its
- * own tiles (see classes_of). */
-#define CLASSES_MAX 64u
-struct product {
-    uint32_t m, channels, taps; /* in one group; |channels| and |taps| are summed over, in
-                                 * forward and backward data */
-    uint64_t columns[CLASSES_MAX];
-    uint32_t classes;
-    uint64_t steps_of_one; /* maximum number of products summed for one result */
-};
 
 static uint32_t taps_of(const struct problem *p) { return p->filter.d * p->filter.h * p->filter.w; }
 
@@ -151,7 +136,7 @@ static uint64_t class_size(uint32_t residue, uint32_t in, uint32_t pad, uint32_t
     return first < in ? (in - 1 - first) / stride + 1 : 0;
 }
 
-static void add_classes(const struct problem *p, struct product *product)
+static void add_classes(const struct problem *p, struct vector_product *product)
 {
     for (uint32_t d = 0; d < p->stride.d; d++)
         for (uint32_t h = 0; h < p->stride.h; h++)
@@ -162,11 +147,11 @@ static void add_classes(const struct problem *p, struct product *product)
                     class_size(w, p->in.w, p->pad.w, p->stride.w);
 }
 
-static struct product product_of(const struct problem *p)
+struct vector_product vector_product_of(const struct problem *p)
 {
     uint32_t group_c = p->c / p->groups, group_k = p->k / p->groups;
     uint64_t out = (uint64_t)p->n * plane_of(problem_output(p));
-    struct product product = { .m = group_k, .channels = group_c, .taps = taps_of(p) };
+    struct vector_product product = { .m = group_k, .channels = group_c, .taps = taps_of(p) };
     if (p->direction == DIRECTION_BACKWARD_WEIGHTS) {
         product.columns[product.classes++] = (uint64_t)group_c * product.taps;
         product.steps_of_one = out;
@@ -188,7 +173,7 @@ static struct product product_of(const struct problem *p)
     return product;
 }
 
-static uint64_t column_tiles_of(const struct product *product, uint32_t tile_n)
+uint64_t vector_column_tiles(const struct vector_product *product, uint32_t tile_n)
 {
     uint64_t tiles = 0;
     for (uint32_t i = 0; i < product->classes; i++)
@@ -196,14 +181,14 @@ static uint64_t column_tiles_of(const struct product *product, uint32_t tile_n)
     return tiles;
 }
 
-static uint32_t items_of(const uint16_t *v)
+uint32_t vector_items(const uint16_t *v)
 {
     return (uint32_t)(v[TILE_M] / v[ITEM_M]) * (v[TILE_N] / v[ITEM_N]);
 }
 
-static uint64_t tiles_of(const struct product *product, uint32_t groups, const uint16_t *v)
+uint64_t vector_tiles(const struct vector_product *product, uint32_t groups, const uint16_t *v)
 {
-    return ceil_div(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * groups;
+    return ceil_div(product->m, v[TILE_M]) * vector_column_tiles(product, v[TILE_N]) * groups;
 }
 
 /* The smallest tiling is valid wherever it can be launched. */
@@ -212,9 +197,9 @@ static bool smallest_is_launchable(const struct problem *p, const struct target 
     static const uint16_t smallest[AXES] = { 16, 64, 4, 4, 4 };
     if (target->family != TARGET_AMDGPU)
         return true; /* 2^31 results and 2^30 mostly empty tiles are still few enough work groups */
-    struct product product = product_of(p);
-    return geometry_is_launchable(target, tiles_of(&product, p->groups, smallest),
-                                  items_of(smallest));
+    struct vector_product product = vector_product_of(p);
+    return geometry_is_launchable(target, vector_tiles(&product, p->groups, smallest),
+                                  vector_items(smallest));
 }
 
 /* Whether the kernel keeps a mask of the taps that read inside the image. */
@@ -270,7 +255,7 @@ bool igemm_uses_tf32(const struct problem *p, const struct target *target)
     return p->allow_tf32 && target_capability(target) >= TF32_FROM;
 }
 
-static struct perf_space space(const struct problem *p, const struct target *target)
+struct perf_space vector_space(const struct problem *p, const struct target *target)
 {
     if (igemm_uses_tf32(p, target))
         return (struct perf_space){ .axes = tf32_spaces[weights_may_be_prepared(p)],
@@ -284,7 +269,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 /* Size of the rearranged weights, which the kernel lays out as [group][tap][channel][row]. */
 static uint64_t prepared_elements(const struct problem *p, uint32_t tile_k)
 {
-    struct product product = product_of(p);
+    struct vector_product product = vector_product_of(p);
     uint64_t channels = ceil_div(product.channels, tile_k) * tile_k * product.taps;
     if (is_flat(p, tile_k))
         channels = ceil_div((uint64_t)product.channels * product.taps, tile_k) * tile_k;
@@ -306,7 +291,7 @@ static uint32_t prepare_depth(uint32_t taps)
 /* Number of work groups that rearrange the weights. */
 static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
 {
-    struct product product = product_of(p);
+    struct vector_product product = vector_product_of(p);
     uint64_t channels = product.channels;
     if (!is_flat(p, tile_k))
         channels = ceil_div(channels, tile_k) * tile_k;
@@ -315,7 +300,7 @@ static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
 }
 
 /* Whether the workspace can hold a rearranged copy of the weights. */
-static bool prepared_weights_fit(const struct problem *p, const struct target *target,
+bool vector_prepared_weights_fit(const struct problem *p, const struct target *target,
                                  uint32_t tile_k)
 {
     return prepared_elements(p, tile_k) < ELEMENTS_MAX &&
@@ -340,7 +325,7 @@ static struct workspace workspace_of(const struct problem *p, const uint16_t *v)
 
 static bool registers_suffice(const uint16_t *v, bool async)
 {
-    uint32_t sums = (uint32_t)v[ITEM_M] * v[ITEM_N], items = items_of(v);
+    uint32_t sums = (uint32_t)v[ITEM_M] * v[ITEM_N], items = vector_items(v);
     uint32_t fetched = (uint32_t)(v[TILE_M] + v[TILE_N]) * v[TILE_K] / items;
     if (v[TILE_M] < v[ITEM_M] || v[TILE_N] < v[ITEM_N] || items < 64 || items > 512 || sums > 128)
         return false;
@@ -381,7 +366,7 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
 #define SMALL_N 64u
 #define SMALL_K 8u
 
-static bool tiles_suit(const struct product *product, const uint16_t *v, bool flat)
+static bool tiles_suit(const struct vector_product *product, const uint16_t *v, bool flat)
 {
     uint64_t widest = 0;
     for (uint32_t i = 0; i < product->classes; i++)
@@ -399,191 +384,26 @@ static bool tiles_suit(const struct product *product, const uint16_t *v, bool fl
 #define GROUPS_OF_SPLITS 8192u
 
 static bool splits_suit(const struct problem *p, const struct target *target,
-                        const struct product *product, const uint16_t *v)
+                        const struct vector_product *product, const uint16_t *v)
 {
-    uint64_t tiles = tiles_of(product, p->groups, v);
+    uint64_t tiles = vector_tiles(product, p->groups, v);
     if (v[SPLITS] == 1)
-        return geometry_is_launchable(target, tiles, items_of(v));
+        return geometry_is_launchable(target, tiles, vector_items(v));
     return tiles <= TILES_TO_SPLIT && tiles * v[SPLITS] <= GROUPS_OF_SPLITS &&
            ceil_div(product->steps_of_one, v[TILE_K]) >= 4ull * v[SPLITS];
 }
 
-static bool config_is_valid(const struct problem *p, const struct target *target,
+bool vector_config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
     const uint16_t *v = config->values;
-    struct product product = product_of(p);
+    struct vector_product product = vector_product_of(p);
     if (!registers_suffice(v, copies_are_async(p, target)) ||
         !shared_memory_suffices(p, target, v) || !tiles_suit(&product, v, is_flat(p, v[TILE_K])) ||
         !splits_suit(p, target, &product, v) || (igemm_uses_tf32(p, target) && !warps_suit(v)))
         return false;
-    return (!v[PREPARE] || prepared_weights_fit(p, target, v[TILE_K])) &&
+    return (!v[PREPARE] || vector_prepared_weights_fit(p, target, v[TILE_K])) &&
            workspace_of(p, v).size <= WORKSPACE_MAX;
-}
-
-/* ---- the heuristic: a model of the time that each of a few tilings takes ---- */
-
-/* What a tiling achieves on one compute unit. */
-struct tiling {
-    uint16_t values[STAGES + 1];
-    uint16_t resident; /* work groups resident at a time */
-    float pixels;      /* TFLOP/s of a whole device filled with them, forward and backward data */
-    float weights;     /* the same for backward weights; 0: not used for them */
-};
-
-/* Measured on an H200 over the problems of ResNet-50, in fp32. */
-static const struct tiling async_tilings[] = {
-    { { 128, 128, 16, 8, 8, 2 }, 2, 45.0F, 39.6F }, { { 64, 128, 16, 8, 8, 3 }, 4, 46.0F, 0 },
-    { { 64, 64, 16, 8, 4, 3 }, 7, 42.5F, 36.2F },   { { 64, 64, 16, 8, 8, 3 }, 8, 42.5F, 0 },
-    { { 64, 64, 16, 8, 8, 2 }, 8, 0, 39.2F },       { { 64, 64, 8, 8, 8, 3 }, 7, 0, 39.2F },
-    { { 128, 64, 8, 8, 8, 3 }, 4, 43.3F, 0 },       { { 128, 64, 16, 8, 8, 3 }, 3, 0, 38.7F },
-    { { 64, 128, 8, 8, 8, 3 }, 4, 44.0F, 0 },       { { 32, 128, 16, 4, 8, 3 }, 6, 40.7F, 0 },
-    { { 32, 256, 8, 8, 8, 3 }, 4, 42.0F, 0 },       { { 128, 256, 8, 8, 16, 3 }, 1, 41.0F, 37.8F },
-    { { 256, 128, 8, 16, 8, 3 }, 1, 41.0F, 37.8F }, { { 64, 32, 8, 4, 4, 2 }, 8, 23.7F, 23.7F },
-    { { 32, 64, 8, 4, 4, 2 }, 8, 23.7F, 23.7F },    { { 16, 128, 8, 4, 4, 2 }, 12, 30.7F, 23.7F },
-    { { 32, 32, 8, 4, 4, 2 }, 16, 23.7F, 23.7F },   { { 16, 64, 8, 4, 4, 2 }, 16, 23.7F, 23.7F },
-    { { 16, 64, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },   { { 64, 16, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
-    { { 32, 32, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
-};
-
-/* Tilings for matrix cores. The speeds are estimates: they rank the tilings by how often an item
- * reads shared memory. */
-static const struct tiling tf32_tilings[] = {
-    { { 128, 128, 16, 8, 16, 3 }, 2, 150.0F, 150.0F },
-    { { 128, 128, 16, 8, 8, 3 }, 2, 140.0F, 140.0F },
-    { { 64, 128, 16, 8, 8, 3 }, 4, 125.0F, 125.0F },
-    { { 128, 64, 16, 8, 8, 3 }, 4, 125.0F, 125.0F },
-    { { 64, 64, 16, 8, 8, 3 }, 6, 110.0F, 110.0F },
-    { { 32, 128, 16, 4, 8, 3 }, 6, 80.0F, 80.0F },
-    { { 128, 32, 16, 8, 8, 3 }, 6, 80.0F, 80.0F },
-    { { 32, 64, 16, 4, 8, 3 }, 8, 70.0F, 70.0F },
-    { { 64, 32, 8, 8, 8, 2 }, 8, 50.0F, 50.0F },
-    { { 32, 64, 8, 4, 8, 2 }, 8, 50.0F, 50.0F },
-};
-
-/* Tilings for other targets. The speeds are estimates: they rank the tilings by how often an item
- * reads shared memory. */
-static const struct tiling other_tilings[] = {
-    { { 128, 128, 8, 8, 8, 2 }, 2, 40.0F, 40.0F }, { { 64, 128, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },
-    { { 128, 64, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },  { { 64, 64, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },
-    { { 32, 128, 8, 4, 8, 2 }, 4, 34.3F, 34.3F },  { { 128, 32, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },
-    { { 32, 64, 8, 4, 4, 2 }, 4, 30.0F, 30.0F },   { { 64, 32, 8, 4, 4, 2 }, 4, 30.0F, 30.0F },
-    { { 32, 32, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 16, 128, 8, 4, 4, 2 }, 4, 30.0F, 30.0F },
-    { { 16, 64, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 16, 64, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
-    { { 32, 32, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 64, 16, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },
-    { { 64, 16, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
-};
-#define FIRST_SMALL 8 /* from here on about 64 items with 4 x 4 results each: for CPUs */
-
-#define UNITS 132.0               /* compute units, of the H200 */
-#define ITEMS_TO_FILL 288.0       /* items that keep a unit busy */
-#define STEPS_OF_BEGIN_AND_END 20 /* overhead to fill the stages and to store, in steps */
-#define BYTES_A_US 3.5e6          /* for partial sums, written and read again */
-#define US_A_LAUNCH 3.0
-/* Weights that were not rearranged are copied 4 bytes at a time. */
-#define SLOWER_BY_WEIGHTS 0.97
-
-/*
- * Estimated time in microseconds.
- *
- * The tiles are distributed over |slots| (compute units times resident work groups) in rounds.  A
- * full round takes the time of one tile times the resident work groups, as they share the unit. The
- * last round is partial: |rest| groups on each unit.  If these are too few items to hide latency,
- * the unit runs at the fraction |busy| of its speed.  Splits add the time of writing and reading
- * the parts, and splits and preparation add a launch each.
- */
-static double estimate(const struct problem *p, const struct product *product,
-                       const struct tiling *tiling, const uint16_t *v)
-{
-    double tiles = (double)(ceil_div(product->m, v[TILE_M]) * p->groups) *
-                   (double)column_tiles_of(product, v[TILE_N]) * v[SPLITS];
-    double steps = (double)product->steps_of_one / product->classes / v[SPLITS];
-    double rate = p->direction == DIRECTION_BACKWARD_WEIGHTS ? tiling->weights : tiling->pixels;
-    rate *= 1e6 / UNITS; /* operations of one unit in a microsecond */
-    if (p->direction == DIRECTION_FORWARD && !v[PREPARE])
-        rate *= SLOWER_BY_WEIGHTS;
-    double one = 2.0 * v[TILE_M] * v[TILE_N] * (steps + STEPS_OF_BEGIN_AND_END) / rate;
-    double slots = UNITS * tiling->resident, full = floor(tiles / slots);
-    double rest =
-        ceil((tiles - full * slots) / UNITS); /* work groups on each unit in the last round */
-    double busy = sqrt(rest * items_of(v) / ITEMS_TO_FILL);
-    double us = one * (full * tiling->resident + (busy < 1 && rest > 0 ? rest / busy : rest));
-    if (v[SPLITS] > 1)
-        us += (double)geometry_output_elements(p) * 2 * sizeof(float) * v[SPLITS] / BYTES_A_US +
-              US_A_LAUNCH;
-    return us + (v[PREPARE] ? US_A_LAUNCH : 0);
-}
-
-struct choice {
-    double us; /* estimated by the model */
-    struct perf_config config;
-};
-
-static void consider(const struct problem *p, const struct target *target,
-                     const struct product *product, const struct tiling *tiling,
-                     struct choice *best)
-{
-    struct perf_space all = space(p, target);
-    struct perf_config config = { .count = AXES };
-    for (uint32_t axis = 0; axis <= STAGES; axis++)
-        config.values[axis] = tiling->values[axis];
-    config.values[ROWS_FIRST] = 1;
-    /* In the original layout a tap's weights are not contiguous, so rearranging them always pays
-     * off. */
-    bool prepares = all.axes[PREPARE].count > 1 && taps_of(p) > 1 &&
-                    prepared_weights_fit(p, target, tiling->values[TILE_K]);
-    for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {
-        if (all.axes[SPLITS].values[s] & (all.axes[SPLITS].values[s] - 1))
-            continue; /* the model was fitted to powers of two */
-        for (uint32_t prepare = prepares; prepare < all.axes[PREPARE].count; prepare++) {
-            config.values[SPLITS] = all.axes[SPLITS].values[s];
-            config.values[PREPARE] = (uint16_t)prepare;
-            double us = estimate(p, product, tiling, config.values);
-            if (us < best->us && config_is_valid(p, target, &config))
-                *best = (struct choice){ us, config };
-        }
-    }
-}
-
-/* Backward data with strides has classes with short and with long sums.  Given enough rounds,
- * they run side by side, so that the long ones do not finish alone. */
-#define ROUNDS_TO_MIX 4
-#define ITEMS_AT_A_TIME 512
-
-static void order_tiles(const struct problem *p, const struct product *product, uint16_t *v)
-{
-    uint64_t tiles = tiles_of(product, p->groups, v);
-    uint64_t slots = (uint64_t)UNITS * (ITEMS_AT_A_TIME / items_of(v));
-    if (product->classes > 1 && tiles > slots * ROUNDS_TO_MIX)
-        v[ROWS_FIRST] = 0;
-}
-
-struct tilings {
-    const struct tiling *first;
-    size_t count;
-};
-#define TILINGS(array, from) \
-    (struct tilings) { (array) + (from), sizeof(array) / sizeof((array)[0]) - (size_t)(from) }
-
-static struct tilings tilings_for(const struct problem *p, const struct target *target)
-{
-    if (igemm_uses_tf32(p, target))
-        return TILINGS(tf32_tilings, 0);
-    if (copies_are_async(p, target))
-        return TILINGS(async_tilings, 0);
-    return TILINGS(other_tilings, target->family == TARGET_OPENCL ? FIRST_SMALL : 0);
-}
-
-static void choose_config(const struct problem *p, const struct target *target,
-                          struct perf_config *ret_config)
-{
-    struct product product = product_of(p);
-    struct choice best = { .us = INFINITY };
-    struct tilings tilings = tilings_for(p, target);
-    for (size_t i = 0; i < tilings.count; i++)
-        consider(p, target, &product, &tilings.first[i], &best);
-    order_tiles(p, &product, best.config.values);
-    *ret_config = best.config;
 }
 
 static void write_options(const struct problem *p, const struct target *target, const uint16_t *v,
@@ -686,9 +506,9 @@ static void add_product(const struct problem *p, const struct target *target, co
     } operands[] = { [DIRECTION_FORWARD] = { ARGUMENT_W, ARGUMENT_X },
                      [DIRECTION_BACKWARD_DATA] = { ARGUMENT_W, ARGUMENT_Y },
                      [DIRECTION_BACKWARD_WEIGHTS] = { ARGUMENT_Y, ARGUMENT_X } };
-    struct product product = product_of(p);
-    uint64_t column_tiles = column_tiles_of(&product, v[TILE_N]);
-    uint64_t tiles = tiles_of(&product, p->groups, v) * v[SPLITS];
+    struct vector_product product = vector_product_of(p);
+    uint64_t column_tiles = vector_column_tiles(&product, v[TILE_N]);
+    uint64_t tiles = vector_tiles(&product, p->groups, v) * v[SPLITS];
     struct solution_program *program = add_program(solution);
     write_options(p, target, v, program->options, sizeof(program->options));
     if (igemm_uses_tf32(p, target))
@@ -697,7 +517,7 @@ static void add_product(const struct problem *p, const struct target *target, co
         .name = kernel_names[p->direction],
         .program = (uint32_t)(program - solution->programs),
         .grid = { (uint32_t)tiles, 1, 1 },
-        .group = { items_of(v), 1, 1 },
+        .group = { vector_items(v), 1, 1 },
         .shared_bytes = igemm_uses_tf32(p, target) ? stages_bytes(v, TF32_PADDING) : 0,
         .argument_count = 7,
         .arguments = { { v[PREPARE] ? ARGUMENT_WORKSPACE : operands[p->direction].a, 0 },
@@ -738,8 +558,8 @@ const struct igemm_path igemm_path_vector = {
     .name = "vector",
     .applies = applies,
     .is_favoured = is_favoured,
-    .space = space,
-    .config_is_valid = config_is_valid,
-    .choose_config = choose_config,
+    .space = vector_space,
+    .config_is_valid = vector_config_is_valid,
+    .choose_config = vector_choose_config,
     .solve = solve,
 };
