@@ -31,12 +31,14 @@
 /* ... but at most this many beyond what the put needs, which delays the writer by about 10 ms. */
 #define EXTRA_MAX 256u
 #define EVICT_BATCH 32u /* kernels that one transaction evicts */
-/* A lowered limit takes effect over several writes. Each evicts at most this many kernels (about
- * 0.1 s) and moves at most this many pages. */
-#define EVICT_MAX 2048u
+/* A lowered limit takes effect over several writes. Each evicts kernels for at most STEP_NS and
+ * moves at most this many pages. */
 #define MOVE_MAX 4096u
+/* A write for which a full store has no space evicts at most this many kernels, whatever the time.
+ * If it stopped earlier, a large object would not be stored. */
+#define EVICT_MAX 2048u
 #define VACUUM_STEPS 64u  /* steps in one call of kernel_store_tidy */
-#define STEP_NS 20000000u /* length of a step of an eviction for gc */
+#define STEP_NS 20000000u /* length of a step of an eviction for gc or a lowered limit */
 
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 {
@@ -53,6 +55,8 @@ struct goal {
     uint64_t used_max;           /* bytes of used pages; above this, the eviction has failed */
     uint64_t extra_max;          /* limit of kernels evicted below |used_max| */
     uint64_t evicted_max;        /* limit of kernels evicted in all */
+    uint64_t end_ns;             /* the eviction ends after the batch that reaches this time; 0: it
+                                    has no end */
     /* So far: */
     uint64_t used, evicted, extra;
     bool repaired;
@@ -118,8 +122,11 @@ static enum kiln_code evict_kernels(struct kernel_store *store, struct goal *g,
                                     struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    while (!rc && !is_reached(g))
+    bool is_late = false;
+    while (!rc && !is_reached(g) && !is_late) {
         rc = evict_batch(store, g, err);
+        is_late = g->end_ns && clock_monotonic_ns() >= g->end_ns;
+    }
     store->vacuum_due |= g->evicted > 0;
     return rc;
 }
@@ -247,6 +254,8 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
         return rc;
     struct goal goal = goal_of(r);
     goal.used = s.used;
+    if (s.used > store->limit_bytes) /* which was lowered: a write has to wait for several steps */
+        goal.end_ns = clock_monotonic_ns() + STEP_NS;
     if (s.used > goal.used_max)
         rc = evict_kernels(store, &goal, err);
     result->evicted = goal.evicted;
@@ -287,20 +296,16 @@ enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
 enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
                                 struct store_eviction *ret_eviction, struct kiln_err *err)
 {
-    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
     struct store_space s;
     enum kiln_code rc = store_measure(store, &s, err);
     if (rc)
         return rc;
-    struct goal goal = {
-        .used_max = used_max, .used_wanted = used_max, .evicted_max = UINT64_MAX, .used = s.used
-    };
-    while (!rc && !is_reached(&goal)) {
-        rc = evict_batch(store, &goal, err);
-        if (clock_monotonic_ns() >= end_ns)
-            break;
-    }
-    store->vacuum_due |= goal.evicted > 0;
+    struct goal goal = { .used_max = used_max,
+                         .used_wanted = used_max,
+                         .evicted_max = UINT64_MAX,
+                         .end_ns = clock_monotonic_ns() + STEP_NS,
+                         .used = s.used };
+    rc = evict_kernels(store, &goal, err);
     *ret_eviction = (struct store_eviction){ .kernels = goal.evicted,
                                              .is_reached = is_reached(&goal),
                                              .none_left = goal.none_left };
