@@ -6,6 +6,7 @@ import fcntl
 import os
 import pathlib
 import select
+import socket
 import struct
 import time
 from typing import Iterable
@@ -158,6 +159,25 @@ class SlowReader(Load):
             rounds += 1
             stage.ready[number] = rounds > 20
             time.sleep(0.005)
+
+
+class Churn(Load):
+    """Connects and closes the connection at once, in a loop, or says hello before that."""
+    name, finding = "churn", "suspected"
+    processes = 4  # half of them say hello
+
+    def assail(self, stage: Stage, number: int) -> None:
+        path, begin = str(stage.host.socket), time.monotonic()
+        hello = wire.hello() if number % 2 else b""
+        while True:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+                one.setblocking(False)
+                try:
+                    one.connect(path)
+                    one.send(hello)
+                except BlockingIOError:  # the backlog is full: the attack is at its full strength
+                    stage.ready[number] = 1
+            stage.ready[number] = stage.ready[number] or time.monotonic() > begin + FULL_MAX_S
 
 
 class Nearest(Load):
@@ -503,7 +523,6 @@ class Sources(Load):
                    [Flood(stage, [("batch", body) for body in bodies], self.CONNECTIONS)])
 
 
-ATTACKS = (Lookups, LongBatches, SlowReader, BombImport, LargeCopies, Nearest, EndlessSources,
-           SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts, TuningFiles,
-           PerfFiles,
-           Sources)
+ATTACKS = (Lookups, LongBatches, SlowReader, Churn, BombImport, LargeCopies, Nearest,
+           EndlessSources, SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts,
+           TuningFiles, PerfFiles, Sources)

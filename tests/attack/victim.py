@@ -21,6 +21,8 @@ CLOSED = 255  # code of an operation whose connection broke
 HEADER = struct.Struct("<Qd")  # samples; start of the running operation, or 0
 SAMPLE = struct.Struct("<ddQ")  # start, seconds, code
 RETRY_S = 0.1
+CONNECT_MAX_S = 60
+MEASURED = wire.Entry("ConvDirectNaiveConvFwd", 1.5, 9)
 
 Work = Callable[[], int]
 
@@ -39,10 +41,14 @@ OPERATIONS = (
     Operation("import", 0.5, wire.OK),
     Operation("compile", 1.0, wire.OK),
     Operation("stats", 0.05, wire.OK),
+    Operation("put", 0.1, wire.OK),
+    Operation("tuning", 0.02, wire.OK),
+    Operation("connect", 0.05, wire.OK),
 )
 COMPILE = "compile"
 TITLES = {operation.name: operation.name for operation in OPERATIONS} | {
-    "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch"}
+    "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch", "put": "tuning_put",
+    "tuning": "tuning_get", "connect": "new connection"}
 
 
 class Sample(NamedTuple):
@@ -131,6 +137,23 @@ class Victim:
             connection.ask("stats")
             return wire.OK
 
+        def put() -> int:
+            connection.send("tuning_put", wire.put_body(wire.problem(1 + turn() % 50),
+                                                        material.DEVICE, MEASURED))
+            connection.answer().close()
+            return wire.OK
+
+        def look_up() -> int:
+            connection.send("tuning_get", wire.get_body([wire.problem(1)], material.DEVICE))
+            connection.answer().close()
+            return wire.OK
+
+        def connect() -> int:
+            new = wire.Connection(str(self.host.socket), CONNECT_MAX_S)
+            new.ping()
+            new.close()
+            return wire.OK
+
         number = int.from_bytes(os.urandom(3), "little") * 64
         works: dict[str, Work] = {
             "ping": ping,
@@ -140,6 +163,9 @@ class Victim:
             "import": take_file,
             "compile": lambda: connection.fetch_source(self.sources.trivial(number + turn())).code,
             "stats": stats,
+            "put": put,
+            "tuning": look_up,
+            "connect": connect,
         }
         return works[name]
 

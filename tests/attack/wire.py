@@ -80,6 +80,10 @@ def frame(kind: str, request: int, body: bytes = b"", fds: int = 0) -> bytes:
     return HEADER.pack(b"KILN", 1, TYPES[kind], request, len(body), fds, 0) + body
 
 
+def hello() -> bytes:
+    return frame("hello", 1, struct.pack("<HHQ", 1, 1, 0) + block("attack"))
+
+
 def fetch_body(key: bytes) -> bytes:
     return key + struct.pack("<I", 0)
 
@@ -178,14 +182,21 @@ class Connection:
 
     def __init__(self, path: str, timeout_s: float | None = 120) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connect(path, timeout_s or 0)
         self.socket.settimeout(timeout_s)
-        self.socket.connect(path)
         self.buffer = bytearray()
         self.fds: list[int] = []
         self.next = 1
-        self.socket.sendall(frame("hello", 1, struct.pack("<HHQ", 1, 1, 0) + block("attack")))
+        self.socket.sendall(hello())
         if self.receive().type != TYPES["welcome"]:
             raise Closed("no welcome")
+
+    def _connect(self, path: str, timeout_s: float) -> None:
+        """Blocks while kilnd's backlog is full, as libkiln does; 0: without a limit."""
+        limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self.socket.connect(path)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", 0, 0))
 
     def close(self) -> None:
         self.socket.close()
