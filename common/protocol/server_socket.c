@@ -12,7 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 4096
+/* New connections that wait to be accepted.  kilnd accepts them in order of arrival, whoever they
+ * belong to, so all of them delay the next one.  When so many wait, connect() blocks. */
+#define BACKLOG 512
 /* Another process may remove the lock file after this process opened it and before this process
  * locked it; then this process tries again. */
 #define LOCK_TRIES 8

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define SWEEP_MS 1000
 #define RETRY_MS 10
@@ -114,6 +115,15 @@ static void take_connection(struct server *server, int fd)
         refuse_connection(server, fd, uid, &err);
 }
 
+/* True: the client has closed the connection, and sent nothing.  Clients that connect and leave in
+ * a loop would otherwise delay other new connections: a session costs several times more than this.
+ */
+static bool has_left(int fd)
+{
+    uint8_t first;
+    return recv(fd, &first, sizeof(first), MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static bool accept_one(struct server *server)
 {
     int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -122,7 +132,10 @@ static bool accept_one(struct server *server)
     if (fd < 0)
         return false;
     open_spare(server);
-    take_connection(server, fd);
+    if (has_left(fd))
+        close(fd);
+    else
+        take_connection(server, fd);
     return true;
 }
 

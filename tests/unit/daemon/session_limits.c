@@ -110,6 +110,22 @@ TEST_F(session, a_refused_connection_names_the_limit_per_user)
         close(more[i]);
 }
 
+/* The limit per user is reached, so a session for such a connection would be refused. */
+TEST_F(session, a_connection_whose_client_has_left_gets_no_session)
+{
+    int more[4];
+    for (int i = 0; i < 3; i++)
+        more[i] = join_server(f);
+
+    close(connect_to_server(f));
+    more[3] = connect_to_server(f); /* accepted after the one that was closed */
+    assert_refused(f, more[3], 0, "connections_per_uid");
+
+    assert_int_equal(server_counts(f->server).connections_refused, 1);
+    for (int i = 0; i < 4; i++)
+        close(more[i]);
+}
+
 TEST_F(session, many_users_together_do_not_lock_out_administrators)
 {
     const uid_t overflow = f->server->overflow.uid;
