@@ -11,12 +11,14 @@
  */
 #include "common/protocol/transport.h"
 
+#define TRANSPORT_CONNECT_MS 50
+
 /* Checks the length of a socket's path.  Returns KILN_INVALID if it is too long; the message names
  * the limit. */
 KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct kiln_err *err);
-/* Connects without waiting.
+/* Connects.  Waits at most TRANSPORT_CONNECT_MS for a place in the queue of new connections.
  *   KILN_UNAVAILABLE  nothing listens there; the message says how to start kilnd
- *   KILN_BUSY         a daemon listens, but its queue of new connections is full
+ *   KILN_BUSY         a daemon listens, but its queue of new connections stayed full
  *   KILN_DENIED       this user has no permission */
 KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct transport **ret_transport,

@@ -4,11 +4,13 @@
 #include "common/base/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -103,6 +105,7 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     case ECONNREFUSED:
     case ENOTDIR: return fail_absent(errnum, path, err);
     case EAGAIN:
+    case EINTR: /* by a signal handler while it waited */
         return kiln_fail(err, KILN_BUSY, "kilnd at '%s' cannot accept another connection yet",
                          path);
     case EACCES:
@@ -111,13 +114,20 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     }
 }
 
-/* Returns a connected socket, or -1 with errno set. */
+/* Returns a connected socket, or -1 with errno set.  While kilnd's queue of new connections is full,
+ * a connect that does not block would fail each time: the kernel gives free places to those that
+ * wait. */
 static int try_connect(const char *path)
 {
+    const struct timeval wait = { .tv_usec = TRANSPORT_CONNECT_MS * 1000 };
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     memcpy(address.sun_path, path, strlen(path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0 &&
+        connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+        fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
         return fd;
     int errnum = errno;
     close(fd);

@@ -339,6 +339,29 @@ static int listen_as(uid_t uid, const char *path)
     return fd;
 }
 
+/* Nobody accepts, so the queue of new connections stays full. */
+TEST(plain, a_connect_waits_for_a_place_in_a_full_queue)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct transport *first = NULL, *more = NULL;
+    char directory[] = "/tmp/kiln-transport-XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/s", directory);
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    memcpy(address.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 0), 0);
+    must(transport_socket_connect(path, &first, &err), err); /* the queue has one place */
+
+    uint64_t begun_ns = clock_monotonic_ns();
+    assert_int_equal(transport_socket_connect(path, &more, &err), KILN_BUSY);
+
+    assert_true(clock_monotonic_ns() - begun_ns >= TRANSPORT_CONNECT_MS * 1000000ull);
+    transport_destroy(first);
+    close(fd);
+    assert_int_equal(unlink(path) || rmdir(directory), 0);
+}
+
 static enum kiln_code connect_found(const char *path, struct kiln_err *ret_err)
 {
     struct transport *transport = NULL;
