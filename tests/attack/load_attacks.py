@@ -223,10 +223,10 @@ class BombImport(Load):
             body = f'{{"name":"bomb.ukdb","database_id":"{DEVICE}"}}'.encode()
             with self.path.open("rb") as opened:
                 connection.send("kernel_import", body, [opened.fileno()])
-            self._follow(stage, number, connection)
+            self.follow(stage, number, connection)
 
     @staticmethod
-    def _follow(stage: Stage, number: int, connection: wire.Connection) -> None:
+    def follow(stage: Stage, number: int, connection: wire.Connection) -> None:
         """The attack is at its strength when kilnd itself unpacks."""
         while True:
             got = connection.receive()
@@ -506,6 +506,109 @@ class PerfFiles(TuningFiles):
                 ("tuning_diff", diff, self.perf))
 
 
+class TuningReads(Load):
+    """Repeats a request that reads as many of its own records as a user may have."""
+    RECORDS = 90_000
+    REQUEST: tuple[str, bytes]
+    DEPTH = 4  # administrative requests of one user
+
+    def prepare(self, stage: Stage) -> None:
+        count = 5000 if stage.options.short else self.RECORDS
+        path = stage.host.file("gfx906_60.HIP.fdb.txt", material.find_db(count))
+        for uid in self.uids:
+            stage.host.as_user(uid, lambda c: c.ask("tuning_import",
+                                                    {"name": path.name, "tier": "user"}, [path]))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        run_floods(stage, number, [Flood(stage, [self.REQUEST], self.DEPTH)])
+
+
+class TuningVerify(TuningReads):
+    """Has kilnd verify 90,000 own records, as often at once as a user may."""
+    name, finding = "tuning_verify", "suspected"
+    REQUEST = ("tuning_verify", b'{"driver":"another"}')
+
+
+class TuningExports(TuningReads):
+    """Has kilnd export 90,000 own records, as often at once as a user may."""
+    name, finding = "tuning_exports", "suspected"
+    REQUEST = ("tuning_export", b'{"tier":"user"}')
+
+
+class ParallelExports(Load):
+    """Exports the same large kernels as often at once as a user may, and keeps the files."""
+    name, finding = "parallel_exports", "suspected"
+    ROWS, SIZE = 8, 16 * MIB
+    DEPTH = 4  # administrative requests of one user
+
+    def prepare(self, stage: Stage) -> None:
+        rows = material.random_rows(2 if stage.options.short else self.ROWS, self.SIZE, "parallel")
+        import_as(stage, self.uids,
+                  material.write_cache(stage.host.directory / "files" / "parallel.ukdb", rows))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        body = f'{{"database_id":"{DEVICE}"}}'.encode()
+        connections = [wire.Connection(str(stage.host.socket), None) for _ in range(self.DEPTH)]
+        for connection in connections:
+            connection.send("kernel_export", body)
+        kept: list[wire.Frame] = []
+        while True:
+            stage.ready[number] = 1
+            ready, _, _ = select.select([one.socket for one in connections], [], [])
+            for connection in connections:
+                if connection.socket in ready:
+                    self._take(connection, kept)
+                    connection.send("kernel_export", body)
+
+    def _take(self, connection: wire.Connection, kept: list[wire.Frame]) -> None:
+        """Keeps the files of as many answers as there are connections."""
+        try:
+            kept.append(connection.answer())
+        except wire.Refused:
+            time.sleep(REFUSED_PAUSE_S)
+        if len(kept) > self.DEPTH:
+            kept.pop(0).close()
+
+
+class TinyRows(Load):
+    """Imports caches of two million tiny rows, none of which is a kernel."""
+    name, finding = "tiny_rows", "suspected"
+    processes = 2  # as many uploads as a user may have
+    ROWS = 2_000_000
+    ready_max_s = 60.0
+
+    def prepare(self, stage: Stage) -> None:
+        self.path = material.write_tiny_rows(stage.host.directory / "files" / "tiny.ukdb",
+                                             self.ROWS // (20 if stage.options.short else 1))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        body = f'{{"name":"tiny.ukdb","database_id":"{DEVICE}"}}'.encode()
+        while True:
+            with self.path.open("rb") as opened:
+                connection.send("kernel_import", body, [opened.fileno()])
+            BombImport.follow(stage, number, connection)
+
+
+class DamagedCaches(TinyRows):
+    """Imports damaged caches of a million rows, which are refused after they were copied."""
+    name = "damaged_caches"
+    ROWS = 1_000_000
+    PAGE = 4096
+
+    def prepare(self, stage: Stage) -> None:
+        super().prepare(stage)
+        size = self.path.stat().st_size
+        with self.path.open("r+b") as cache:
+            for at in range(self.PAGE, size, 16 * self.PAGE):
+                cache.seek(at)
+                cache.write(os.urandom(64))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        stage.ready[number] = 1  # it may be refused before it is imported
+        super().assail(stage, number)
+
+
 class Sources(Load):
     """Queues as many trivial compiles as a user may."""
     name, finding = "queue", "H1"
@@ -525,4 +628,5 @@ class Sources(Load):
 
 ATTACKS = (Lookups, LongBatches, SlowReader, Churn, BombImport, LargeCopies, Nearest,
            EndlessSources, SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts,
-           TuningFiles, PerfFiles, Sources)
+           TuningFiles, PerfFiles, TuningVerify, TuningExports, ParallelExports, TinyRows,
+           DamagedCaches, Sources)

@@ -73,6 +73,20 @@ def write_cache(path: pathlib.Path, rows: Iterable[Row]) -> pathlib.Path:
     return path
 
 
+def write_tiny_rows(path: pathlib.Path, count: int) -> pathlib.Path:
+    """A cache whose rows are as small as possible: a wrong hash, and a blob of one byte."""
+    database = sqlite3.connect(path)
+    database.executescript(CREATE)
+    database.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+        "INSERT INTO kern_db(kernel_name, kernel_args, kernel_blob, kernel_hash, "
+        "uncompressed_size) SELECT i, '', x'00', '', 0 FROM n", (count,))
+    database.commit()
+    database.close()
+    path.chmod(0o644)
+    return path
+
+
 def random_rows(count: int, size: int, prefix: str) -> list[Row]:
     return [plain_row(f"{prefix}{i}.o", os.urandom(size)) for i in range(count)]
 
