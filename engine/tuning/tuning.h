@@ -300,9 +300,29 @@ struct tuning_export {
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Writes |path|, which must not exist.  A system database that is exported unchanged has the same
- * bytes as its source.  KILN_NOT_FOUND when there is nothing to write.  It blocks, so call it on a
- * work queue.  No job may be taken over meanwhile. */
+/* Writes a file in steps.  Other changes may run between two steps, and the file has what each step
+ * found.  |path| must not exist. */
+struct tuning_exporter;
+KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
+                                                      const struct tuning_export *what,
+                                                      const char *path,
+                                                      struct tuning_exporter **ret_exporter,
+                                                      struct kiln_err *err);
+/* Writes at least one record, and others until |end_ns|.  On a work queue, while no job is taken
+ * over.  |ret_more|: call it again. */
+KILN_MUST_CHECK enum kiln_code tuning_exporter_step(struct tuning_exporter *exporter,
+                                                    uint64_t end_ns, bool *ret_more,
+                                                    struct kiln_err *err);
+/* After the last step; codes as for tuning_export_file. */
+KILN_MUST_CHECK enum kiln_code tuning_exporter_finish(struct tuning_exporter *exporter,
+                                                      struct tuning_counts *ret_counts,
+                                                      struct kiln_err *err);
+/* Removes a file that was not finished. */
+void tuning_exporter_destroy(struct tuning_exporter *exporter);
+KILN_DEFINE_AUTO(tuning_exporter)
+/* The same in one step: writes |path|, which must not exist.  A system database that is exported
+ * unchanged has the same bytes as its source.  KILN_NOT_FOUND when there is nothing to write.  It
+ * blocks, so call it on a work queue.  No job may be taken over meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_export_file(struct tuning *tuning,
                                                   const struct tuning_export *what,
                                                   const char *path,

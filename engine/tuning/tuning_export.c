@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_parts.h"
 
+#include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/tuning/record.h"
 
@@ -14,9 +15,19 @@
 /* The old dialect writes the names of algorithms and solvers twice. */
 #define VALUE_MAX (4u * TUNING_VALUE_MAX)
 
-struct out { /* the file being written */
-    struct tuning *tuning;
-    const struct tuning_export *what;
+/* The parts of a file, in their order. */
+enum part { PART_SYSTEM, PART_HOST, PART_TIER, PARTS };
+
+struct tuning_exporter {           /* of one file */
+    struct tuning *tuning;         /* borrowed */
+    struct tuning_export what;     /* a copy; its context is borrowed */
+    char *path;                    /* owned; of the file, to remove it if it is not finished */
+    enum part part;                /* being written */
+    struct tuning_index *index;    /* counted; of the system database; NULL: none */
+    uint64_t next;                 /* its record to write next */
+    struct buffer last;            /* key of the tier's latest record; empty: none */
+    uint64_t end_ns;               /* of this step */
+    bool is_late;                  /* the step has ended */
     int fd;                        /* for text formats */
     struct buffer text;            /* text that is not written yet */
     struct perf_db_writer *writer; /* owned; for SQLite */
@@ -28,7 +39,7 @@ struct out { /* the file being written */
     struct kiln_err *err;
 };
 
-static void flush_out(struct out *out)
+static void flush_out(struct tuning_exporter *out)
 {
     if (!out->rc && out->text.failed)
         out->rc = kiln_fail(out->err, KILN_NO_MEMORY, "cannot export records: out of memory");
@@ -37,7 +48,7 @@ static void flush_out(struct out *out)
     out->text.size = 0;
 }
 
-static void write_text(struct out *out, struct bytes key, struct bytes value)
+static void write_text(struct tuning_exporter *out, struct bytes key, struct bytes value)
 {
     buffer_put(&out->text, key.data, key.size);
     buffer_put(&out->text, "=", 1);
@@ -49,31 +60,31 @@ static void write_text(struct out *out, struct bytes key, struct bytes value)
 
 /* The record that ends a megabyte may exceed it by its own size, so the next call makes up for
  * that. */
-static enum kiln_code reserve_space(struct out *out)
+static enum kiln_code reserve_space(struct tuning_exporter *out)
 {
-    if (!out->what->reserve_space || out->bytes < out->reserved)
+    if (!out->what.reserve_space || out->bytes < out->reserved)
         return KILN_OK;
     out->reserved = out->bytes + WRITE_STEP;
-    return out->what->reserve_space(out->what->context, out->reserved, out->err);
+    return out->what.reserve_space(out->what.context, out->reserved, out->err);
 }
 
 /* Writes a record.  A key that was kept verbatim may not fit a SQLite database; such records are
  * only counted.  Records with TF32 are left out, because MIOpen does not know this type. */
-static void write_record(struct out *out, struct bytes key, struct bytes value,
+static void write_record(struct tuning_exporter *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     if (!out->rc)
         out->rc = reserve_space(out);
-    if (out->rc || (tuning_file_name_is_miopens(&out->what->name) && problem_key_has_tf32(key)))
+    if (out->rc || (tuning_file_name_is_miopens(&out->what.name) && problem_key_has_tf32(key)))
         return;
     out->bytes += key.size + value.size;
     const struct tuning_record record = { .key = key,
                                           .value = value,
                                           .line = source ? source->number : 0,
                                           .ids = source ? source->ids : NULL };
-    if (out->what->name.format == TUNING_SQLITE)
+    if (out->what.name.format == TUNING_SQLITE)
         rc = perf_db_writer_add(out->writer, &record, &why);
     else
         write_text(out, key, value);
@@ -116,13 +127,12 @@ static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 }
 
 /* Converts entries to the dialect of the file, because MIOpen reads a file in one dialect only. */
-static struct bytes in_dialect(struct out *out, struct bytes value)
+static struct bytes in_dialect(struct tuning_exporter *out, struct bytes value)
 {
-    enum find_dialect dialect = out->what->dialect;
+    enum find_dialect dialect = out->what.dialect;
     struct kiln_err ignored = KILN_ERR_INIT;
     struct tuning_entry entry;
-    if (out->what->name.kind != TUNING_FIND || !out->what->converts ||
-        is_of_dialect(value, dialect))
+    if (out->what.name.kind != TUNING_FIND || !out->what.converts || is_of_dialect(value, dialect))
         return value;
     out->value.size = 0;
     struct bytes left = value;
@@ -142,9 +152,9 @@ static const char *backend_of(const struct tuning_file_name *name)
     return tuning_backend(name->kind, name->database_id, name->backend);
 }
 
-static struct tuning_question question_of(const struct out *out, struct bytes key)
+static struct tuning_question question_of(const struct tuning_exporter *out, struct bytes key)
 {
-    const struct tuning_export *what = out->what;
+    const struct tuning_export *what = &out->what;
     return (struct tuning_question){ .kind = what->name.kind,
                                      .database_id = what->name.database_id,
                                      .backend = backend_of(&what->name),
@@ -154,7 +164,7 @@ static struct tuning_question question_of(const struct out *out, struct bytes ke
 }
 
 /* Joins the tier's record with those below, as a look-up does. */
-static struct bytes merged_value(struct out *out, struct bytes key, struct bytes value)
+static struct bytes merged_value(struct tuning_exporter *out, struct bytes key, struct bytes value)
 {
     struct tuning_question question = question_of(out, key);
     struct tuning_answer answer;
@@ -164,36 +174,49 @@ static struct bytes merged_value(struct out *out, struct bytes key, struct bytes
     return answer.value;
 }
 
-static void write_system(struct out *out, struct tuning_index *index)
+static void write_system_record(struct tuning_exporter *out)
 {
     struct tuning_index_record record;
-    for (uint64_t i = 0; !out->rc && i < tuning_index_count(index); i++) {
-        if (!tuning_index_at(index, i, &record)) { /* fails, because the file would be incomplete */
-            out->rc =
-                kiln_fail(out->err, KILN_CORRUPT,
-                          "record %llu of the imported %s database of '%s' is damaged: import "
-                          "it again",
-                          (unsigned long long)i + 1, tuning_kind_name(out->what->name.kind),
-                          out->what->name.database_id);
+    if (!tuning_index_at(out->index, out->next++, &record)) { /* the file would be incomplete */
+        out->rc = kiln_fail(out->err, KILN_CORRUPT,
+                            "record %llu of the imported %s database of '%s' is damaged: import "
+                            "it again",
+                            (unsigned long long)out->next, tuning_kind_name(out->what.name.kind),
+                            out->what.name.database_id);
+        return;
+    }
+    bool merges = out->what.merged && out->what.tier != TUNING_TIER_SYSTEM;
+    struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
+    /* Without the ids of the source, if records are merged, because these ids could collide with
+     * new ones. */
+    write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
+}
+
+/* Ends a step after a record. */
+static bool is_late(struct tuning_exporter *out)
+{
+    out->is_late = clock_monotonic_ns() >= out->end_ns;
+    return out->is_late;
+}
+
+static void write_system(struct tuning_exporter *out)
+{
+    while (!out->rc && out->next < tuning_index_count(out->index)) {
+        write_system_record(out);
+        if (is_late(out))
             return;
-        }
-        bool merges = out->what->merged && out->what->tier != TUNING_TIER_SYSTEM;
-        struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-        /* Without the ids of the source, if records are merged, because these ids could collide
-         * with new ones. */
-        write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
     }
 }
 
 struct tier_walk { /* a walk over the records of one tier */
-    struct out *out;
+    struct tuning_exporter *out;
     enum tuning_tier tier;
-    struct tuning_index *index; /* records of this index were written already; NULL: none */
 };
 
-static struct tuning_place place_of(const struct out *out, enum tuning_tier tier, struct bytes key)
+static struct tuning_place place_of(const struct tuning_exporter *out, enum tuning_tier tier,
+                                    struct bytes key)
 {
-    const struct tuning_export *what = out->what;
+    const struct tuning_export *what = &out->what;
     return (struct tuning_place){ .tier = tier,
                                   .uid = tier == TUNING_TIER_USER ? what->uid : TUNING_NOBODY,
                                   .kind = what->name.kind,
@@ -202,22 +225,14 @@ static struct tuning_place place_of(const struct out *out, enum tuning_tier tier
                                   .key = key };
 }
 
-static bool is_of_walk(const struct tier_walk *walk, const struct tuning_place *place)
-{
-    struct tuning_place wanted = place_of(walk->out, walk->tier, place->key);
-    return place->tier == wanted.tier && place->uid == wanted.uid && place->kind == wanted.kind &&
-           strcmp(place->database_id, wanted.database_id) == 0 &&
-           strcmp(place->backend, wanted.backend) == 0;
-}
-
 /* Whether a record with this key was written already, with the records of a lower tier. */
 static bool is_written(const struct tier_walk *walk, struct bytes key)
 {
     struct bytes value;
-    if (walk->index && tuning_index_find(walk->index, key, &value))
+    if (walk->out->index && tuning_index_find(walk->out->index, key, &value))
         return true;
     struct tuning_place host = place_of(walk->out, TUNING_TIER_HOST, key);
-    return walk->out->what->merged && walk->tier == TUNING_TIER_USER &&
+    return walk->out->what.merged && walk->tier == TUNING_TIER_USER &&
            tuning_table_find(walk->out->tuning->table, &host);
 }
 
@@ -225,77 +240,115 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
                               const struct tuning_row *rows, size_t count)
 {
     struct tier_walk *walk = context;
-    struct out *out = walk->out;
+    struct tuning_exporter *out = walk->out;
     (void)rows;
     (void)count;
-    if (!is_of_walk(walk, place) || is_written(walk, place->key))
-        return true;
+    buffer_clear(&out->last);
+    buffer_put(&out->last, place->key.data, place->key.size);
+    if (is_written(walk, place->key))
+        return !is_late(out);
     const struct tuning_held *held = tuning_table_find(out->tuning->table, place);
     if (!held) { /* missing in memory, because memory ran out */
         out->counts.bad++;
-        return true;
+        return !is_late(out);
     }
     struct bytes value = held->value;
-    if (out->what->merged)
+    if (out->what.merged)
         value = merged_value(out, held->place.key, value);
     write_record(out, held->place.key, in_dialect(out, value), NULL);
-    return out->rc == KILN_OK;
+    return out->rc == KILN_OK && !is_late(out);
 }
 
-static void write_tier(struct out *out, enum tuning_tier tier, struct tuning_index *index)
+/* Writes records in the order of their keys. */
+static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
 {
-    struct tier_walk walk = { .out = out, .tier = tier, .index = index };
-    if (out->rc)
+    struct tier_walk walk = { .out = out, .tier = tier };
+    KILN_AUTO(mem) uint8_t *last = malloc(out->last.size + 1); /* a copy: each record changes it */
+    if (!last) {
+        out->rc = kiln_fail(out->err, KILN_NO_MEMORY, "cannot export records: out of memory");
         return;
+    }
+    if (out->last.size > 0)
+        memcpy(last, out->last.data, out->last.size);
+    const struct tuning_place after = place_of(out, tier, bytes_of(last, out->last.size));
     if (!out->tuning->db) {
         out->rc = kiln_fail(out->err, KILN_UNSUPPORTED, "this program stores no records on disk");
         return;
     }
-    enum kiln_code rc = tuning_db_each(out->tuning->db, write_tier_record, &walk, out->err);
+    enum kiln_code rc =
+        tuning_db_each_after(out->tuning->db, &after, write_tier_record, &walk, out->err);
     out->rc = out->rc ? out->rc : rc;
 }
 
 /* The system database to export.  A merged export uses the database with the nearest number of
  * compute units if there is no other, as a look-up does.  MIOpen could not use that database itself
  * once the exported file with the exact name exists. */
-static struct system_slot *slot_of(const struct out *out)
+static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
-    const struct tuning_file_name *name = &out->what->name;
+    const struct tuning_file_name *name = &out->what.name;
     const char *backend = backend_of(name);
     struct system_slot *slot =
         system_slot_find(out->tuning, name->kind, name->database_id, backend);
-    if (!slot && out->what->merged)
+    if (!slot && out->what.merged)
         slot = system_slot_for(out->tuning, name->kind, name->database_id, backend);
     return slot;
 }
 
-static void write_all(struct out *out)
+static void begin_system(struct tuning_exporter *out)
 {
-    const struct tuning_export *what = out->what;
-    bool has_system = what->tier == TUNING_TIER_SYSTEM || what->merged;
-    struct system_slot *slot = has_system ? slot_of(out) : NULL;
-    struct tuning_index *index = slot ? slot->index : NULL;
-    if (slot && !index)
+    struct system_slot *slot = slot_of(out);
+    if (slot && !slot->index)
         out->rc = kiln_fail(out->err, KILN_CORRUPT, "%s", slot->why);
-    if (index)
-        write_system(out, index);
-    if (what->merged && what->tier == TUNING_TIER_USER)
-        write_tier(out, TUNING_TIER_HOST, index);
-    if (what->tier != TUNING_TIER_SYSTEM)
-        write_tier(out, what->tier, index);
+    else if (slot) /* it may be replaced between two steps */
+        out->index = tuning_index_ref(slot->index);
+}
+
+static void write_part(struct tuning_exporter *out)
+{
+    enum tuning_tier tier = out->what.tier;
+    switch (out->part) {
+    case PART_SYSTEM:
+        if (!out->index && (tier == TUNING_TIER_SYSTEM || out->what.merged))
+            begin_system(out);
+        if (out->index)
+            write_system(out);
+        break;
+    case PART_HOST:
+        if (out->what.merged && tier == TUNING_TIER_USER)
+            write_tier(out, TUNING_TIER_HOST);
+        break;
+    case PART_TIER:
+        if (tier != TUNING_TIER_SYSTEM)
+            write_tier(out, tier);
+        break;
+    case PARTS: break;
+    }
+}
+
+/* Writes until the step is late. */
+static void write_parts(struct tuning_exporter *out)
+{
+    out->is_late = false;
+    while (!out->rc && out->part < PARTS) {
+        write_part(out);
+        if (out->is_late)
+            return;
+        out->part++;
+        buffer_clear(&out->last);
+    }
 }
 
 /* ---- the file ---- */
 
-static enum kiln_code open_out(struct out *out, const char *path, struct kiln_err *err)
+static enum kiln_code open_out(struct tuning_exporter *out, const char *path, struct kiln_err *err)
 {
-    if (out->what->name.format == TUNING_SQLITE)
+    if (out->what.name.format == TUNING_SQLITE)
         return perf_db_create(path, &out->writer, err);
     out->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     return out->fd < 0 ? kiln_fail_errno(err, errno, "cannot create '%s'", path) : KILN_OK;
 }
 
-static enum kiln_code close_out(struct out *out, struct kiln_err *err)
+static enum kiln_code close_out(struct tuning_exporter *out, struct kiln_err *err)
 {
     KILN_AUTO(perf_db_writer) struct perf_db_writer *writer = KILN_TAKE(out->writer);
     if (writer)
@@ -304,41 +357,83 @@ static enum kiln_code close_out(struct out *out, struct kiln_err *err)
     return out->rc;
 }
 
-static void out_init(struct out *out)
+void tuning_exporter_destroy(struct tuning_exporter *out)
 {
-    buffer_init(&out->text, WRITE_STEP + 2 * VALUE_MAX);
-    buffer_init(&out->value, VALUE_MAX);
-    scratch_init(&out->scratch, out->tuning->stale);
-}
-
-static void out_done(struct out *out)
-{
+    if (!out)
+        return;
+    perf_db_writer_destroy(out->writer);
     if (out->fd >= 0)
         close(out->fd);
+    if (out->path)
+        unlink(out->path);
+    free(out->path);
+    tuning_index_destroy(out->index);
+    buffer_done(&out->last);
     buffer_done(&out->text);
     buffer_done(&out->value);
     scratch_done(&out->scratch);
+    free(out);
+}
+
+enum kiln_code tuning_exporter_create(struct tuning *t, const struct tuning_export *what,
+                                      const char *path, struct tuning_exporter **ret_exporter,
+                                      struct kiln_err *err)
+{
+    if (what->name.kind == TUNING_FIND && what->name.format == TUNING_SQLITE)
+        return kiln_fail(err, KILN_INVALID, "MIOpen has no FindDb in SQLite: export it as text");
+    KILN_AUTO(tuning_exporter) struct tuning_exporter *out = calloc(1, sizeof(*out));
+    KILN_AUTO(mem) char *copy = strdup(path);
+    if (!out || !copy) {
+        free(KILN_TAKE(out));
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot export records: out of memory");
+    }
+    out->tuning = t;
+    out->what = *what;
+    out->fd = -1;
+    buffer_init(&out->last, TUNING_KEY_MAX);
+    buffer_init(&out->text, WRITE_STEP + 2 * VALUE_MAX);
+    buffer_init(&out->value, VALUE_MAX);
+    scratch_init(&out->scratch, t->stale);
+    enum kiln_code rc = open_out(out, path, err);
+    if (rc) /* this call did not create the file, so it must not remove it */
+        return rc;
+    out->path = KILN_TAKE(copy);
+    *ret_exporter = KILN_TAKE(out);
+    return KILN_OK;
+}
+
+enum kiln_code tuning_exporter_step(struct tuning_exporter *out, uint64_t end_ns, bool *ret_more,
+                                    struct kiln_err *err)
+{
+    out->err = err;
+    out->end_ns = end_ns;
+    write_parts(out);
+    *ret_more = !out->rc && out->part < PARTS;
+    return out->rc;
+}
+
+enum kiln_code tuning_exporter_finish(struct tuning_exporter *out, struct tuning_counts *ret_counts,
+                                      struct kiln_err *err)
+{
+    out->err = err;
+    enum kiln_code rc = close_out(out, err);
+    if (!rc && out->counts.records == 0)
+        rc = KILN_NOT_FOUND;
+    if (rc)
+        return rc;
+    *ret_counts = out->counts;
+    free(out->path); /* the file stays */
+    out->path = NULL;
+    return KILN_OK;
 }
 
 enum kiln_code tuning_export_file(struct tuning *t, const struct tuning_export *what,
                                   const char *path, struct tuning_counts *ret_counts,
                                   struct kiln_err *err)
 {
-    struct out out = { .tuning = t, .what = what, .fd = -1, .err = err };
-    if (what->name.kind == TUNING_FIND && what->name.format == TUNING_SQLITE)
-        return kiln_fail(err, KILN_INVALID, "MIOpen has no FindDb in SQLite: export it as text");
-    enum kiln_code rc = open_out(&out, path, err);
-    if (rc) /* this call did not create the file, so it must not remove it */
-        return rc;
-    out_init(&out);
-    write_all(&out);
-    rc = close_out(&out, err);
-    if (!rc && out.counts.records == 0)
-        rc = KILN_NOT_FOUND;
-    out_done(&out);
-    if (rc)
-        unlink(path);
-    else
-        *ret_counts = out.counts;
-    return rc;
+    KILN_AUTO(tuning_exporter) struct tuning_exporter *out = NULL;
+    enum kiln_code rc = tuning_exporter_create(t, what, path, &out, err);
+    for (bool more = true; !rc && more;)
+        rc = tuning_exporter_step(out, UINT64_MAX, &more, err);
+    return rc ? rc : tuning_exporter_finish(out, ret_counts, err);
 }

@@ -3,9 +3,13 @@
 #include "engine/miopen/names/miopen_files.h"
 #include "engine/service/tuning/tuning_query.h"
 
+#include "common/base/clock.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+
+#define STEP_NS 20000000u
 
 static const struct admin_member export_members[] = {
     { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
@@ -23,7 +27,8 @@ struct export
     char version[MIOPEN_VERSION_TEXT]; /* as MIOpen writes it in the names of its user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
-    struct json *files; /* borrowed from the answer */
+    struct tuning_exporter *exporter; /* owned; of the file that is being written; NULL: none */
+    struct json *files;               /* borrowed from the answer */
     bool is_gathered;
     bool more; /* there are more files than one answer may have */
 };
@@ -152,35 +157,68 @@ static enum kiln_code reserve_export_space(void *context, uint64_t bytes, struct
     return tuning_query_reserve_space(context, bytes, err);
 }
 
-static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuning,
-                                 const struct tuning_file_name *name, struct kiln_err *err)
+static enum kiln_code begin_file(struct tuning_query *query, struct tuning *tuning,
+                                 struct kiln_err *err)
 {
     struct export *x = query->state;
-    char path[PATH_MAX], shown[128];
-    struct tuning_counts counts = { .records = 0 };
-    uint64_t bytes = 0;
+    char path[PATH_MAX];
     tuning_query_path(query, path, sizeof(path));
-    x->what.name = *name;
+    x->what.name = x->names[x->written];
     x->what.reserve_space = reserve_export_space;
     x->what.context = query;
-    enum kiln_code rc = tuning_export_file(tuning, &x->what, path, &counts, err);
-    if (rc == KILN_NOT_FOUND)
-        return KILN_OK;
-    if (!rc)
-        rc = tuning_query_send_file(query, path, &bytes, err);
-    if (rc)
-        return rc;
+    return tuning_exporter_create(tuning, &x->what, path, &x->exporter, err);
+}
+
+static void list_file(struct export *x, const struct tuning_counts *counts, uint64_t bytes)
+{
+    const struct tuning_file_name *name = &x->what.name;
+    char shown[128];
     struct json *file = json_object();
     tuning_file_name_write(name, shown);
     json_set_text(file, "name", shown);
     json_set_text(file, "kind", tuning_kind_name(name->kind));
     json_set_text(file, "database_id", name->database_id);
     json_set_text(file, "backend", name->backend);
-    json_set_u64(file, "records", counts.records);
+    json_set_u64(file, "records", counts->records);
     json_set_u64(file, "bytes", bytes);
-    tuning_set_count(file, "damaged", counts.bad);
+    tuning_set_count(file, "damaged", counts->bad);
     json_append(x->files, file);
-    return KILN_OK;
+}
+
+static enum kiln_code end_file(struct tuning_query *query, struct kiln_err *err)
+{
+    struct export *x = query->state;
+    struct tuning_counts counts = { .records = 0 };
+    char path[PATH_MAX];
+    uint64_t bytes = 0;
+    tuning_query_path(query, path, sizeof(path));
+    enum kiln_code rc = tuning_exporter_finish(x->exporter, &counts, err);
+    tuning_exporter_destroy(KILN_TAKE(x->exporter));
+    if (rc == KILN_NOT_FOUND)
+        return KILN_OK;
+    if (!rc)
+        rc = tuning_query_send_file(query, path, &bytes, err);
+    if (!rc)
+        list_file(x, &counts, bytes);
+    return rc;
+}
+
+/* Writes a part of the current file. */
+static enum kiln_code write_some(struct tuning_query *query, struct tuning *tuning,
+                                 struct kiln_err *err)
+{
+    struct export *x = query->state;
+    bool more = false;
+    enum kiln_code rc = x->exporter ? KILN_OK : begin_file(query, tuning, err);
+    if (!rc)
+        rc = tuning_exporter_step(x->exporter, clock_monotonic_ns() + STEP_NS, &more, err);
+    if (rc || more)
+        return rc;
+    rc = end_file(query, err);
+    x->written++;
+    if (!rc)
+        tuning_progress_set_stage(query->progress, "writing", x->written, x->count);
+    return rc;
 }
 
 /* Determines which files to write, and checks their number. */
@@ -208,25 +246,28 @@ static enum kiln_code end_export(const struct tuning_query *query, struct kiln_e
     return KILN_OK;
 }
 
-/* Writes one file in each step. */
 static enum kiln_code work_export(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
     struct export *x = query->state;
     enum kiln_code rc = x->is_gathered ? KILN_OK : plan_export(query, tuning, err);
-    if (!rc && x->written < x->count) {
-        rc = export_one(query, tuning, &x->names[x->written++], err);
-        if (!rc)
-            tuning_progress_set_stage(query->progress, "writing", x->written, x->count);
-    }
+    if (!rc && x->written < x->count)
+        rc = write_some(query, tuning, err);
     query->change.more = x->written < x->count;
     return rc || query->change.more ? rc : end_export(query, err);
+}
+
+static void export_done(void *state)
+{
+    struct export *x = state;
+    tuning_exporter_destroy(x->exporter);
 }
 
 static const struct tuning_query_kind export_kind = {
     .members = export_members,
     .check = check_export,
     .work = work_export,
+    .state_done = export_done,
     .state_size = sizeof(struct export),
 };
 

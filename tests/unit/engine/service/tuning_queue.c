@@ -126,6 +126,42 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
+#define TWO_RECORDS KEY "=" GEMM "\n" KEY_OF_TWO "=" GEMM "\n"
+
+/* Each record takes a step. */
+TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
+{
+    struct put put = find_put("Mine", 1);
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, TWO_RECORDS));
+    clock_step_ns = 30000000;
+    send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    tuning_send_put(f, &f->bob, &put, false);
+
+    run_until_answered(f, &f->bob);
+
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+    for (size_t i = 0; i < f->ann.reply_count; i++)
+        assert_int_equal(f->ann.replies[i].flags, FRAME_MORE);
+    fake_executor_run_tasks(&f->engine.executor);
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 1u << 20);
+    reply_object(&f->ann, f->ann.reply_count - 1, 0, &content);
+    assert_true(bytes_equal_text(buffer_view(&content), TWO_RECORDS));
+}
+
+TEST_F(tuning_order, an_export_ends_when_its_client_leaves)
+{
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, TWO_RECORDS));
+    clock_step_ns = 30000000;
+    send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    assert_true(fake_executor_run_task(&f->engine.executor));
+
+    test_caller_cancel(&f->ann, 3);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
 TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
 {
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);

@@ -36,21 +36,27 @@ TEST_F(facade, a_system_database_comes_out_as_it_went_in)
     assert_int_equal(f->counts.records, 3);
 }
 
-TEST_F(facade, a_users_file_comes_out_as_it_went_in)
+#define LINE_OF_A A "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n"
+#define LINE_OF_B B "=ConvA:2,0,miopenConvolutionFwdAlgoDirect\n"
+#define LINE_OF_C                                                    \
+    C "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64," \
+      "miopenConvolutionFwdAlgoDirect\n"
+
+TEST_F(facade, a_users_file_comes_out_in_the_order_of_its_keys)
 {
-    static const char text[] = C "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
-                                 "miopenConvolutionFwdAlgoDirect\n" A
-                                 "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n" B "=ConvA:2,0,"
-                                 "miopenConvolutionFwdAlgoDirect\n";
+    static const char text[] = LINE_OF_A LINE_OF_B LINE_OF_C;
     static const char perf[] = PERF_KEY
         "=ConvB:1,2;ConvA:3\n" PERF_KEY_OF(2, 0) "=ConvA:\n" PERF_KEY_OF(1, 1) "=ConvA:1\n";
-    must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, text), f->err);
+    static const char sorted[] =
+        PERF_KEY_OF(1, 1) "=ConvA:1\n" PERF_KEY_OF(2, 0) "=ConvA:\n" PERF_KEY
+                                                         "=ConvB:1,2;ConvA:3\n";
+    must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, LINE_OF_C LINE_OF_A LINE_OF_B), f->err);
     must(import_text(f, "gfx90a68_1.1.0.udb.txt", TUNING_TIER_USER, ALICE, perf), f->err);
     must(put_find(f, BOB, KEY, "ConvX", "1,0,h"), f->err);
     must(put_find(f, THE_HOST, KEY, "ConvX", "1,0,h"), f->err);
 
     assert_string_equal(export_text(f, USER_FILE, alices), text);
-    assert_string_equal(export_text(f, "gfx90a68_1.1.0.udb.txt", alices), perf);
+    assert_string_equal(export_text(f, "gfx90a68_1.1.0.udb.txt", alices), sorted);
     must(reopen(f), f->err);
     assert_string_equal(export_text(f, USER_FILE, alices), text);
 }
@@ -101,10 +107,10 @@ TEST_F(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
     must(put_find(f, THE_HOST, X, "H", "1,0,h"), f->err);
 
     assert_string_equal(export_text(f, SYSTEM, host), A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n" C
-                                                        "=H:1,0,h\n" Y "=H:1,0,h\n" X "=H:1,0,h\n");
+                                                        "=H:1,0,h\n" X "=H:1,0,h\n" Y "=H:1,0,h\n");
     assert_string_equal(export_text(f, SYSTEM, user),
-                        A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n" C "=U:1,0,u\n" Y "=U:1,0,u\n" X
-                          "=H:1,0,h\n" Z "=U:1,0,u\n");
+                        A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n" C "=U:1,0,u\n" X "=H:1,0,h\n" Y
+                          "=U:1,0,u\n" Z "=U:1,0,u\n");
 }
 
 TEST_F(facade, merged_perf_records_have_the_solvers_of_all_tiers)
