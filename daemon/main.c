@@ -43,6 +43,16 @@
 
 #define EXIT_USAGE 2
 
+/* The format of the log is a setting, too, so kilnd finds it out itself: under systemd, the message
+ * goes to the journal with its fields, where kilnctl doctor looks for it. */
+static int refuse_config(const struct kiln_err *why)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    (void)!log_set_format(LOG_FORMAT_AUTO, &ignored);
+    log_event(LOG_EVENT_configuration_refused, NULL, "%s", why->text);
+    return EXIT_USAGE;
+}
+
 /* Checks the filesystem of a directory.  One that does not exist yet will be on the filesystem of
  * its nearest existing parent. */
 static enum kiln_code check_directory(const struct config *config, int key, struct kiln_err *err)
@@ -57,10 +67,8 @@ static int check_config(const struct config *config)
 {
     struct kiln_err err = KILN_ERR_INIT;
     if (check_directory(config, CONFIG_cache_dir, &err) ||
-        check_directory(config, CONFIG_state_dir, &err)) {
-        log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
-        return EXIT_USAGE;
-    }
+        check_directory(config, CONFIG_state_dir, &err))
+        return refuse_config(&err);
     printf("the configuration is valid\n");
     for (int i = 0; i < CONFIG_KEYS; i++) {
         char text[PATH_TEXT_MAX];
@@ -80,10 +88,8 @@ int main(int argc, char **argv)
     }
     enum kiln_code rc =
         config_load(argc, (const char *const *)argv, (const char *const *)environ, &config, &err);
-    if (rc) {
-        log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
-        return EXIT_USAGE;
-    }
+    if (rc)
+        return refuse_config(&err);
     switch (config.request) {
     case CONFIG_HELP: config_print_help(); return EXIT_SUCCESS;
     case CONFIG_VERSION: printf("kilnd " KILN_VERSION "\n"); return EXIT_SUCCESS;
@@ -92,9 +98,7 @@ int main(int argc, char **argv)
     }
     log_set_level((enum log_level)config_number(&config, CONFIG_log_level));
     rc = log_set_format((enum log_format)config_number(&config, CONFIG_log_format), &err);
-    if (rc) {
-        log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
-        return EXIT_USAGE;
-    }
+    if (rc)
+        return refuse_config(&err);
     return daemon_run(&config, argc, (const char *const *)argv);
 }

@@ -252,9 +252,11 @@ static void quote_journal(bool is_system, struct findings *f)
     static char program[] = "journalctl", user[] = "--user", boot[] = "--boot", quiet[] = "--quiet",
                 pager[] = "--no-pager", format[] = "--output=cat", last[] = "--lines=1",
                 unit[] = "--unit=kilnd.service", all[] = "--all";
-    static char event[] = "MESSAGE_ID=" UNITS_START_FAILED_ID;
+    static char failed[] = "MESSAGE_ID=" UNITS_START_FAILED_ID;
+    static char refused[] = "MESSAGE_ID=" UNITS_CONFIGURATION_REFUSED_ID;
     char *const argv[] = {
-        program, is_system ? all : user, boot, quiet, pager, format, last, unit, event, NULL
+        program, is_system ? all : user, boot, quiet, pager, format, last, unit, failed, refused,
+        NULL
     };
     if (query_program(argv, text))
         units_judge_journal(text, f);

@@ -8,8 +8,10 @@
  */
 #include "cli/kilnctl/doctor_findings.h"
 
-/* The journal's id of the log event start_failed (common/log/log_events.def). */
+/* The journal's ids of the log events start_failed and configuration_refused
+ * (common/log/log_events.def). */
 #define UNITS_START_FAILED_ID "9cf5e6db3faf34a1dab9af48a6a7ced6"
+#define UNITS_CONFIGURATION_REFUSED_ID "cafd36e25cbbdf3208f629419984d3de"
 
 /* Asks the system's manager if |is_system|, else the caller's user manager.  If no kilnd |answers|,
  * it also quotes the reason of the last failed start. */

@@ -20,18 +20,24 @@ static int set_up(void **state)
 
 FIXTURE_OF(logs, struct host, set_up, host_tear_down);
 
-/* Starts and stops kilnd, and returns its log. The caller owns it. */
-static char *log_of_one_run(struct host *f)
+/* Returns kilnd's log so far. The caller owns it. */
+static char *read_log(const struct host *f)
 {
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer log;
     buffer_init(&log, 1u << 20);
-    daemon_process_start(&f->daemon);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
     snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     must(fs_read_file(path, 1u << 20, &log, &err), err);
     return bytes_to_text(buffer_view(&log));
+}
+
+/* Starts and stops kilnd, and returns its log. The caller owns it. */
+static char *log_of_one_run(struct host *f)
+{
+    daemon_process_start(&f->daemon);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    return read_log(f);
 }
 
 TEST_F(logs, each_line_of_a_text_log_begins_with_its_level)
@@ -81,6 +87,20 @@ TEST_F(logs, a_stream_of_an_unreachable_journal_gets_lines_with_priorities)
     assert_says(log, "<4>cannot reach");
     assert_says(log, "<6>kilnd ");
     assert_says(log, "<6>stopped\n");
+}
+
+/* The journal's record of it has fields, by which kilnctl doctor finds it. */
+TEST_F(logs, a_refused_configuration_is_reported_to_the_journal)
+{
+    SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");
+    f->daemon.prepare = set_journal_stream;
+    f->daemon.arguments[0] = "--hot-limit=much";
+    daemon_process_begin(&f->daemon);
+    assert_int_equal(daemon_process_wait(&f->daemon), 2);
+    KILN_AUTO(mem) char *log = read_log(f);
+    assert_says(log, "<4>cannot reach");
+    assert_says(log, "<3>");
+    assert_says(log, "hot-limit");
 }
 
 static void name_another_stream(void *context)

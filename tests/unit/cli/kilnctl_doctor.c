@@ -443,12 +443,17 @@ TEST(kilnctl_doctor, failed_starts_are_sought_by_the_id_under_which_kilnd_logs_t
     };
     size_t found = 0;
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        if (strcmp(events[i].name, "start_failed") != 0)
+        const char *id = NULL;
+        if (strcmp(events[i].name, "start_failed") == 0)
+            id = UNITS_START_FAILED_ID;
+        else if (strcmp(events[i].name, "configuration_refused") == 0)
+            id = UNITS_CONFIGURATION_REFUSED_ID;
+        if (!id)
             continue;
-        assert_string_equal(events[i].id, UNITS_START_FAILED_ID);
+        assert_string_equal(events[i].id, id);
         found++;
     }
-    assert_int_equal(found, 1);
+    assert_int_equal(found, 2);
 }
 
 TEST_F(kilnctl_doctor, a_refused_reload_fails_the_check)
