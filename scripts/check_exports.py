@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Fail unless libkiln exports exactly its API and needs nothing but libc.
 
-Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--include DIR] [--sanitized]
+Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--symbols FILE] [--include DIR] [--sanitized]
 
-Three lists must agree: the symbols that the library exports (nm -D), the symbols that
-libclient/exports.map lists, and the functions that the public headers declare. --sanitized does not
-check NEEDED, because a sanitizer needs its run-time library. Exits 77 when nm or readelf is absent.
+Four lists must agree: the symbols that the library exports (nm -D), the symbols that
+libclient/exports.map and Debian's libkiln0.symbols list, and the functions that the public headers
+declare. --sanitized does not check NEEDED, because a sanitizer needs its run-time library. Exits 77
+when nm or readelf is absent.
 """
 import argparse
 import fnmatch
@@ -40,6 +41,11 @@ def allowed(map_file):
     return names
 
 
+def packaged(symbols_file):
+    """The names in a symbols file of a Debian package."""
+    return set(re.findall(r"^ (kiln_\w+)@", symbols_file.read_text(), flags=re.M))
+
+
 def declared(directory):
     """Functions that the public headers declare."""
     names = set()
@@ -68,6 +74,9 @@ def complaints(options):
             yield f"{options.map.name} lists {pattern}, but the library does not export it"
     for name in sorted(api - names):
         yield f"{name} is declared in a public header, but not exported"
+    for name in sorted(names ^ packaged(options.symbols)):
+        yield (f"{name} is exported, but {options.symbols.name} does not list it" if name in names
+               else f"{options.symbols.name} lists {name}, but the library does not export it")
     for library in needed(options.binary):
         if not options.sanitized and not LIBC.match(library):
             yield f"libkiln needs {library}; it may need only libc"
@@ -77,6 +86,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary")
     parser.add_argument("--map", type=pathlib.Path, default=tree.ROOT / "libclient/exports.map")
+    parser.add_argument("--symbols", type=pathlib.Path,
+                        default=tree.ROOT / "cmake/packaging/debian/libkiln0.symbols")
     parser.add_argument("--include", type=pathlib.Path, default=tree.ROOT / "libclient/include")
     parser.add_argument("--sanitized", action="store_true")
     options = parser.parse_args()
