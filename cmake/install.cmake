@@ -10,7 +10,8 @@ set_target_properties(kilnctl kiln-driver PROPERTIES
 
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT kiln-doc)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-doc
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.yml" PATTERN man EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.yml" PATTERN Dockerfile
+  PATTERN man EXCLUDE)
 
 # Not in the directory of programs, where MIOpen may have a file with this name.
 install(PROGRAMS scripts/install_precompiled_kernels.sh
@@ -21,6 +22,8 @@ install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/sl
 # For Prometheus and Grafana.
 install(FILES docs/operations/kiln-alerts.yml docs/operations/kiln-dashboard.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln COMPONENT kiln-tools)
+install(DIRECTORY docs/operations/kubernetes DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln
+  COMPONENT kiln-tools)
 
 # Problems of well-known networks, for 'kilnctl prefetch'.
 install(DIRECTORY scripts/networks/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/networks
