@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Fail unless libkiln exports exactly its API and needs nothing but libc.
 
-Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--symbols FILE] [--include DIR] [--sanitized]
+Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--symbols FILE] [--include DIR]
+                                [--sanitized]
 
 Four lists must agree: the symbols that the library exports (nm -D), the symbols that
 libclient/exports.map and Debian's libkiln0.symbols list, and the functions that the public headers

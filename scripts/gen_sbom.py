@@ -26,7 +26,8 @@ HERE = "SPDXRef-kiln"
 
 def run(*command):
     environment = dict(os.environ, LC_ALL="C", PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
-    return subprocess.run(command, check=True, text=True, capture_output=True, env=environment).stdout
+    return subprocess.run(command, check=True, text=True, capture_output=True,
+                          env=environment).stdout
 
 
 def elf_files(directory):
@@ -43,7 +44,7 @@ def needed(path):
 
 
 def known_libraries():
-    """The path of each shared library that the dynamic linker finds by its name; the first counts."""
+    """The path that the dynamic linker finds for the name of each shared library."""
     found = {}
     for name, path in re.findall(r"^\t(\S+) .*=> (\S+)$", run("ldconfig", "-p"), re.M):
         found.setdefault(name, path)
@@ -124,8 +125,9 @@ def document(options):
             "supplier": "Organization: The kiln authors", "downloadLocation": "NOASSERTION",
             "filesAnalyzed": False, "licenseConcluded": "MIT", "licenseDeclared": "MIT",
             "copyrightText": "2026 The kiln authors", "primaryPackagePurpose": "APPLICATION"}
+    relations.insert(0, relation("SPDXRef-DOCUMENT", "DESCRIBES", HERE))
     content = {"packages": [kiln] + unique(packages.values()), "files": files,
-               "relationships": [relation("SPDXRef-DOCUMENT", "DESCRIBES", HERE)] + unique(relations)}
+               "relationships": unique(relations)}
     moment = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")),
                                              datetime.timezone.utc)
     mark = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
