@@ -77,6 +77,8 @@ bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *ta
 /* Like engine_run, but calls only done, at the end of this loop iteration. */
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
+/* tasks.c: closes a descriptor that |uid| sent; the close may take long, so it is not done here. */
+void engine_close_file(struct engine *e, uid_t uid, int fd);
 
 /* tasks.c: call it when an object was added, removed or replaced. Empties the hot set, which does
  * not record where an object came from, and forgets failed compiles, because a package may now have

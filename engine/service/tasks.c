@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/internal.h"
 
+#include <unistd.h>
+
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task)
 {
     task->uid = uid;
@@ -30,4 +32,13 @@ void engine_forget_answers(struct engine *e)
 {
     hot_set_clear(e->hot);
     failure_memory_clear(e->failures);
+}
+
+void engine_close_file(struct engine *e, uid_t uid, int fd)
+{
+    struct executor *executor = e->executor;
+    if (executor->ops->close_file)
+        executor->ops->close_file(executor, uid, fd);
+    else
+        close(fd);
 }

@@ -20,21 +20,12 @@ static struct request_group *uploads_of(const struct engine *e)
     return &e->package_service->uploads;
 }
 
-static void close_file(struct upload *u, int fd)
-{
-    struct executor *executor = u->base.engine->executor;
-    if (executor->ops->close_file)
-        executor->ops->close_file(executor, u->base.uid, fd);
-    else
-        close(fd);
-}
-
 static void release_upload(struct deferred *d)
 {
     struct upload *u = upload_of(d);
     for (size_t i = 0; i < LIMIT_REQUEST_FILES; i++) {
         if (u->files[i] >= 0)
-            close_file(u, u->files[i]);
+            engine_close_file(d->engine, d->uid, u->files[i]);
     }
     free(u->transfer.result.manifest);
 }

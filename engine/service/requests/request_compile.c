@@ -7,6 +7,8 @@
 #include "engine/service/requests/results.h"
 #include "engine/store/kernel_name.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -255,7 +257,7 @@ enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
 struct end {
     struct deferred base; /* first member */
     struct digest key;
-    int file;            /* owned; -1: taken */
+    int file;            /* owned; -1: none yet */
     uint64_t compile_ns; /* as the client says */
     char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
     struct object *object; /* owned reference; NULL until it was stored */
@@ -265,7 +267,7 @@ static void release_end(struct deferred *d)
 {
     struct end *x = (struct end *)d;
     if (x->file >= 0)
-        close(x->file);
+        engine_close_file(d->engine, d->uid, x->file);
     object_unref(x->object);
 }
 
@@ -290,9 +292,9 @@ static void store_result(struct deferred *d)
 {
     struct end *x = (struct end *)d;
     uint64_t evicted = 0, now = clock_wall_s();
-    int file = x->file;
-    x->file = -1;
-    d->rc = object_from_memfd(file, x->compile_ns, &x->object, &d->err);
+    int file = fcntl(x->file, F_DUPFD_CLOEXEC, 0); /* the object's own descriptor of the memory */
+    d->rc = file < 0 ? kiln_fail_errno(&d->err, errno, "cannot keep the result of a compile")
+                     : object_from_memfd(file, x->compile_ns, &x->object, &d->err);
     if (d->rc)
         return;
     const struct kernel_record record = {
