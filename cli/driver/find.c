@@ -104,6 +104,8 @@ int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
     struct kiln_conv_options options = *call->options;
     options.device = call->device;
     options.solver = *call->solver ? call->solver : NULL;
+    if (!call->tunes && options.enforce < KILN_ENFORCE_SEARCH && !options.budget_ms)
+        options.budget_ms = call->find_ms;
     if (call->progress) {
         find_progress_init(&progress, call->progress, call->tunes ? "tune" : "find");
         options.reported = find_progress_reported;

@@ -28,6 +28,7 @@ struct find_call {
     const struct kiln_conv_options
         *options;       /* from the flags; find_run adds |device|, |solver|, progress */
     const char *solver; /* "": all */
+    int find_ms;        /* limit of find if |options| has none; 0: no limit */
     bool tunes;
     FILE *progress; /* NULL: progress is not shown */
 };

@@ -77,6 +77,7 @@ static int choose_solver(struct attempt *a, struct kiln_error *err)
                               .problem = &a->m->problem,
                               .options = bench->find,
                               .solver = a->flags->solver,
+                              .find_ms = bench->find_ms,
                               .tunes = tunes,
                               .progress = bench->progress };
     uint64_t start = clock_monotonic_ns();

@@ -20,7 +20,8 @@ struct bench {
     struct kiln_device *device;
     const char *toolchain;                /* NULL: the daemon chooses */
     const struct kiln_conv_options *find; /* how to choose a solver; NULL: kilnd's plan */
-    FILE *progress;                       /* for find and tune; NULL: not shown */
+    int find_ms;    /* limit of find for each problem if no budget is given; 0: none */
+    FILE *progress; /* for find and tune; NULL: not shown */
 };
 
 /* The plan options for the bench's device.  An empty |solver| leaves the choice to kilnd. */

@@ -24,7 +24,7 @@ static const struct option options[] = {
     { "enforce", 0, OPTION_TEXT, AT(enforce), "none|db_update|search|search_db_update|db_clean",
       "when to search; also a number from 1 to 5 ($MIOPEN_FIND_ENFORCE)", 0, 0 },
     { "budget", 0, OPTION_TIME, AT(budget), "TIME",
-      "time limit for find or tune of each problem (find: none, tune: 60s)", 0, 0 },
+      "time limit for find or tune of each problem (find: none, with run 3s; tune: 60s)", 0, 0 },
     { "no-record", 0, OPTION_FLAG, AT(no_record), NULL,
       "do not record the results of find and tune", 0, 0 },
     { "journal", 0, OPTION_VERBATIM, AT(journal), "DIR",

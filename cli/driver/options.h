@@ -9,6 +9,10 @@
  */
 #include "cli/session.h"
 
+/* For each problem of a file, find takes at most this long if --budget is not given: the file may
+ * have a hundred problems. */
+#define RUN_FIND_MS 3000
+
 struct driver_options {
     struct session_options common;
     const char *device, *hip_library_path, *toolchain;

@@ -55,10 +55,24 @@ static void count_result(struct totals *t, const struct kiln_error *err)
     t->mixed |= err->code != t->first.code;
 }
 
+/* Solvers that were not to be timed have no reason. */
+static size_t count_untimed(const struct kiln_conv_result *found)
+{
+    size_t untimed = 0;
+    for (unsigned i = 0; found && i < kiln_conv_result_count(found); i++) {
+        struct kiln_conv_entry entry = { .size = sizeof(entry) };
+        struct kiln_error unused = { 0 };
+        untimed += kiln_conv_result_entry(found, i, &entry, &unused) == KILN_E_OK &&
+                   entry.state == KILN_CONV_UNTIMED && entry.reason[0];
+    }
+    return untimed;
+}
+
 static void count_measurement(struct totals *t, const struct measurement *m)
 {
     count_result(t, &m->err);
     t->verified += m->checked && m->wrong == 0;
+    t->untimed += count_untimed(m->found);
     for (unsigned i = 0; i < m->object_count; i++)
         tier_count(&t->tiers, m->objects[i].tier);
     add_phases(&t->time, &m->time);
@@ -166,6 +180,8 @@ void report_print_summary(const struct report *report, FILE *out)
     table_count(table, "problems", t->problems);
     table_count(table, "failed", t->failed);
     table_count(table, "verified", t->verified);
+    if (t->untimed)
+        table_count(table, "solvers without a time (--budget)", t->untimed);
     tier_rows(&t->tiers, table);
     table_seconds(table, "time", t->seconds);
     for (size_t i = 0; i < PHASES; i++)
@@ -181,6 +197,7 @@ static struct json *summary_json(const struct totals *t)
     json_set_u64(json, "problems", t->problems);
     json_set_u64(json, "failed", t->failed);
     json_set_u64(json, "verified", t->verified);
+    json_set_u64(json, "untimed_solvers", t->untimed);
     tier_json(&t->tiers, json);
     json_set_number(json, "seconds", t->seconds);
     json_set(json, "times", phases_json(&t->time));

@@ -13,6 +13,7 @@
 
 struct totals {
     size_t problems, failed, verified;
+    size_t untimed;          /* solvers for which find had no time left */
     struct kiln_error first; /* the first failure */
     bool mixed;              /* some failures have another code than the first */
     struct tier_counts tiers;

@@ -71,20 +71,46 @@ static enum kiln_code request_plans(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
+static bool has_any_plan(const struct work *work)
+{
+    for (unsigned i = 0; i < work->count; i++) {
+        if (work->solvers[i].plan)
+            return true;
+    }
+    return false;
+}
+
 /* Goes on without the reference: a program with built-in kernels may lack those of the reference
  * solver.  It times the kernels that it has, but records nothing. */
 static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
                                        struct kiln_err *err)
 {
-    bool has_any = false;
-    for (unsigned i = 0; i < work->count; i++)
-        has_any = has_any || work->solvers[i].plan;
-    if (!has_any)
+    if (!has_any_plan(work))
         return kiln_fail(err, why->code, "the program has no kernels for this problem: %s",
                          why->text);
     kiln_fail(&work->unchecked, why->code,
               "its result was not compared, because the reference is missing: %s", why->text);
     return KILN_OK;
+}
+
+/* The budget limits the wait once one solver can be measured. */
+static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
+{
+    bool can_measure = b->reference && has_any_plan(b->work);
+    return can_measure && b->work->end_ns < deadline_ns ? b->work->end_ns : deadline_ns;
+}
+
+static void note_late_plans(struct work *work, bool is_budget, const struct kiln_err *why)
+{
+    for (unsigned i = 0; i < work->count; i++) {
+        struct work_solver *s = &work->solvers[i];
+        if (s->plan || s->reason[0])
+            continue;
+        if (is_budget)
+            set_state(s, KILN_CONV_UNTIMED, "no time was left to compile it");
+        else
+            set_state(s, KILN_CONV_NOT_COMPILED, why->text);
+    }
 }
 
 /* Waits for all plans.  A plan that does not come in time is treated as missing.  Fails if there is
@@ -93,11 +119,12 @@ static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 {
     FAILURE_AUTO struct failure why = FAILURE_INIT;
     FAILURE_AUTO struct failure reference = FAILURE_INIT;
-    uint64_t deadline = work_deadline(b->work);
+    uint64_t deadline = work_deadline(b->work), end = deadline;
     enum kiln_code rc = request_plans(b, err);
     while (!rc) {
         struct planned planned = { .plan = NULL };
-        rc = plan_window_next(b->window, deadline, &planned, &why);
+        end = gather_end(b, deadline);
+        rc = plan_window_next(b->window, end, &planned, &why);
         if (rc)
             break;
         take_planned(b, &planned, &why);
@@ -107,10 +134,8 @@ static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
     }
     if (rc && rc != KILN_NOT_FOUND && rc != KILN_TIMED_OUT)
         return err->code ? rc : kiln_fail(err, rc, "%s", why.err.text);
-    for (unsigned i = 0; rc == KILN_TIMED_OUT && i < b->work->count; i++) {
-        if (!b->work->solvers[i].plan && !b->work->solvers[i].reason[0])
-            set_state(&b->work->solvers[i], KILN_CONV_NOT_COMPILED, why.err.text);
-    }
+    if (rc == KILN_TIMED_OUT)
+        note_late_plans(b->work, /* is_budget= */ end < deadline, &why.err);
     if (b->reference)
         return KILN_OK;
     const struct kiln_err *last = rc == KILN_TIMED_OUT ? &why.err : &reference.err;

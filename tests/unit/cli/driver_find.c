@@ -239,6 +239,21 @@ TEST_F(driver_find, the_other_flags_reach_libkiln)
     assert_null(fake.options.reported);
 }
 
+TEST_F(driver_find, the_limit_of_find_in_a_run_gives_way_to_a_budget_and_to_tuning)
+{
+    assert_int_equal(read_options(f), KILN_E_OK);
+    struct find_call call = { .options = &f->options, .solver = "", .find_ms = RUN_FIND_MS };
+    assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
+    assert_int_equal(fake.options.budget_ms, 3000);
+    call.tunes = true;
+    assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
+    assert_int_equal(fake.options.budget_ms, 0);
+    call.tunes = false;
+    f->options.budget_ms = 2500;
+    assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
+    assert_int_equal(fake.options.budget_ms, 2500);
+}
+
 TEST_F(driver_find, a_failed_find_returns_its_message)
 {
     struct find_call call = { .options = &f->options, .solver = "" };

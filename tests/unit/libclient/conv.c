@@ -247,6 +247,19 @@ TEST_F(conv, plans_that_never_come_time_out)
     assert_says(f->err.text, "reference");
 }
 
+TEST_F(conv, a_find_with_a_budget_does_not_wait_for_a_late_compile)
+{
+    CONV_USE(f, conv_tunable);
+    f->silent = "ConvTuned";
+    f->options.budget_ms = WAIT_MS;
+    must(conv_find(f), f->err); /* the time-out is longer than the test's */
+    const struct kiln_conv_entry late = conv_at(f, 1);
+    assert_string_equal(late.solver, "ConvTuned");
+    assert_int_equal(late.state, KILN_CONV_UNTIMED);
+    assert_says(late.reason, "compile");
+    assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
+}
+
 TEST_F(conv, a_device_without_memory_fails_find_with_its_name)
 {
     f->device->memory_left = 1000;

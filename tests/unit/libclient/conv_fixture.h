@@ -46,6 +46,7 @@ struct conv_fixture {
     const char *busy;          /* kilnd answers BUSY for this solver or config */
     const char *greedy_config; /* needs a larger workspace than there is memory */
     const char *not_built_in;  /* "A B": solvers without built-in kernels */
+    const char *silent;        /* kilnd never answers for this solver */
     bool silent_plans, all_taken, loses_lease;
     bool refuses_puts, refuses_reports; /* kilnd rejects them */
 
