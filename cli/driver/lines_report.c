@@ -7,6 +7,8 @@
 #include "cli/tiers.h"
 #include "common/base/units.h"
 
+#include <string.h>
+
 static const struct {
     const char *message, *name, *stats;
 } directions[] = {
@@ -48,6 +50,8 @@ static void print_phases(const struct measurement *m, FILE *out)
         print_phase(out, " (", "compilers' time", t->compile);
     print_phase(out, t->compile > 0 ? "), " : ", ", "load", t->load);
     print_phase(out, ", ", "first launch", t->first);
+    if (strncmp(m->toolchain, "opencl", 6) == 0)
+        fputs(" (the OpenCL driver's own compiling included)", out);
     if (t->steady > 0)
         print_phase(out, ", ", "steady", t->steady);
     fputc('\n', out);

@@ -91,6 +91,28 @@ TEST_F(driver_report, the_compilers_time_is_not_shown_as_a_part_of_the_fetch)
     assert_says(read_printed(f), "fetch 1.00 s (compilers' time 3.00 s), load");
 }
 
+TEST_F(driver_report, a_first_launch_on_opencl_is_said_to_include_the_drivers_compiling)
+{
+    struct report_place place = { .command = "conv -n 1 -F 1" };
+    struct measurement m = { .toolchain = "opencl",
+                             .object_count = 1,
+                             .objects = { { .key = "key" } },
+                             .time = { .first = 3 } };
+    lines_report_print(&place, &m, f->out);
+    assert_says(read_printed(f), "first launch 3.00 s (the OpenCL");
+}
+
+TEST_F(driver_report, a_first_launch_on_a_gpu_compiles_nothing)
+{
+    struct report_place place = { .command = "conv -n 1 -F 1" };
+    struct measurement m = { .toolchain = "nvrtc",
+                             .object_count = 1,
+                             .objects = { { .key = "key" } },
+                             .time = { .first = 3 } };
+    lines_report_print(&place, &m, f->out);
+    assert_null(strstr(read_printed(f), "OpenCL"));
+}
+
 TEST_F(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolution)
 {
     static const struct {
