@@ -13,6 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define HISTORY_S (28 * 24 * 3600ull) /* how long kilnd keeps samples */
+#define COLUMNS_LEAST 100u            /* of a chart, unless samples are further apart */
+
 struct report_options {
     const char *file;
     struct option_number since;
@@ -51,14 +54,27 @@ static int ask_accounting(const struct invocation *invocation, const char *by,
     return admin_ask(invocation, "accounting", question, ret_reply, err);
 }
 
+/* The largest of these that divides |span_s| into a hundred columns or more; else the first. */
+static uint64_t round_step(uint64_t span_s)
+{
+    static const uint64_t steps[] = {
+        300, 600, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200
+    };
+    uint64_t step = steps[0];
+    for (size_t i = 1; i < sizeof(steps) / sizeof(steps[0]); i++)
+        step = span_s / steps[i] >= COLUMNS_LEAST ? steps[i] : step;
+    return step;
+}
+
 static int ask_history(const struct invocation *invocation, uint64_t now, struct json **ret_reply,
                        struct kiln_error *err)
 {
     const struct report_options *o = invocation->options;
     KILN_AUTO(json) struct json *question = json_object();
-    uint64_t back = units_whole_seconds(o->since.value);
+    uint64_t back = o->since.given ? units_whole_seconds(o->since.value) : HISTORY_S;
     if (o->since.given)
         json_set_u64(question, "since", now > back ? now - back : 0);
+    json_set_u64(question, "step", round_step(back < HISTORY_S ? back : HISTORY_S));
     return admin_ask(invocation, "history", question, ret_reply, err);
 }
 

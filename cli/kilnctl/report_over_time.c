@@ -7,10 +7,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define COLUMNS_MAX 2100 /* kilnd's limit, and some for the period that is not recorded yet */
 /* A new kilnd's report has thin columns at the right, not one wide column. */
 #define COLUMNS_MIN 24
+#define TICKS_LEAST 16 /* units of the time axis */
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };
@@ -87,13 +89,48 @@ static void collect_columns(const struct json *history, struct columns *all,
         one(all, json_get(history, "current"), true);
 }
 
+/* The largest mark of 1, 2, 5 and 10 seconds, minutes or hours ... that |most| does not exceed. */
+static double round_top(double most)
+{
+    static const double steps[] = { 1, 2, 4, 10, 20, 40, 60 };
+    double unit = most > 3600 ? 3600 : most > 60 ? 60 : 1;
+    while (most < unit && unit <= 1)
+        unit /= 10;
+    for (; most > 60 * unit; unit *= 10)
+        continue;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (most <= steps[i] * unit)
+            return steps[i] * unit;
+    }
+    return most;
+}
+
+/* Widens a range so that its begin, middle and end are round local times. */
+static struct range round_range(struct range range)
+{
+    static const uint64_t units[] = { 300,   600,   1800,  3600,  7200,
+                                      10800, 21600, 43200, 86400, 2 * 86400 };
+    enum { UNITS = sizeof(units) / sizeof(units[0]) };
+    size_t i = 0;
+    while (i + 1 < UNITS && units[i] * TICKS_LEAST < range.end - range.begin)
+        i++;
+    struct tm local = { 0 };
+    time_t begin = (time_t)range.begin;
+    int64_t east = localtime_r(&begin, &local) ? local.tm_gmtoff : 0;
+    uint64_t unit = units[i], late = (uint64_t)((int64_t)range.begin + east) % unit;
+    range.begin -= late;
+    uint64_t halves = (range.end - range.begin + 2 * unit - 1) / (2 * unit);
+    range.end = range.begin + 2 * halves * unit;
+    return range;
+}
+
 static struct range range_of(const struct report *r, const struct columns *all)
 {
     uint64_t end = json_get_u64(r->history, "now", r->now);
     uint64_t step = json_get_u64(r->history, "step_s", 300), begin = all->items[0].time;
     uint64_t latest = step < UINT32_MAX && end > COLUMNS_MIN * step ? end - COLUMNS_MIN * step : 0;
     begin = begin < latest ? begin : latest;
-    return (struct range){ .begin = begin, .end = end > begin ? end : begin + 1 };
+    return round_range((struct range){ .begin = begin, .end = end > begin ? end : begin + 1 });
 }
 
 static void write_hits(const struct report *r, const struct columns *all, FILE *out)
@@ -118,6 +155,7 @@ static void write_saved(const struct report *r, const struct columns *all, FILE 
 {
     char top[UNITS_TEXT_MAX], middle[UNITS_TEXT_MAX];
     const struct range range = range_of(r, all);
+    const double most = round_top(all->most);
     const struct chart chart = {
         .name = "compile time saved and spent over time",
         .classes = { "disk", "miss" },
@@ -126,17 +164,20 @@ static void write_saved(const struct report *r, const struct columns *all, FILE 
         .count = all->count,
         .begin = range.begin,
         .end = range.end,
-        .top = all->most,
-        .top_label = units_seconds(all->most, top),
-        .middle_label = units_seconds(all->most / 2, middle),
+        .top = most,
+        .top_label = units_seconds(most, top),
+        .middle_label = units_seconds(most / 2, middle),
     };
     chart_write(&chart, out);
 }
 
 void report_over_time(const struct report *r, FILE *out)
 {
+    char step[UNITS_TEXT_MAX];
     struct columns *all = malloc(sizeof(*all));
     fputs("<section><h2>Hit rate over time</h2>", out);
+    html_element(out, "p", "soft", "Each column is %s.",
+                 units_seconds((double)json_get_u64(r->history, "step_s", 300), step));
     if (all)
         collect_columns(r->history, all, add_hits);
     if (!all || all->count == 0)

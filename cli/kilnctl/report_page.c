@@ -85,19 +85,40 @@ static void write_tile(FILE *out, const char *value, const char *what)
     fputs("</li>", out);
 }
 
-/* Prefetches and requests that bypass the cache (such as doctor's) are not misses of jobs. */
+struct job_requests { /* of the charts' span */
+    double found, missed;
+    uint64_t begin;
+};
+
+/* Prefetches are not in the history.  Requests that bypass the cache (such as doctor's) are no
+ * misses of jobs. */
+static void add_requests(struct job_requests *sum, const struct json *sample)
+{
+    for (const struct json *j = json_first(json_get(sample, "hits")); j; j = json_next(j))
+        sum->found += json_as_number(j, 0);
+    sum->missed += json_get_number(sample, "misses", 0) -
+                   json_get_number(json_get(sample, "miss_reasons"), "uncached", 0);
+}
+
 static void tile_hits(const struct report *r, FILE *out)
 {
     char text[UNITS_TEXT_MAX] = "\xe2\x80\x93"; /* an en dash: no requests yet */
-    double hits = -json_get_number(r->stats, "prefetch_hits", 0);
-    double misses = json_get_number(r->stats, "misses", 0) -
-                    json_get_number(r->stats, "misses_prefetch", 0) -
-                    json_get_number(r->stats, "misses_uncached", 0);
-    for (const struct json *j = json_first(json_get(r->stats, "hits")); j; j = json_next(j))
-        hits += json_as_number(j, 0);
-    if (hits + misses > 0)
-        snprintf(text, sizeof(text), "%.1f %%", 100 * hits / (hits + misses));
-    write_tile(out, text, "of the kernels that jobs requested were found, since kilnd started");
+    char span[UNITS_TEXT_MAX], what[128];
+    const struct json *first = json_first(json_get(r->history, "samples"));
+    const struct json *current = json_get(r->history, "current");
+    struct job_requests sum = { .begin = json_get_u64(first, "time", 0) };
+    if (!first) /* the current sample states its end */
+        sum.begin = json_get_u64(current, "time", r->now) - json_get_u64(current, "span_s", 0);
+    for (const struct json *j = first; j; j = json_next(j))
+        add_requests(&sum, j);
+    add_requests(&sum, current);
+    if (sum.found + sum.missed > 0)
+        snprintf(text, sizeof(text), "%.1f %%", 100 * sum.found / (sum.found + sum.missed));
+    uint64_t now = json_get_u64(r->history, "now", r->now);
+    snprintf(what, sizeof(what),
+             "of the kernels that jobs requested were found, in the %s that the charts show",
+             units_seconds(now > sum.begin ? (double)(now - sum.begin) : 0, span));
+    write_tile(out, text, what);
 }
 
 static void write_tiles(const struct report *r, FILE *out)

@@ -172,7 +172,51 @@ void report_accounting(const struct report *r, FILE *out)
 
 /* ---- slowest compiles ---- */
 
-static void slow_row(FILE *out, const struct json *kernel)
+static bool has_word(const char *options, const char *word, size_t size)
+{
+    for (const char *at = options; *at; at += strspn(at, " ")) {
+        size_t length = strcspn(at, " ");
+        if (length == size && strncmp(at, word, size) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+/* Whether another kernel of the same program and target lacks this option. */
+static bool tells_apart(const struct json *list, const struct json *kernel, const char *word,
+                        size_t size)
+{
+    for (const struct json *j = json_first(list); j; j = json_next(j)) {
+        if (j != kernel &&
+            strcmp(json_get_text(j, "program", ""), json_get_text(kernel, "program", "")) == 0 &&
+            strcmp(json_get_text(j, "target", ""), json_get_text(kernel, "target", "")) == 0 &&
+            !has_word(json_get_text(j, "options", ""), word, size))
+            return true;
+    }
+    return false;
+}
+
+/* Writes the options by which this kernel differs from others of the list. */
+static void write_differing_options(FILE *out, const struct json *list, const struct json *kernel)
+{
+    char text[512] = "";
+    size_t used = 0;
+    for (const char *at = json_get_text(kernel, "options", ""); *at; at += strspn(at, " ")) {
+        size_t size = strcspn(at, " ");
+        if (size && used + size + 2 < sizeof(text) && tells_apart(list, kernel, at, size))
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%.*s", used ? " " : "",
+                                     (int)size, at);
+        at += size;
+    }
+    if (!used)
+        return;
+    fputs("<br><code class=\"soft\">", out);
+    html_text(out, text);
+    fputs("</code>", out);
+}
+
+static void slow_row(FILE *out, const struct json *list, const struct json *kernel)
 {
     char text[UNITS_TEXT_MAX];
     fputs("<tr>", out);
@@ -180,7 +224,9 @@ static void slow_row(FILE *out, const struct json *kernel)
                  units_seconds(json_get_number(kernel, "compile_s", 0), text));
     fputs("<td class=\"name\"><code>", out);
     html_text(out, json_get_text(kernel, "program", "?"));
-    fputs("</code></td>", out);
+    fputs("</code>", out);
+    write_differing_options(out, list, kernel);
+    fputs("</td>", out);
     html_element(out, "td", "", "%s", json_get_text(kernel, "target", ""));
     html_element(out, "td", "", "%s", json_get_text(kernel, "toolchain", ""));
     html_element(out, "td", "n", "%s", units_count(json_get_u64(kernel, "uses", 0), text));
@@ -191,7 +237,10 @@ static void slow_row(FILE *out, const struct json *kernel)
 void report_slowest(const struct report *r, FILE *out)
 {
     const struct json *slowest = json_get(r->history, "slowest");
-    begin_section(out, "Slowest compiles", "Of the kernels that are in the store now.");
+    begin_section(
+        out, "Slowest compiles",
+        "Of the kernels that are in the store now. Below a program: the options by which this "
+        "kernel differs from others of the list.");
     if (json_count(slowest) == 0) {
         fputs("<p class=\"none\">No kernel was compiled here yet.</p></section>\n", out);
         return;
@@ -201,7 +250,7 @@ void report_slowest(const struct report *r, FILE *out)
           "</thead><tbody>",
           out);
     for (const struct json *j = json_first(slowest); j; j = json_next(j))
-        slow_row(out, j);
+        slow_row(out, slowest, j);
     fputs("</tbody></table></div></section>\n", out);
 }
 

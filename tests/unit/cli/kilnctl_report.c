@@ -164,7 +164,8 @@ TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
 {
     write_busy_page(f);
     assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
-    assert_says(f->page, "97.0 %"); /* the hit rate since the start */
+    assert_says(f->page, "-DTILE=32</code>"); /* what tells two kernels of a program apart */
+    assert_null(strstr(f->page, "-DGROUPS"));
     assert_says(f->page, "2 d");
     assert_says(f->page, "evicted");
     assert_says(f->page, "<td class=\"n\">9 120</td><td class=\"n\">95.5 %</td>");
@@ -174,6 +175,38 @@ TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
     assert_int_equal(count_of(f->page, "<rect class=\"miss\""), 93 * 2 - 1); /* one column per
                                                                                 sample */
     assert_says(f->page, "100.0 %");
+}
+
+TEST_F(kilnctl_report, the_hit_rate_at_the_top_is_that_of_the_charts)
+{
+    KILN_AUTO(json) struct json *stats = read_json("{\"hits\":{\"hot\":90},\"misses\":10}");
+    KILN_AUTO(json)
+    struct json *history = read_json(
+        "{\"now\":1790000000,\"step_s\":21600,"
+        "\"samples\":[{\"time\":1789956800,\"span_s\":21600,\"hits\":{\"hot\":2},\"misses\":3,"
+        "\"miss_reasons\":{\"uncached\":2}}],"
+        "\"current\":{\"time\":1790000000,\"span_s\":60,\"hits\":{\"disk\":1},\"misses\":0}}");
+    const struct report report = {
+        .host = "node", .now = REPORT_END, .stats = stats, .history = history
+    };
+    write_page(f, &report);
+    assert_says(f->page, "<b>75.0 %</b>");
+    assert_says(f->page, "12 h");
+    assert_says(f->page, "6 h 00 m");
+}
+
+TEST_F(kilnctl_report, the_ticks_of_a_chart_are_round)
+{
+    write_busy_page(f);
+    const char *times = strstr(f->page, "class=\"times\"");
+    assert_non_null(times);
+    for (unsigned i = 0; i < 3; i++) {
+        times = strstr(times, "<span>");
+        assert_non_null(times);
+        assert_int_equal(strncmp(times + strlen("<span>2026-01-01 00"), ":00", 3), 0);
+        times++;
+    }
+    assert_says(f->page, "<span>1 h 00 m</span>");
 }
 
 TEST_F(kilnctl_report, the_report_of_an_idle_node_says_that_it_is_empty)
@@ -244,7 +277,7 @@ TEST_F(kilnctl_report, report_sends_requests_and_writes_one_file)
     answer_all();
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_OK);
     assert_string_equal(fake.requests[3], "accounting {\"by\":\"target\"}");
-    assert_string_equal(fake.requests[2], "history {}");
+    assert_string_equal(fake.requests[2], "history {\"step\":21600}");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_true(seen.st_size > 5000);
     assert_int_equal(seen.st_mode & 0777, 0600); /* it names users and programs */

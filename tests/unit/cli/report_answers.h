@@ -62,6 +62,9 @@ static inline struct json *busy_history(void)
         json_set_text(kernel, "program", i == 2 ? HOSTILE : "conv_implicit_gemm_mfma.hip");
         json_set_text(kernel, "target", "gfx90a:sramecc+:xnack-");
         json_set_text(kernel, "toolchain", i % 2 ? "clang" : "hiprtc");
+        char options[64];
+        snprintf(options, sizeof(options), "-O3 -DTILE=%u -DGROUPS=1", 16 + 16 * i);
+        json_set_text(kernel, "options", options);
         json_set_number(kernel, "compile_s", 41.5 / (i + 1));
         json_set_u64(kernel, "uses", 900 - 100 * i);
         json_set_u64(kernel, "size", 180000 + 9000 * i);
