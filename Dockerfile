@@ -23,7 +23,7 @@ RUN cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKILN_TE
 FROM debian:12 AS run
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libuv1 libsqlite3-0 libzstd1 libcjson1 libnettle8 libhogweed6 \
-        libbz2-1.0 libseccomp2 libcurl4 libncurses6 \
+        libbz2-1.0 libseccomp2 libcurl4 libncurses6 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /
 RUN ldconfig
