@@ -11,9 +11,9 @@
  *   KILN_LASTING  1: persistent work groups, which compute several tiles.  Copies for the next tile
  *                 arrive while bulk copies store the previous result.  Requires one group of
  *                 channels, no slices and no residue classes
- *
  *   KILN_PLANES   1: x and y have channels first, and are used as they are.  Requires KILN_FLAT,
- * TF32, one group of channels, planes and channels in multiples of four, and no KILN_LASTING
+ *                 TF32, one group of channels, planes and channels in multiples of four, and no
+ *                 KILN_LASTING
  *
  * Planes of pixels in TF32: backward weights multiplies runs of pixels, along which both operands
  * are stored.  In the other directions, the left operand is stored across the reduction, so the

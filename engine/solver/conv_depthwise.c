@@ -80,10 +80,13 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
+/* One channel in one group is an ordinary convolution.  With few taps, its products take less time
+ * than writing y does. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
+    uint64_t taps = (uint64_t)p->filter.d * p->filter.h * p->filter.w;
     (void)target;
-    return p->c > 1; /* one channel in one group is an ordinary convolution */
+    return p->c > 1 || (p->direction == DIRECTION_FORWARD && taps <= BLOCK_TAPS_MAX);
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)
@@ -244,9 +247,18 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
 }
 
+/* Backward weights: an item has registers for the sums of few taps of four channels.  With a large
+ * filter, x and y are then read once for each of several blocks of taps.  fp32 needs no vectors to
+ * read whole sectors. */
+static bool sums_one_channel(const struct problem *p)
+{
+    return is_for_weights(p) && p->type == TYPE_FLOAT32 &&
+           (uint64_t)p->filter.h * p->filter.w > BLOCK_TAPS_MAX;
+}
+
 static uint16_t widest_vector(const struct problem *p)
 {
-    uint16_t vector = is_last(p) ? 4 : 1;
+    uint16_t vector = is_last(p) && !sums_one_channel(p) ? 4 : 1;
     while (p->c % vector || p->k % vector)
         vector /= 2;
     return vector;
@@ -412,13 +424,18 @@ static void choose_columns(const struct problem *p, const struct target *target,
                            struct perf_config *config)
 {
     static const uint16_t dense[] = { 7, 8, 5, 4, 2, 1 }, strided[] = { 3, 2, 1 };
-    static const uint16_t last[] = { 2, 1 };
+    static const uint16_t last[] = { 2, 1 }, last_single[] = { 7, 8, 4, 2, 1 };
     bool is_strided = p->stride.w > 1;
-    const uint16_t *columns = is_last(p) ? last : is_strided ? strided : dense;
+    bool is_single = is_last(p) && !is_strided && sums_one_channel(p);
+    bool is_short = is_last(p) && !is_single;
+    const uint16_t *columns = is_single    ? last_single
+                              : is_short   ? last
+                              : is_strided ? strided
+                                           : dense;
     uint32_t w = problem_output(p).w;
     for (;; columns++) {
         config->values[COLUMNS] = *columns;
-        bool covers = is_last(p) || is_strided || covers_well(w, round_up(w, *columns));
+        bool covers = is_short || is_strided || covers_well(w, round_up(w, *columns));
         if (*columns == 1 || (covers && config_is_valid(p, target, config)))
             return;
     }

@@ -234,12 +234,24 @@ static double estimate_packed(const struct problem *p)
     return PACKED_US + products * (size / 2) / PACKED_PRODUCTS_PER_US + bytes / PACKED_BYTES_PER_US;
 }
 
-/* Whether ConvImplicitGemm uses matrix cores that are ten times as fast as the vector units. */
-static bool has_fast_products(const struct problem *p, const struct target *target)
+/* A GPU whose matrix cores are ten times as fast as the vector units. */
+static bool is_large(const struct target *target)
 {
     unsigned capability = target_capability(target);
-    return (capability == 80 || capability == 90 || capability == 100) &&
-           igemm_path_for(p, target) == &igemm_path_mma;
+    return capability == 80 || capability == 90 || capability == 100;
+}
+
+/* The same on the vector units, whose tiles have 16 rows.  An item of theirs shares its sum with
+ * others, so few pixels do not leave the device idle. */
+#define VECTOR_ROWS 16u
+#define VECTOR_FLOPS_PER_US 43e6
+#define VECTOR_US 10.0
+#define VECTOR_MARGIN 1.5 /* the estimates were fitted to few trials */
+
+static double estimate_vector(const struct problem *p)
+{
+    double idle = VECTOR_ROWS / (double)(p->c / p->groups);
+    return VECTOR_US + problem_flops(p) * idle / VECTOR_FLOPS_PER_US;
 }
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -247,7 +259,12 @@ static bool is_favoured(const struct problem *p, const struct target *target)
     struct perf_config config;
     if (p->c / p->groups >= CHANNELS_TOO_WIDE)
         return false;
-    return !has_fast_products(p, target) || choose_best(p, target, &config) <= estimate_packed(p);
+    if (!is_large(target))
+        return true;
+    double us = choose_best(p, target, &config);
+    return us <= (igemm_path_for(p, target) == &igemm_path_mma
+                      ? estimate_packed(p)
+                      : estimate_vector(p) * VECTOR_MARGIN);
 }
 
 static const char *const header_names[] = { "kiln/prelude.h" };

@@ -102,7 +102,14 @@ TEST_F(solver, few_pixels_of_many_channels_are_left_to_fast_matrix_cores)
     assert_false(is_favoured_on(f, "sm_80"));
     assert_true(is_favoured_on(f, "sm_86")); /* its matrix cores are not as fast */
     assert_true(is_favoured_on(f, "gfx90a"));
+    /* An H200: this solver takes 221 us, ConvWinograd 101 us. */
+    f->problem.n = 2;
+    f->problem.k = 320;
     f->problem.type = TYPE_FLOAT32;
+    f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
+    assert_false(is_favoured_on(f, "sm_90a"));
+    assert_string_equal(solver_choose(&f->problem, &f->target)->name, "ConvWinograd");
+    f->problem.n = 64;
     assert_true(is_favoured_on(f, "sm_90a"));
 }
 
