@@ -21,7 +21,7 @@
 /* An illegal address; the errors above it also break the context. */
 #define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
-/* Dynamic shared memory that a launch may use without an attribute of the function. */
+/* Shared memory, static and dynamic, that a launch may use without an attribute of the function. */
 #define SHARED_FREE (48u << 10)
 
 /* Timing: the number of batches, and the length of each. */
@@ -154,9 +154,11 @@ enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name, 
 enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
                                  struct kiln_err *err)
 {
-    if (bytes <= SHARED_FREE)
+    int fixed = 0, result = cuda->driver.function_get(&fixed, FUNCTION_SHARED, function);
+    if (!result && bytes + (uint32_t)fixed <= SHARED_FREE)
         return KILN_OK;
-    int result = cuda->driver.function_set(function, FUNCTION_SHARED_DYNAMIC_MAX, (int)bytes);
+    if (!result)
+        result = cuda->driver.function_set(function, FUNCTION_SHARED_DYNAMIC_MAX, (int)bytes);
     return result ? cuda_fail(cuda, result, err, "cannot allow a kernel %u bytes of shared memory",
                               (unsigned)bytes)
                   : KILN_OK;
