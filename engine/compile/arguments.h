@@ -14,18 +14,18 @@ struct arguments {
     char **items; /* owned, NULL-terminated when not empty */
     size_t count;
     size_t capacity;
-    bool failed; /* out of memory */
+    bool failed; /* an addition failed: out of memory */
 };
 
 void arguments_done(struct arguments *a);
 #define ARGUMENTS_AUTO __attribute__((cleanup(arguments_done)))
 
 void arguments_add(struct arguments *a, const char *fmt, ...) KILN_PRINTF(2, 3);
-/* Adds each option of a canonical options text.  |translate| adds the compiler's spelling of an
- * option;  NULL adds options unchanged. */
+/* Adds each option of a canonical options text.  |translate| adds an option in the compiler's
+ * spelling; if it is NULL, options are added unchanged. */
 void arguments_add_options(struct arguments *a, struct bytes options,
                            void (*translate)(struct arguments *a, const char *option));
-/* Whether an option begins with |start|. */
+/* Returns whether an option in |options| begins with |start|. */
 bool options_name(struct bytes options, const char *start);
-/* The arguments as one text, separated by blanks;  NULL when out of memory. */
+/* Returns the arguments as one text, separated by blanks, or NULL if out of memory. */
 char *arguments_join(const struct arguments *a);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define CANDIDATES_MAX 32
-#define NEWEST 40u /* highest version number that is searched in PATH */
+#define NEWEST 40u /* highest version number that is looked for in PATH */
 #define OLDEST 15u /* first version with gfx90a, gfx940 and code object version 5 */
 #define OUTPUT_MAX (64u << 10)
 

@@ -13,10 +13,10 @@
 
 #define CLANG_PATH_MAX 256
 
-/* KILN_UNAVAILABLE, listing what was looked for. */
+/* Returns KILN_UNAVAILABLE if there is none; the message lists what was looked for. */
 KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err);
-/* The first line of `clang --version`. */
+/* Gets the first line of `clang --version`. */
 KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,
                                              struct kiln_err *err);
-/* The lld that the clang at |path| runs. */
+/* Finds the lld that the clang at |path| runs. */
 void clang_linker(const char *path, char linker[CLANG_PATH_MAX]);

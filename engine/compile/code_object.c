@@ -8,7 +8,7 @@
 #define MACHINE_AMDGPU 224
 #define MACHINE_CUDA 190
 
-/* AMD: e_flags bits of code object version 4 (ELF ABI version 2) and later. */
+/* AMD: bits of e_flags, for code object version 4 (ELF ABI version 2) and later. */
 #define AMD_MACHINE_MASK 0xffu
 #define AMD_FEATURES_SINCE_ABI 2u
 #define AMD_XNACK_SHIFT 8
@@ -17,7 +17,8 @@
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
-/* NVIDIA: since ELF ABI version 8 (CUDA 13), the SM number is one byte higher. */
+/* NVIDIA: since ELF ABI version 8 (CUDA 13), the SM number is in the second byte instead of the
+ * first. */
 #define NVIDIA_HIGH_SINCE_ABI 8u
 
 #define SHOWN_ARCHES 16
@@ -56,7 +57,8 @@ static enum kiln_code check_arch(unsigned number, const struct target *target, s
     char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
     target_arch(target, arch, sizeof(arch));
     const struct machine *wanted = by_arch(arch), *is = by_number(number);
-    /* Accepts a processor that is newer than the table, unless the object names another one. */
+    /* Accepts a processor that is newer than the table, unless the object is for another one in the
+     * table. */
     if (wanted ? wanted->number == number : !is)
         return KILN_OK;
     snprintf(found, sizeof(found), "number %#x", number);

@@ -5,7 +5,7 @@
  * Checks a compiler's output without loading it: is it the kind of object that the target needs,
  * and for exactly that target?
  *
- *   AMD     ELF64, machine EM_AMDGPU, e_flags' processor number of the target's arch
+ *   AMD     ELF64, machine EM_AMDGPU, processor number (in e_flags) of the target's arch
  *   NVIDIA  ELF64, machine EM_CUDA, the SM number of the target
  *   OpenCL  a program binary: not empty (PoCL checks its own header when it loads it)
  *
@@ -13,16 +13,15 @@
  */
 #include "common/target/target.h"
 
-/* KILN_CORRUPT, with what was expected and what was found. */
+/* Returns KILN_CORRUPT if it is not; the message says what was expected and what was found. */
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
                                                  struct kiln_err *err);
 
-/* Whether an object that passed the check for the arch also runs with |target|'s feature
- * settings.  An object built for either state of a feature does. */
+/* Returns whether an object that passed the check for the arch also runs with the feature settings
+ * of |target|.  An object that supports a feature both on and off does. */
 bool code_object_suits(struct bytes object, const struct target *target);
 
-/* Calls |each| with the name of every kernel entry point (AMD: symbols NAME.kd;  NVIDIA:
- * sections .text.NAME).  Returns how many there are, or 0 where the format does not say
- * (OpenCL). */
+/* Calls |each| with the name of every kernel entry point (AMD: symbols NAME.kd;  NVIDIA: sections
+ * .text.NAME).  Returns their number, or 0 if the format does not contain the names (OpenCL). */
 size_t code_object_kernels(struct bytes object, const struct target *target,
                            void (*each)(void *context, struct bytes name), void *context);

@@ -23,15 +23,18 @@ struct compiler { /* first member of every implementation */
 struct compiler_ops {
     const char *name;
     enum target_family family;
-    /* It loads an LLVM or a runtime that cannot share a process with another back end's: two
-     * LLVMs register the same options and abort.  A worker opens at most one such back end. */
+    /* The back end loads an LLVM or a runtime that cannot be in one process with that of another
+     * back end: two LLVMs register the same options and abort.  A worker opens at most one such
+     * back end. */
     bool needs_own_process;
-    /* KILN_UNAVAILABLE, listing what was looked for, when it is not installed on this host. */
+    /* Opens the back end.  Returns KILN_UNAVAILABLE, with a list of what was looked for, if it is
+     * not installed on this host. */
     enum kiln_code (*open)(struct compiler **ret_compiler, struct kiln_err *err);
     /* Fills version, path, identity and only_target. */
     enum kiln_code (*describe)(struct compiler *compiler, struct toolchain *ret_toolchain,
                                struct kiln_err *err);
-    /* Appends the object on COMPILE_DONE; otherwise |err| holds a message. */
+    /* Compiles a job.  Appends the object if it returns COMPILE_DONE; otherwise |err| has a
+     * message. */
     enum compile_end (*compile)(struct compiler *compiler, const struct compile_job *job,
                                 const struct target *target, struct buffer *ret_object,
                                 struct kiln_err *err);
@@ -43,18 +46,18 @@ extern const struct compiler_ops compiler_hiprtc, compiler_clang, compiler_nvrtc
 #define COMPILERS 4
 extern const struct compiler_ops *const compilers[COMPILERS];
 
-/* Returns NULL when no back end has that name. */
+/* Finds a back end by its name.  Returns NULL if there is none. */
 const struct compiler_ops *compiler_find(struct bytes name);
-/* The one-line kernel of a probe, in the language of |family|. */
+/* Returns the job of a probe: a one-line kernel in the language of |family|. */
 struct compile_job compiler_probe_job(enum target_family family);
 /* Adds |text| to the job's log; a write error is ignored. */
 void compiler_log(const char *text, size_t size);
 
-/* Runs `kiln-compiler --describe NAME` for every back end, in a process each, so a crash costs
- * only that back end.  Appends JSON for toolchain_table_describe. */
+/* Runs `kiln-compiler --describe NAME` for every back end, in one process for each, so that a crash
+ * only loses that back end.  Appends JSON for toolchain_table_describe. */
 KILN_MUST_CHECK enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err);
-/* Implements --resume: like compiler_worker_serve, in a process that replaced itself because the
- * job in |files| needs a process of its own. */
+/* Implements --resume: serves like compiler_worker_serve, in a process that executed its program
+ * again because the job in |files| needs a process without another back end. */
 int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3]);
 /* Implements --describe: writes one row to |fd|; returns the process's exit status. */
 int compiler_describe_to(const char *name, int fd);

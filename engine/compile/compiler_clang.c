@@ -14,11 +14,12 @@
 #include <sys/wait.h>
 
 #define DIRECTORY "job"
-/* No program has this name, because names have no directories and do not begin with '-'. */
+/* File names.  No program can have one of them, because a program's name does not begin with
+ * '-'. */
 #define OBJECT "-object"
 #define PRELUDE "-prelude"
 
-/* hip_prelude.hip, through kiln_embed. */
+/* The content of hip_prelude.hip, which kiln_embed builds in. */
 extern const unsigned char hip_prelude[];
 extern const unsigned long hip_prelude_size;
 
@@ -42,8 +43,9 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        "-fuse-cuid=none",        /* the id would depend on the temporary directory's path */
-        "-fno-crash-diagnostics", /* would write a reproducer that nobody reads */
+        /* Otherwise the id would depend on the path of the temporary directory. */
+        "-fuse-cuid=none",
+        "-fno-crash-diagnostics", /* otherwise clang would write a reproducer, which nobody reads */
         "-fno-color-diagnostics",
         "-O3",
         "-std=c++17",
@@ -60,7 +62,7 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
 
 static enum compile_end report_death(int number, struct kiln_err *err)
 {
-    if (number == SIGKILL) { /* sent by the kernel's OOM killer or by a person */
+    if (number == SIGKILL) { /* the kernel's OOM killer or a person sent it */
         kiln_fail(err, KILN_UNAVAILABLE,
                   "clang was killed by another process, or by the kernel for lack of memory (see "
                   "the kernel's log, then try again)");
@@ -74,7 +76,8 @@ static enum compile_end report_death(int number, struct kiln_err *err)
     return end;
 }
 
-/* If clang's linker dies, clang survives and exits with an arbitrary status. */
+/* Decides by clang's exit how the job ended.  If clang's linker dies, clang continues and exits
+ * with an arbitrary status. */
 static enum compile_end judge_status(int status, struct kiln_err *err)
 {
     enum compile_end end = COMPILE_DONE;

@@ -17,9 +17,9 @@ static const char *const names[] = {
     "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so.11.1", "libnvrtc.so", NULL,
 };
 
-static const char *const deciding[] = { "libnvrtc", NULL }; /* matches libnvrtc-builtins too */
+static const char *const deciding[] = { "libnvrtc", NULL }; /* also matches libnvrtc-builtins */
 
-/* NVRTC spells some of clang's options differently. */
+/* Adds an option in NVRTC's spelling, which for some options differs from clang's. */
 static void add_translated(struct arguments *a, const char *option)
 {
     static const struct {
@@ -43,7 +43,7 @@ static void add_options(struct arguments *options, const struct compile_job *job
 {
     arguments_add(options, "--gpu-architecture=%s", target->text);
     arguments_add(options, "-DKILN_CUDA=1");
-    /* NVRTC refuses two -std options, so add the default only when the job has none. */
+    /* NVRTC rejects two -std options, so add the default only if the job has none. */
     if (!options_name(job->options, "-std=") && !options_name(job->options, "--std="))
         arguments_add(options, "-std=c++17");
     arguments_add_options(options, job->options, add_translated);

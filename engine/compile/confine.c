@@ -19,11 +19,12 @@
 /* PoCL renames files from one directory to another.  Landlock can allow that since version 2. */
 #define VERSION_NEEDED 2
 
-/* Limits of processes and threads. One worker may have PROCESSES_BASE, plus PROCESSES_EACH for each
- * processor. */
+/* Limits of processes and threads.  One worker may have PROCESSES_BASE, and in addition
+ * PROCESSES_EACH for each processor. */
 #define PROCESSES_BASE 640u
 #define PROCESSES_EACH 8u
-/* All workers run as one user. Together they may have as many as the packaged slice allows. */
+/* Limit for all workers together, which run as one user.  It is equal to the limit of the packaged
+ * slice. */
 #define PROCESSES_OF_WORKERS 16384u
 
 static void allow_named(const struct landlock_rules *rules, const char *variable)
@@ -37,8 +38,8 @@ static void allow_named(const struct landlock_rules *rules, const char *variable
     free(paths);
 }
 
-/* kiln-compiler restarts itself for another toolchain.  The link leads to the program file even if
- * the user may not enter its directory. */
+/* Allows kiln-compiler's own program file, because kiln-compiler restarts itself for another
+ * toolchain.  The link in /proc leads to the file even if the user may not enter its directory. */
 static void allow_self(const struct landlock_rules *rules)
 {
     landlock_allow(rules, "/proc/self/exe", READ);
@@ -63,7 +64,7 @@ static void allow_system(const struct landlock_rules *rules)
         "/dev/null",
         "/dev/zero",
         "/dev/urandom",
-        "/etc/debian_version", /* clang's driver reads the distribution */
+        "/etc/debian_version", /* clang's driver reads it to recognise the distribution */
         "/etc/os-release",
         "/etc/lsb-release",
         /* /sys is missing on purpose: its files describe the host's devices, such as network
@@ -104,7 +105,8 @@ static void note_errors(struct confinement *c, const struct namespace_errors *er
     }
 }
 
-/* LLVM's linker and PoCL start a thread for each processor. */
+/* Returns the limit of processes and threads.  LLVM's linker and PoCL start a thread for each
+ * processor. */
 static unsigned processes_max(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
@@ -170,8 +172,8 @@ static void confine_files(struct confinement *c)
         c->report.landlock = version;
 }
 
-/* RLIMIT_NPROC counts all processes of a user (setrlimit(2)).  So it is set only if the user, or
- * the user in this namespace, runs nothing but compilers. */
+/* Limits the number of processes.  RLIMIT_NPROC counts all processes of a user (setrlimit(2)).  So
+ * it is set only if all processes of this user (at least in this namespace) are compilers. */
 static void limit_processes(const struct confinement *c)
 {
     rlim_t max = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
@@ -186,8 +188,8 @@ static void limit_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        if (!report_has(&c->report,
-                        l)) /* verification may have found the layer despite a failure */
+        if (!report_has(&c->report, l)) /* the layer may be in force even if its step failed; the
+                                           verification decides */
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }
 }

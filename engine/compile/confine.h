@@ -7,7 +7,7 @@
  * Role       A source may say #include "/etc/shadow", and the error message would quote it.  It may
  *            also exploit a compiler bug.  Each layer (engine/sandbox/layers.def) is enabled where
  *            the system supports it, and verified afterwards
- * Ownership  holds for this process and all that it starts, for ever
+ * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started
  *
  * The order is given by what each layer needs:
@@ -15,7 +15,7 @@
  *     confine_begin   namespaces, mounts      need CAP_SYS_ADMIN, or a user namespace
  *     the caller      switches user, drops capabilities, enters its directory
  *     confine_finish  no_new_privs, Landlock  need no privilege, but hide files such as /etc
- *                     limit of processes
+ *                     limit of processes      needs no privilege
  *                     verification            reads /proc and opens sockets
  *                     seccomp                 refuses most of the calls above
  */
@@ -27,24 +27,27 @@
 #define CONFINE_REASON_MAX 120
 
 struct confine_options {
-    const char *directory; /* borrowed until confine_finish; the only one that stays writable */
-    uint64_t free_space;   /* bytes that may be written there; 0: limited only by the disk */
-    const char *outside;   /* kilnd's namespaces (namespaces_to_text);  NULL: the current ones */
-    bool is_workers_user;  /* only compiler processes run as this user */
+    /* Borrowed until confine_finish; the only directory that stays writable. */
+    const char *directory;
+    /* Maximum bytes that may be written to it; 0: only limited by the disk. */
+    uint64_t free_space;
+    const char *outside;  /* kilnd's namespaces (namespaces_to_text);  NULL: the current ones */
+    bool is_workers_user; /* only compiler processes run as the user of this process */
     supervisor_give_up *give_up; /* runs in the two processes that stay behind (supervisor.h) */
-    void *context;               /* of |give_up| */
+    void *context;               /* passed to |give_up| */
 };
 
 struct confinement {
     struct confine_options options;
-    struct namespace_ids outside;            /* namespaces that this process must not share */
-    char reason[LAYERS][CONFINE_REASON_MAX]; /* why a layer could not be enabled; "" */
-    bool has_user_namespace;                 /* a private one, in which processes are counted */
+    struct namespace_ids outside;            /* namespaces that this process must not be in */
+    char reason[LAYERS][CONFINE_REASON_MAX]; /* why a layer could not be enabled, or "" */
+    /* The process is in a private user namespace, in which its processes are counted separately. */
+    bool has_user_namespace;
     struct sandbox_report report;
 };
 
-/* Initialises |c|.  If the process gets its own process namespace, the call returns in a child.
- * Layers that cannot be enabled are recorded and do not make it fail. */
+/* Initialises |c|.  If a process namespace is created, the call returns in a child.  Layers that
+ * cannot be enabled are recorded and do not make it fail. */
 KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c,
                                              const struct confine_options *options,
                                              struct kiln_err *err);

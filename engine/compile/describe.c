@@ -62,7 +62,7 @@ int compiler_describe_to(const char *name, int fd)
     return text && fs_write_all(fd, bytes_of_text(text), &err) == KILN_OK ? 0 : 1;
 }
 
-struct inspection { /* one back end, which a separate process describes */
+struct inspection { /* one back end and the process that describes it */
     const struct compiler_ops *ops;
     int row_fd; /* owned */
     pid_t pid;

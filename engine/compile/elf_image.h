@@ -17,18 +17,20 @@ struct elf_image {
     Elf64_Ehdr header;
 };
 
-/* False unless |content| starts with a 64-bit little-endian ELF header, and the section table,
- * if any, is within the content. */
+/* Opens an ELF file.  Returns false unless |content| starts with a 64-bit little-endian ELF header,
+ * and its section table, if any, is within |content|. */
 bool elf_image_open(struct bytes content, struct elf_image *ret_image);
 size_t elf_section_count(const struct elf_image *image);
-/* False when there is no such section, or when it is not within the file. */
+/* Finds the section |index|.  Returns false if there is no such section, or if it is not within the
+ * file. */
 bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_section,
                  struct bytes *ret_content);
-/* The text at |offset| of the string table |strings|, without its NUL; empty when missing. */
+/* Returns the text at |offset| of the string table |strings|, without its NUL; empty if there is
+ * none. */
 struct bytes elf_text(struct bytes strings, size_t offset);
-/* The name of |section|; empty when it has none. */
+/* Returns the name of |section|; empty if it has none. */
 struct bytes elf_section_name(const struct elf_image *image, const Elf64_Shdr *section);
-/* The bytes of the build id; empty when missing. */
+/* Returns the bytes of the build id; empty if there is none. */
 struct bytes elf_build_id(const struct elf_image *image);
-/* The build id in one note section or segment; empty when missing. */
+/* Returns the build id in one note section or segment; empty if there is none. */
 struct bytes elf_notes_build_id(struct bytes notes);

@@ -14,11 +14,11 @@
 /* |name| is a relative path without '.', '..' or empty parts, of letters, digits and _ . + - */
 bool header_name_is_fine(struct bytes name);
 
-/* Checks a program's name: like a header's, but without directories.  KILN_INVALID with the
- * name. */
+/* Checks a program's name: it may be any header's name without directories.  Returns KILN_INVALID
+ * if it is not valid; the message has the name. */
 KILN_MUST_CHECK enum kiln_code program_name_check(struct bytes name, struct kiln_err *err);
 
-/* |records| must hold exactly |count| message_header, at most LIMIT_HEADERS, with valid and
- * distinct names.  KILN_INVALID names the header. */
+/* Checks that |records| has exactly |count| records of message_header, at most LIMIT_HEADERS, with
+ * valid and distinct names.  Returns KILN_INVALID otherwise; the message names the header. */
 KILN_MUST_CHECK enum kiln_code headers_check(struct bytes records, uint32_t count,
                                              struct kiln_err *err);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * A toolchain's identity: SHA-256 over the build ids of everything that decides its output.
+ * A toolchain's identity: SHA-256 over the build ids of all files that determine its output.
  *
- * Role       two hosts (or one host before and after an upgrade) have the same toolchain exactly if
- *            the identities are equal.  A file without a build id is hashed completely
+ * Role       recognises toolchains.  Two hosts, or one host before and after an upgrade, have the
+ *            same toolchain if and only if the identities are equal.  A file without a build id is
+ *            hashed completely
  * Ownership  plain value
  * Threading  one thread
  */
@@ -14,7 +15,7 @@
 
 struct identity {
     struct sha256 sum;
-    size_t files; /* files added so far */
+    size_t files; /* number of files added so far */
 };
 
 void identity_init(struct identity *id, const char *toolchain, const char *version);

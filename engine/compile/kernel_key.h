@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A kernel's key: everything that decides what the compiled object is.
+ * A kernel's key: a digest of everything that determines the compiled object.
  *
  * SHA-256 over length-prefixed fields: "kiln-key-1", toolchain name, target, toolchain identity,
  * program name, canonical options, source, each header's name and text in the order of their
@@ -18,10 +18,11 @@
  * changes, so that objects made with the old ones are no longer found. */
 #define COMPILE_ABI 1u
 
-/* The job's headers must have passed headers_check, its options options_canonicalise. */
+/* Computes the key.  The job's headers must have passed headers_check, and its options must come
+ * from options_canonicalise. */
 struct digest kernel_key(const struct compile_job *job, const struct digest *toolchain_identity);
 
-/* Hashes of parts of a key, to find out what differs:  SHA-256 over the source, and over the
- * headers sorted by name. */
+/* Compute hashes of parts of a key, with which users find out how two keys differ.  They are
+ * SHA-256 over the source, and over the headers sorted by name. */
 struct digest kernel_source_id(const struct compile_job *job);
 struct digest kernel_headers_id(const struct compile_job *job);

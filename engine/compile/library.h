@@ -13,23 +13,24 @@
 #include <stddef.h>
 
 struct library_search {
-    const char *what;               /* "the HIP runtime compiler", for messages */
-    const char *const *directories; /* "": the dynamic linker searches; NULL-terminated */
+    const char *what;               /* name for messages, such as "the HIP runtime compiler" */
+    const char *const *directories; /* NULL-terminated; "" means that the dynamic linker searches */
     const char *const *names;       /* file names, best first; NULL-terminated */
-    const char *advice;             /* what to install or to set */
+    const char *advice;             /* for messages: what to install or to set */
 };
 
 struct library_symbol {
-    const char *name; /* NULL ends an array of them */
-    size_t slot;      /* offset of the pointer inside the table */
+    const char *name; /* NULL in the last element of an array */
+    size_t slot;      /* offset of the function pointer in the table */
     bool required;
 };
 
-/* Opens the first library that loads;  |ret_path| receives its file.  KILN_UNAVAILABLE lists
- * what was tried. */
+/* Opens the first library that can be loaded.  |ret_path| receives the path of its file.  Returns
+ * KILN_UNAVAILABLE if there is none; the message lists what was tried. */
 KILN_MUST_CHECK enum kiln_code library_open(const struct library_search *search, void **ret_dl,
                                             char *ret_path, size_t path_size, struct kiln_err *err);
-/* Fills |table|; KILN_UNAVAILABLE naming the first required symbol that is missing. */
+/* Fills |table|.  Returns KILN_UNAVAILABLE if a required symbol is missing; the message names the
+ * first one. */
 KILN_MUST_CHECK enum kiln_code library_bind(void *dl, const char *what,
                                             const struct library_symbol *symbols, void *table,
                                             struct kiln_err *err);

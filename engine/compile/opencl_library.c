@@ -97,7 +97,7 @@ size_t opencl_devices(const struct opencl_library *library, struct opencl_device
                 library->clGetDeviceIDs(platforms[i], types[t], 1, &d.device, &found) != 0 ||
                 !found)
                 continue;
-            platforms[i] = NULL; /* only one device of each platform */
+            platforms[i] = NULL; /* so that each platform reports only one device */
             name_device(library, &d);
             ret_devices[count++] = d;
         }

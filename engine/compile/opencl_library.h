@@ -33,15 +33,16 @@ struct opencl_library {
 #undef OPENCL_SYMBOL
 };
 
-struct opencl_device { /* borrowed from the driver */
+struct opencl_device { /* all members are borrowed from the driver */
     void *platform;
     void *device;
     char target[LIMIT_TARGET_TEXT];
-    char version[192]; /* for users */
+    char version[192]; /* shown to users */
 };
 
 KILN_MUST_CHECK enum kiln_code opencl_library_open(struct opencl_library *ret_library,
                                                    struct kiln_err *err);
-/* The first device of each platform, CPUs before others; at most |max| devices. */
+/* Lists one device of each platform: a CPU if it has one, else its first device.  CPUs come first
+ * in the list.  Returns at most |max| devices. */
 size_t opencl_devices(const struct opencl_library *library, struct opencl_device *ret_devices,
                       size_t max);

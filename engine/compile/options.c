@@ -18,7 +18,7 @@ static const struct allowed {
 
 struct option {
     struct bytes text;
-    struct bytes macro; /* the name after -D or -U; empty for others */
+    struct bytes macro; /* the name after -D or -U; empty for other options */
     size_t place;       /* position in the job's options */
 };
 
@@ -45,8 +45,8 @@ static bool is_identifier(struct bytes name)
     return name.size && !isdigit(name.data[0]);
 }
 
-/* Quotes, backslashes and '#' occur in no number and no type name, and compilers interpret them
- * differently. */
+/* Returns whether a macro's value is allowed.  Quotes, backslashes and '#' are not: compilers
+ * interpret them differently, and no number or type name needs them. */
 static bool value_is_fine(struct bytes value)
 {
     for (size_t i = 0; i < value.size; i++) {
@@ -139,7 +139,8 @@ static enum kiln_code split_options(struct bytes text, struct option *options, s
     return KILN_OK;
 }
 
-/* Of two options with the same subject, the later replaces the earlier. */
+/* Returns the subject of an option.  A later option replaces an earlier one with the same
+ * subject. */
 static struct bytes option_subject(const struct option *o)
 {
     return o->macro.size ? o->macro : o->text;
@@ -155,7 +156,7 @@ static int compare_subjects(const void *left, const void *right)
     return order ? order : (a->place > b->place) - (a->place < b->place);
 }
 
-/* Sorts macros by name; the others keep the given order. */
+/* Compares options so that macros are sorted by name, and the others keep the given order. */
 static int by_place(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;

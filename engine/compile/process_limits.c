@@ -8,14 +8,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A compiler opens its libraries, headers and a few pipes. */
+/* Maximum number of open files: a compiler opens its libraries, headers and a few pipes. */
 #define FILES_MAX 1024
 #define NICENESS 10
 /* Half of the maximum of 1000: the kernel should kill a compile, which can be repeated, before a
  * training job, which cannot. */
 #define OOM_SCORE "500"
 
-/* Sanitizers reserve terabytes of addresses, more than any useful limit. */
+/* Does not limit the address space under sanitizers, which reserve terabytes of it. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIMIT_ADDRESSES 0
 #else
@@ -28,7 +28,7 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     struct rlimit now;
     if (getrlimit(resource, &now) < 0)
         return kiln_fail_errno(err, errno, "cannot read %s", name);
-    /* Only root may raise a hard limit, so a lower one stays. */
+    /* A hard limit that is lower already stays, because only root may raise it. */
     struct rlimit want = { .rlim_cur = soft, .rlim_max = hard };
     if (want.rlim_max > now.rlim_max)
         want.rlim_max = now.rlim_max;
@@ -39,7 +39,8 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     return KILN_OK;
 }
 
-/* Without /proc the score stays 0, which does no harm. */
+/* Makes the kernel kill this process first when memory runs out.  Without /proc the score stays 0,
+ * which does no harm. */
 static void prefer_for_oom(void)
 {
     KILN_AUTO(fd) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

@@ -12,16 +12,18 @@
 #include <stdint.h>
 
 struct process_limits {
-    uint64_t cpu_s;  /* processor time of one job */
-    uint64_t memory; /* bytes of address space */
-    uint64_t output; /* bytes of one file */
-    unsigned jobs;   /* jobs in a worker's life, which bounds their total CPU time; 0: unlimited */
+    uint64_t cpu_s;  /* processor time of one job, in seconds */
+    uint64_t memory; /* address space, in bytes */
+    uint64_t output; /* size of one file, in bytes */
+    /* Maximum number of jobs of one worker, which limits their total CPU time; 0: unlimited. */
+    unsigned jobs;
 };
 
-/* Applies to this process and all that it starts.  Also lowers its priority and makes it the
- * kernel's first choice to kill when memory runs out. */
+/* Sets the limits of this process and of all processes that it starts.  Also lowers their priority,
+ * and makes the kernel kill them first when memory runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);
-/* Call it before each job.  The system limits the CPU time of a whole process.  So the limit
- * moves with the time already used, but never beyond the limit of all jobs. */
+/* Sets the limit of CPU time for the next job; call it before each job.  The system limits the CPU
+ * time of a whole process.  So the new limit is the time that the process has used already, plus
+ * |cpu_s|; but it never exceeds the limit of all jobs. */
 void process_limits_next_job(uint64_t cpu_s);

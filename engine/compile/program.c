@@ -14,7 +14,8 @@
 #define EXIT_NOT_STARTED 127
 #define PASSED_FD 3
 
-/* CPU seconds that this process has left.  A child's count begins at zero. */
+/* Returns how many seconds of CPU time this process has left.  They become the limit of a child,
+ * whose count begins at zero. */
 static struct rlimit cpu_left(void)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -27,14 +28,15 @@ static struct rlimit cpu_left(void)
     return limit;
 }
 
-/* Runs between fork and exec.  Makes only system calls: a thread of the parent may have held a lock
- * of libc. */
+/* Executes the program in the child, after fork.  Makes only system calls, because a thread of the
+ * parent may have held a lock of libc. */
 _Noreturn static void exec_program(const struct program *p, const struct rlimit *cpu, pid_t parent,
                                    char *const *environment)
 {
     sigset_t none;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL); /* a worker blocks SIGXFSZ */
+    /* Undone in the child, because a worker blocks SIGXFSZ. */
+    sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_NOT_STARTED);
@@ -49,8 +51,8 @@ _Noreturn static void exec_program(const struct program *p, const struct rlimit 
     _exit(EXIT_NOT_STARTED);
 }
 
-/* A copy of this process's environment, in which |added| replaces the variables of the same name.
- */
+/* Returns a copy of this process's environment in which |added| replaces the variables of the same
+ * name. */
 static char **environment_with(const char *added)
 {
     size_t count = 0, kept = 0, name = added ? strcspn(added, "=") + 1 : 0;

@@ -4,8 +4,8 @@
 /*
  * Programs that a compiler process runs: clang, and itself to describe a back end.
  *
- * Role       starts and waits; children die with the compiler process that started them, and share
- *            the rest of its CPU time
+ * Role       starts programs and waits for them.  A child ends with the compiler process that
+ *            started it, and may use only the CPU time that this process has left
  * Ownership  a child belongs to its caller until program_wait
  * Threading  one thread
  */
@@ -18,15 +18,15 @@ struct program {
     const char *const *argv; /* argv[0] is a path; NULL-terminated */
     const char *directory;   /* working directory;  NULL: unchanged */
     const char *environment; /* one NAME=VALUE to set; NULL: none */
-    int out_fd;              /* standard output; -1: inherited */
-    int pass_fd;             /* becomes descriptor 3; -1: none */
+    int out_fd;              /* becomes the standard output; -1: inherited */
+    int pass_fd;             /* becomes the child's descriptor 3; -1: none */
 };
 
 KILN_MUST_CHECK enum kiln_code program_start(const struct program *program, pid_t *ret_pid,
                                              struct kiln_err *err);
-/* |ret_status| is waitpid's. */
+/* Waits for the end of a program.  |ret_status| is the status of waitpid. */
 KILN_MUST_CHECK enum kiln_code program_wait(pid_t pid, int *ret_status, struct kiln_err *err);
-/* Runs the program to its end and appends its standard output;  KILN_UNAVAILABLE unless it exits
- * with 0. */
+/* Runs the program to its end and appends its standard output.  Returns KILN_UNAVAILABLE unless it
+ * exits with 0. */
 KILN_MUST_CHECK enum kiln_code program_read(const char *const *argv, const char *environment,
                                             struct buffer *ret_output, struct kiln_err *err);

@@ -10,7 +10,8 @@
 #define RTC_OUT_OF_MEMORY 1
 #define RTC_INVALID_OPTION 5
 #define RTC_COMPILATION 6
-#define RTC_BUILTIN_OPERATION 7 /* the library cannot use its builtins, whatever the source */
+/* The library cannot use its builtins library, whatever the source is. */
+#define RTC_BUILTIN_OPERATION 7
 
 struct rtc {
     struct compiler base;
@@ -18,10 +19,11 @@ struct rtc {
     struct rtc_library library;
     char path[256];
     struct kiln_err builtins_err; /* why the builtins library could not be loaded */
-    bool has_compiled;            /* the library has loaded all the libraries that it needs */
+    /* True after the library has loaded all other libraries that it needs. */
+    bool has_compiled;
 };
 
-/* A job as the library takes it: terminated copies of its texts. */
+/* A job in the form that the library needs: NUL-terminated copies of its texts. */
 struct rtc_input {
     struct arguments options;
     char *source;
@@ -56,7 +58,7 @@ static bool copy_headers(const struct compile_job *job, struct rtc_input *input)
     return true;
 }
 
-/* False when out of memory. */
+/* Copies the job's texts.  Returns false if out of memory. */
 static bool make_input(const struct rtc_kind *kind, const struct compile_job *job,
                        const struct target *target, struct rtc_input *input)
 {
@@ -76,8 +78,8 @@ static void write_log(const struct rtc_library *library, void *program)
         compiler_log(log, size - 1);
 }
 
-/* A missing library or file of the compiler is not the source's fault.  COMPILE_UNAVAILABLE keeps
- * the failure from being remembered for the kernel. */
+/* Fails because a library or file of the compiler is missing, which the source has not caused.
+ * With COMPILE_UNAVAILABLE, kilnd does not record the failure for the kernel. */
 static enum compile_end fail_builtins(const struct rtc *rtc, struct kiln_err *err)
 {
     if (rtc->builtins_err.code)
@@ -161,10 +163,11 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
 
 /* ---- the installed version ---- */
 
-/* Compiles a probe, because the library loads further libraries (comgr, builtins) only with the
- * first compile, and identity_put_loaded sees only what is loaded.  A library that refuses
- * |first_target| has loaded them.  Any other failure must not pass: an identity without one of the
- * libraries looks like another version of the compiler. */
+/* Compiles a probe, to make the library load the other libraries that it needs (comgr, builtins).
+ * It loads them only with the first compilation, and identity_put_loaded only adds loaded
+ * libraries.  If the library rejects |first_target|, it has loaded them, too.  Any other failure is
+ * returned: an identity without one of the libraries would look like another version of the
+ * compiler. */
 static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;
@@ -220,12 +223,12 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
     return library_bind(dl, kind->what, kind->symbols, &rtc->library, err);
 }
 
-/* NVRTC loads its builtins library by bare name at the first compile.  The dynamic linker looks the
- * name up in /etc/ld.so.cache.  Every ldconfig (that is, every package installation) replaces this
- * file.  Landlock lets a process read only the file that existed when the process was confined.  So
- * load the builtins early from NVRTC's own directory: the dynamic linker then answers NVRTC's
- * request with the loaded library, which has that name.  A failure is reported only if NVRTC misses
- * the library. */
+/* Loads NVRTC's builtins library early, from NVRTC's own directory.  NVRTC itself loads it by its
+ * bare name at the first compilation, and the dynamic linker then uses the loaded library with that
+ * name.  Otherwise the dynamic linker would search /etc/ld.so.cache.  Every ldconfig (that is,
+ * every installation of a package) replaces that file, and Landlock only lets a process read the
+ * file that existed when the process was confined.  A failure is reported only if NVRTC does not
+ * find the library. */
 static void load_builtins(struct rtc *rtc)
 {
     char directory[sizeof(rtc->path)], name[64], path[sizeof(rtc->path)];

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The common part of hiprtc and NVRTC, which have the same calls under two names.
+ * The common part of hiprtc and NVRTC, which have the same functions with different names.
  *
- * Role       both back ends, except for names, symbols and options
+ * Role       implements both back ends, except for names, symbols and options
  * Ownership  rtc_open / rtc_close; programs live for one rtc_compile
  * Threading  one thread
  */
@@ -25,21 +25,23 @@ struct rtc_library {
     const char *(*error_text)(int result);
 };
 
-/* The differences between the two. */
+/* The differences between hiprtc and NVRTC. */
 struct rtc_kind {
     const struct compiler_ops *ops;
-    const char *what;          /* "NVRTC": for users */
+    const char *what;          /* name shown to users, such as "NVRTC" */
     const char *root_variable; /* environment variable with the vendor's installation directory */
     const char *root;          /* default of that directory */
-    const char *below;         /* directory of the libraries within it */
-    const char *const *names;  /* library names, as library_search.names */
-    const char *builtins;      /* "NAME.so": NAME.so.MAJOR.MINOR, in the library's directory, must
-                                * be loaded first;  NULL: none */
-    const char *advice;        /* as library_search.advice */
+    const char *below;         /* subdirectory of that directory with the libraries */
+    const char *const *names;  /* see library_search.names */
+    /* A name such as "NAME.so": the file NAME.so.MAJOR.MINOR in the library's directory must be
+     * loaded first.  NULL: none. */
+    const char *builtins;
+    const char *advice; /* see library_search.advice */
     const struct library_symbol *symbols;
-    const char *const *deciding; /* prefixes for identity_put_loaded: libraries that decide the
-                                  * output */
-    const char *first_target;    /* a compile for it makes the library load its other libraries */
+    /* Prefixes for identity_put_loaded: names of the libraries that determine the output. */
+    const char *const *deciding;
+    /* A compilation for this target makes the library load its other libraries. */
+    const char *first_target;
     /* Adds all compiler options for |job| and |target|. */
     void (*add_options)(struct arguments *options, const struct compile_job *job,
                         const struct target *target);

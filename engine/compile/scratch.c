@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATH_LENGTH_MAX 512 /* two short directories and LIMIT_PROGRAM_NAME characters */
+/* Enough for two short directories and LIMIT_PROGRAM_NAME characters. */
+#define PATH_LENGTH_MAX 512
 
-/* header_name_is_fine has accepted |name|, so the path stays below |directory|. */
+/* Writes a file.  header_name_is_fine has accepted |name|, so the file is below |directory|. */
 static enum kiln_code put_file(const char *directory, struct bytes name, struct bytes content,
                                struct kiln_err *err)
 {

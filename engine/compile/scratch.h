@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The worker's private directory, which holds a job's files while it runs.
+ * The worker's private directory, which contains a job's files while the job runs.
  *
- * Role       holds source and headers for compilers that read files, and what compilers leave
- *            behind
+ * Role       holds source and headers, for compilers that read files, and the files that compilers
+ *            leave behind
  *
  * Ownership  directories are relative to the process's working directory
  * Threading  one thread
@@ -13,11 +13,13 @@
 #include "common/base/err.h"
 #include "engine/compile/compile_job.h"
 
-/* Directory of the headers, in the job's directory.  No program's name begins with '-'. */
+/* Name of the headers' directory in the job's directory.  It differs from every program's name,
+ * because those do not begin with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
-/* An unnamed empty file for the output of a child program, which vanishes with its last
- * descriptor.  It is in the private directory, because the sandbox forbids memfd_create. */
+/* Creates an empty file without a name, for the output of a child program.  The file is deleted
+ * when its last descriptor is closed.  It is in the private directory, because the sandbox forbids
+ * memfd_create. */
 KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
 /* Writes a file of the compiler back end into |directory|, which exists. */
 KILN_MUST_CHECK enum kiln_code scratch_put(const char *directory, const char *name,

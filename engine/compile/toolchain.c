@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Limit of remembered probe results.  A host has a handful of GPUs, but clients may ask for made-up
- * targets.  So failed results are dropped before successful ones; compilers support only dozens of
- * targets. */
+/* Maximum number of stored probe results.  A host has only a few GPUs, but clients may request
+ * targets that do not exist.  So failures are dropped before successes, of which there are only
+ * dozens: compilers support no more targets. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 
@@ -15,7 +15,7 @@ struct probe {
     struct digest identity;
     char target[LIMIT_TARGET_TEXT];
     enum probe_state state;
-    uint64_t learned; /* sequence number: lower means older */
+    uint64_t learned; /* sequence number; a lower one is older */
     char detail[DETAIL_LETTERS];
 };
 
@@ -53,7 +53,7 @@ static const struct known {
 static const struct {
     const char *name;
     const char *language;
-    const char *installs; /* advice if no toolchain of this family was found */
+    const char *installs; /* advice for the case that no toolchain of this family was found */
 } families[] = {
     [TARGET_AMDGPU] = { "amdgpu", "HIP",
                         "install ROCm, or Debian's libamdhip64-5 or clang-19 with lld-19" },
@@ -210,7 +210,7 @@ const struct toolchain *toolchain_table_find(const struct toolchain_table *table
     return NULL;
 }
 
-/* Returns the table's probe_count if there is no such probe. */
+/* Returns the index of a probe's result, or the table's probe_count if there is none. */
 static size_t probe_place(const struct toolchain_table *table, const struct toolchain *tc,
                           const struct target *target)
 {
@@ -250,8 +250,8 @@ static bool is_of_now(const struct toolchain_table *table, const struct probe *p
     return false;
 }
 
-/* How useful a result is: a removed toolchain's is useless, a failure can be found again by a
- * probe, and a working target is in use. */
+/* Returns how useful a result is.  That of a removed toolchain is useless, a failure can be
+ * determined again by a probe, and a target that works is in use. */
 static unsigned probe_worth(const struct toolchain_table *table, const struct probe *p)
 {
     if (!is_of_now(table, p))
@@ -259,7 +259,7 @@ static unsigned probe_worth(const struct toolchain_table *table, const struct pr
     return p->state == PROBE_WORKS ? 2 : 1;
 }
 
-/* The oldest of the least useful results. */
+/* Returns the oldest of the least useful results. */
 static struct probe *least_probe(struct toolchain_table *table)
 {
     struct probe *least = &table->probes[0];
@@ -313,8 +313,8 @@ static void append_text(char *text, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
-/* Writes "hiprtc can; clang: ...; ": which toolchains of the family can build for |target|, and why
- * the others cannot, or were not found. */
+/* Writes which toolchains of the family can build for |target|, and why the others cannot, or that
+ * they were not found.  Example: "hiprtc can; clang: ...; ". */
 static void explain_absence(const struct toolchain_table *table, const struct target *target,
                             char *text, size_t size)
 {

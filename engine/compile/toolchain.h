@@ -11,9 +11,9 @@
  *            toolchain_table_describe
  * Threading  one thread at a time (the daemon's loop)
  *
- * A toolchain's identity is the SHA-256 over the build ids of every library and program that
- * decides its output.  So stale objects are not served after an upgrade.  Probe results are cached
- * by (identity, target).
+ * A toolchain's identity is the SHA-256 over the build ids of all libraries and programs that
+ * determine its output.  It changes with an upgrade, so no stale objects are served afterwards.
+ * Probe results are cached by (identity, target).
  */
 #include "common/base/digest.h"
 #include "common/base/err.h"
@@ -25,16 +25,17 @@ enum probe_state {
     PROBE_UNKNOWN,
     PROBE_WORKS,
     PROBE_FAILS,
-    PROBE_NOT_NOW, /* no process was available, which says nothing about the target */
+    PROBE_NOT_NOW, /* no process was free to probe; this says nothing about the target */
 };
 
 struct toolchain {
-    char name[16];     /* "hiprtc", "clang", "nvrtc", "opencl" */
-    char version[192]; /* for people */
-    char path[256];    /* the library or program file; for users */
+    char name[16];     /* "hiprtc", "clang", "nvrtc" or "opencl" */
+    char version[192]; /* shown to people */
+    char path[256];    /* file of the library or program; shown to users */
     enum target_family family;
     struct digest identity;
-    /* Targets known without a probe (OpenCL: the one device's); empty otherwise. */
+    /* The only target, if it is known without a probe (OpenCL: that of the device); otherwise
+     * empty. */
     char only_target[LIMIT_TARGET_TEXT];
 };
 
@@ -50,20 +51,20 @@ KILN_MUST_CHECK enum kiln_code toolchain_table_describe(struct toolchain_table *
                                                         struct bytes json, struct kiln_err *err);
 size_t toolchain_table_count(const struct toolchain_table *table);
 const struct toolchain *toolchain_table_at(const struct toolchain_table *table, size_t index);
-/* Returns NULL when no toolchain has that name. */
+/* Finds a toolchain by name.  Returns NULL if there is none. */
 const struct toolchain *toolchain_table_find(const struct toolchain_table *table,
                                              struct bytes name);
 
 enum probe_state toolchain_probe_state(const struct toolchain_table *table,
                                        const struct toolchain *tc, const struct target *target);
-/* What the toolchains of a family compile: "HIP", "CUDA" or "OpenCL C". */
+/* Returns the language that the toolchains of a family compile: "HIP", "CUDA" or "OpenCL C". */
 const char *toolchain_language(enum target_family family);
-/* Stores a probe's result.  |detail| is the message of a failed probe, for users;  NULL when it
- * works.  PROBE_UNKNOWN removes the result.  When the table is full, the oldest failure is
- * evicted first, then the oldest of the others. */
+/* Stores a probe's result.  |detail| is the message of a failed probe, for users, or NULL if the
+ * probe succeeded.  PROBE_UNKNOWN removes the result.  When the table is full, the oldest failure
+ * is evicted first, then the oldest of the others. */
 void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain *tc,
                            const struct target *target, enum probe_state state, const char *detail);
-/* The message of a probe that failed or could not run, or "". */
+/* Returns the message of a probe that failed or could not run, or "". */
 const char *toolchain_probe_detail(const struct toolchain_table *table, const struct toolchain *tc,
                                    const struct target *target);
 
@@ -75,8 +76,8 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
  *   KILN_UNAVAILABLE  none is known to, and no process was free to probe one: call again later
  *   KILN_UNSUPPORTED  none can; the message lists the toolchains and why each cannot
  *
- * If |forced| is not empty, only that one is considered.  An unknown name is KILN_NOT_FOUND; the
- * message lists the installed ones.
+ * If |forced| is not empty, only the toolchain with that name is considered.  If there is none,
+ * returns KILN_NOT_FOUND; the message lists the installed ones.
  */
 KILN_MUST_CHECK enum kiln_code toolchain_choose(const struct toolchain_table *table,
                                                 const struct target *target, struct bytes forced,

@@ -17,7 +17,8 @@
 #include <sys/socket.h>
 
 #define EXIT_DONE 0
-#define EXIT_WIRE 3 /* the daemon sent something other than a job, or sending the result failed */
+/* Exit status: the daemon sent something that is not a job, or a result could not be sent. */
+#define EXIT_WIRE 3
 #define ARGUMENTS_MAX 12
 
 struct job_files { /* owned descriptors; -1: none */
@@ -31,19 +32,21 @@ struct job_files { /* owned descriptors; -1: none */
 struct worker {
     const struct compiler_worker_options *options; /* borrowed */
     struct compiler *opened[COMPILERS];            /* owned; in the order of compilers[] */
-    struct digest identity[COMPILERS];             /* valid where |identified| */
+    /* An element is valid if |identified| is set for it. */
+    struct digest identity[COMPILERS];
     bool identified[COMPILERS];
-    bool restarted;             /* this process replaced itself for the current job */
-    int worker_out, worker_err; /* owned: standard output and error between jobs */
-    unsigned jobs_left;         /* including the current one; 0: unlimited */
+    bool restarted; /* this process executed its program again for the current job */
+    /* Owned; copies of standard output and error, for the time between jobs. */
+    int worker_out, worker_err;
+    unsigned jobs_left; /* number of jobs left, including the current one; 0: unlimited */
 };
 
-/* One job while it runs. */
+/* The state of the job that runs. */
 struct current_job {
     const struct job_files *files; /* borrowed */
-    struct compile_job job;        /* borrows its texts */
+    struct compile_job job;        /* its texts are borrowed */
     struct target target;
-    size_t place; /* index of its back end in compilers[] */
+    size_t place; /* index of the job's back end in compilers[] */
 };
 
 static void worker_done(struct worker *w)
@@ -63,7 +66,8 @@ static void files_done(struct job_files *f)
     fd_auto(&f->log_fd);
 }
 
-/* KILN_NOT_FOUND when the daemon closed its end: the worker is no longer needed. */
+/* Waits for a job.  Returns KILN_NOT_FOUND if the daemon closed its end of the socket, because the
+ * worker is no longer needed. */
 static enum kiln_code wait_for_job(int socket_fd, struct job_files *ret_files, struct kiln_err *err)
 {
     uint8_t packet[2];
@@ -97,7 +101,7 @@ static void direct_output(int out_fd, int err_fd)
     dup2(err_fd, STDERR_FILENO);
 }
 
-/* Whether |ops| cannot share this process with a back end that is already open. */
+/* Returns whether |ops| needs a process without the back ends that are already open. */
 static bool needs_restart(const struct worker *w, const struct compiler_ops *ops)
 {
     for (size_t i = 0; i < COMPILERS; i++) {
@@ -107,7 +111,7 @@ static bool needs_restart(const struct worker *w, const struct compiler_ops *ops
     return false;
 }
 
-/* Drops the output of a compiler that was not the one asked for. */
+/* Clears the log, because another compiler than the requested one wrote it. */
 static void clear_log(int log_fd)
 {
     if (ftruncate(log_fd, 0) == 0)
@@ -129,7 +133,7 @@ static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag,
 }
 
 /* Replaces this process's program by a new kiln-compiler that runs this job first.  Process, socket
- * and sandbox stay; the loaded libraries are gone.  Returns only on failure. */
+ * and sandbox remain, but no library is loaded any longer.  Returns only on failure. */
 static enum compile_end restart_worker(const struct worker *w, const struct job_files *files,
                                        struct kiln_err *err)
 {
@@ -142,7 +146,7 @@ static enum compile_end restart_worker(const struct worker *w, const struct job_
     add_argument(arguments, "--user", w->options->user);
     clear_log(files->log_fd);
     direct_output(w->worker_out, w->worker_err);
-    /* The worker's user may not be able to enter the directory of the program file, so use the
+    /* The worker's user may not be allowed to enter the directory of the program file, so use the
      * link in /proc. */
     if (keep_across_exec(w->options->socket_fd) && keep_across_exec(files->job_fd) &&
         keep_across_exec(files->object_fd) && keep_across_exec(files->log_fd))
@@ -184,9 +188,9 @@ static bool accepts_any_version(const struct compile_job *job)
 }
 
 /* Compares the compiler with the version that kilnd expects.  A process keeps the libraries that it
- * has loaded even after an upgrade, so on a difference it restarts once.  If the restarted process
- * differs as well, kilnd's description is outdated, and kilnd must ask for a new one.  A compiler
- * that cannot be identified is unavailable, not upgraded: |err| says why. */
+ * has loaded even after an upgrade, so it restarts once if they differ.  If the restarted process
+ * differs, too, kilnd's description of the compiler is outdated, and kilnd must request a new one.
+ * If a compiler cannot be identified, the result is COMPILE_UNAVAILABLE, and |err| says why. */
 static enum compile_end check_identity(struct worker *w, const struct current_job *current,
                                        struct kiln_err *err)
 {
@@ -222,8 +226,9 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Adds this only for kernels whose log is not empty.  The log of a probe is never shown.  The
- * language is named, because OpenCL C for an AMD GPU is a usual mistake. */
+/* Adds a reference to the log to the message, for a kernel whose log is not empty.  The log of a
+ * probe is never shown.  The message names the language, because source in OpenCL C for an AMD GPU
+ * is a common mistake. */
 static void refer_to_log(const struct compiler_ops *ops, const struct compile_job *job, int log_fd,
                          struct kiln_err *err)
 {
@@ -247,9 +252,9 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
     return end;
 }
 
-/* Compiles, and makes sure that the compiler is the one that kilnd expects.  Its identity is known
- * only once all its libraries are loaded, which takes a compile.  So the first job of a process is
- * compiled first and checked afterwards; every later job is checked first. */
+/* Compiles the job, and checks that the compiler is the one that kilnd expects.  Its identity is
+ * known only after all its libraries are loaded, which needs a compilation.  So the first job of a
+ * process is compiled first and checked afterwards; every later job is checked first. */
 static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {
@@ -261,12 +266,12 @@ static enum compile_end compile_checked(struct worker *w, const struct current_j
         return checked;
     enum compile_end end = compile_with(w->opened[current->place], current, object, err);
     if (!is_first || (end != COMPILE_DONE && end != COMPILE_REFUSED && end != COMPILE_CRASHED))
-        return end; /* memory or time ran out, and identifying would need both */
+        return end; /* memory or time ran out, and identifying the compiler would need both */
     struct kiln_err mismatch = KILN_ERR_INIT;
     checked = check_identity(w, current, &mismatch);
     if (checked == COMPILE_DONE)
         return end;
-    *err = mismatch; /* the expected compiler may well accept this source */
+    *err = mismatch; /* the compiler that kilnd expects may accept this source */
     return checked;
 }
 
@@ -300,7 +305,7 @@ static enum compile_end write_object(const struct buffer *object, int object_fd,
     }
     if (fs_write_all(object_fd, buffer_view(object), err)) {
         kiln_while(err, "writing the code object");
-        return COMPILE_MEMORY; /* writing to a memfd fails only when memory is short */
+        return COMPILE_MEMORY; /* a write to a memfd fails only if memory runs out */
     }
     return COMPILE_DONE;
 }
@@ -322,7 +327,7 @@ static enum compile_end run_job(struct worker *w, const struct job_files *files,
         end = compile_job(w, &current, &object, err);
     else if (compilers_describe(&object, err))
         end = COMPILE_MEMORY;
-    fs_empty_directory("pocl"); /* PoCL leaves files there after each job */
+    fs_empty_directory("pocl"); /* because PoCL leaves files there after each job */
     if (end != COMPILE_DONE || current.job.kind == COMPILE_PROBE)
         return end;
     return write_object(&object, files->object_fd, err);
@@ -341,7 +346,7 @@ static void measure_usage(uint64_t *ret_cpu_ns, uint64_t *ret_peak_rss)
     getrusage(RUSAGE_CHILDREN, &children);
     long peak = self.ru_maxrss > children.ru_maxrss ? self.ru_maxrss : children.ru_maxrss;
     *ret_cpu_ns = cpu_time_ns(&self) + cpu_time_ns(&children);
-    *ret_peak_rss = (uint64_t)peak * 1024u; /* Linux counts KiB */
+    *ret_peak_rss = (uint64_t)peak * 1024u; /* Linux reports KiB */
 }
 
 static enum kiln_code serve_job(struct worker *w, const struct job_files *files,
@@ -375,7 +380,7 @@ static enum kiln_code send_ready(const struct compiler_worker_options *options,
     return send_packet(options->socket_fd, &ready, err);
 }
 
-/* |first|: a job that was received before this process restarted, or NO_FILES. */
+/* Serves jobs.  |first| is a job that was received before this process restarted, or NO_FILES. */
 static enum kiln_code serve_jobs(struct worker *w, struct job_files first, struct kiln_err *err)
 {
     bool endless = w->jobs_left == 0;
@@ -393,7 +398,8 @@ static enum kiln_code serve_jobs(struct worker *w, struct job_files first, struc
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-/* |first| as for serve_jobs.  A restarted worker does not report ready again. */
+/* Runs the worker; |first| is passed to serve_jobs.  A restarted worker does not report ready
+ * again. */
 static int run_worker(const struct compiler_worker_options *options, struct job_files first)
 {
     struct kiln_err err = KILN_ERR_INIT;

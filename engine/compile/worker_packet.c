@@ -47,7 +47,8 @@ void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox)
     buffer_put_sized(b, bytes_of_text(KILN_VERSION));
 }
 
-/* Copies and terminates a text, with spaces for control characters; false if it does not fit. */
+/* Copies and terminates a text.  Replaces control characters by spaces.  Returns false if the text
+ * does not fit. */
 static bool take_text(struct bytes text, char *copy, size_t size)
 {
     if (text.size >= size)
@@ -58,7 +59,7 @@ static bool take_text(struct bytes text, char *copy, size_t size)
     return true;
 }
 
-/* A report has reasons if and only if layers are missing. */
+/* Checks that a report has reasons if and only if layers are missing. */
 static bool is_consistent(const struct sandbox_report *sandbox)
 {
     bool all = sandbox->has == LAYERS_ALL;

@@ -4,10 +4,11 @@
 /*
  * The protocol between kilnd and a kiln-compiler process.
  *
- * Role       one SOCK_SEQPACKET pair for each worker.  Each message is one small packet and bulk
- *            data goes by memfd, so neither side parses a stream
+ * Role       sends and receives messages.  There is one SOCK_SEQPACKET pair for each worker.  A
+ *            message is one small packet, and large data is passed as memfds, so neither side
+ *            parses a stream
  *
- * Ownership  see each call
+ * Ownership  documented at each call
  * Threading  one thread for each socket
  *
  *   worker -> kilnd   ready   once, after start: the layers of its sandbox, and why others are
@@ -24,45 +25,45 @@
 
 enum worker_message { WORKER_READY = 1, WORKER_RESULT = 2 };
 
-struct worker_result { /* as received: untrusted */
+struct worker_result { /* a received result, which is not trusted */
     enum compile_end end;
     char text[512];
     uint64_t cpu_ns;
     uint64_t peak_rss;
-    struct sandbox_report sandbox; /* of WORKER_READY */
+    struct sandbox_report sandbox; /* only for WORKER_READY */
 };
 
-struct worker_files { /* owned by the sender of the job */
+struct worker_files { /* owned by the process that sends the job */
     int object_fd;
     int log_fd;
 };
 
-/* Daemon's side.  Writes |job| to a memfd and sends it; the daemon keeps |ret_files|. */
+/* For the daemon: writes |job| to a memfd and sends it.  The daemon owns |ret_files|. */
 KILN_MUST_CHECK enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
                                                struct worker_files *ret_files,
                                                struct kiln_err *err);
-/* Daemon's side, does not block.  KILN_BUSY when no message has arrived, KILN_UNAVAILABLE when
- * the worker closed its end.  WORKER_RESULT fills |ret_result|;  WORKER_READY only its
- * |sandbox|. */
+/* For the daemon: receives a message without blocking.  Returns KILN_BUSY if none has arrived, and
+ * KILN_UNAVAILABLE if the worker closed its end.  WORKER_RESULT fills |ret_result|; WORKER_READY
+ * only fills its |sandbox|. */
 KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
                                               struct worker_result *ret_result,
                                               struct kiln_err *err);
-/* Daemon's side.  Makes a compile result from files and worker result.  |result| is NULL when
- * the worker died;  |end| and |text| then say how.  Seals the object (a file that cannot be
- * sealed is refused) and reads the log, cutting its middle beyond LIMIT_COMPILE_LOG.  Closes
- * both files. */
+/* For the daemon: creates a compile result from the files and the worker's result.  If the worker
+ * died, |result| is NULL, and |end| and |text| say how it died.  Seals the object; a file that
+ * cannot be sealed is rejected.  Reads the log; if it is longer than LIMIT_COMPILE_LOG, leaves out
+ * its middle.  Closes both files. */
 void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
                     const struct worker_result *result, struct compile_result *ret_result);
 
 struct compiler_worker_options {
     int socket_fd;                        /* borrowed */
     unsigned max_jobs;                    /* 0: unlimited */
-    uint64_t cpu_s;                       /* CPU time of one job; 0: unlimited */
-    const struct sandbox_report *sandbox; /* borrowed: reported to kilnd */
+    uint64_t cpu_s;                       /* CPU time of one job in seconds; 0: unlimited */
+    const struct sandbox_report *sandbox; /* borrowed; the layers that are reported to kilnd */
     /* Arguments to pass to a process that replaces this one;  NULL: none. */
     const char *limits, *user;
 };
 
-/* Worker's side: reports ready, then serves jobs from the socket until the daemon closes it or
- * |max_jobs| are done.  Returns the process's exit status. */
+/* For the worker: reports that it is ready, then serves jobs from the socket until the daemon
+ * closes it or |max_jobs| are done.  Returns the process's exit status. */
 int compiler_worker_serve(const struct compiler_worker_options *options);

@@ -13,7 +13,7 @@ static uint64_t word_at(const uint8_t *at)
     return le64toh(word);
 }
 
-/* The last 0 to 7 bytes, padded with zeros. */
+/* Returns the last 0 to 7 bytes, padded with zeros. */
 static uint64_t tail_at(const uint8_t *at, size_t size)
 {
     uint64_t word = 0;
@@ -22,8 +22,9 @@ static uint64_t tail_at(const uint8_t *at, size_t size)
     return word;
 }
 
-/* A bijection of |word| for each |sum|, and of |sum| for each |word|.  So two inputs that differ in
- * one word never have the same sum. */
+/* Mixes a word into the sum.  For a given |sum|, different words give different results; for a
+ * given |word|, different sums do.  So two inputs that differ in only one word never have the same
+ * sum. */
 static uint64_t mix_word(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;

@@ -4,7 +4,7 @@
 /*
  * SHA-256, computed by nettle.
  *
- * Role       keys of kernels, digests of objects, identities of toolchains
+ * Role       used for keys of kernels, digests of objects and identities of toolchains
  * Ownership  struct sha256 is a plain value and needs no clean-up
  * Threading  no shared state
  */
@@ -12,19 +12,20 @@
 #include "common/base/err.h"
 
 struct sha256 {
-    _Alignas(8) unsigned char state[128]; /* nettle's; its size is asserted in sha256.c */
+    /* The state of nettle, whose size is asserted in sha256.c. */
+    _Alignas(8) unsigned char state[128];
 };
 
 void sha256_init(struct sha256 *s);
 void sha256_put(struct sha256 *s, struct bytes part);
 /* Adds the length as a u64, then the bytes, so that "ab", "c" and "a", "bc" differ. */
 void sha256_put_sized(struct sha256 *s, struct bytes part);
-/* Ends the computation; sha256_init before using |s| again. */
+/* Ends the computation and returns the digest.  Call sha256_init before you use |s| again. */
 struct digest sha256_end(struct sha256 *s);
 
 struct digest sha256_of(struct bytes content);
 
-/* Both read the file |fd| from its first byte to its end. |ret_size| may be NULL. */
+/* Add or hash the file |fd|, from its first byte to its end. |ret_size| may be NULL. */
 KILN_MUST_CHECK enum kiln_code sha256_put_file(struct sha256 *s, int fd, uint64_t *ret_size,
                                                struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code sha256_of_file(int fd, struct digest *ret_sha256, uint64_t *ret_size,

@@ -5,12 +5,12 @@
  * Adds the headers of a source to a digest: their number, then the name and text of each, sorted by
  * name. So their order in the request does not matter.
  *
- * Threading  as sha256
+ * Threading  see engine/digest/sha256.h
  */
 #include "engine/digest/sha256.h"
 
 /* Adds a number as one field. */
 void sha256_put_number(struct sha256 *s, uint32_t value);
-/* |records| contains |count| records of struct message_header. False, with nothing added, if they
- * are incomplete or more than LIMIT_HEADERS. */
+/* |records| contains |count| records of struct message_header. Adds their number, names and texts.
+ * Returns false, and adds nothing, if they are incomplete or more than LIMIT_HEADERS. */
 bool sha256_put_headers(struct sha256 *s, struct bytes records, uint32_t count);

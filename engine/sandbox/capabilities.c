@@ -16,7 +16,8 @@ bool has_capability(int capability)
            (data[capability / BITS_OF_ONE].effective >> (capability % BITS_OF_ONE)) & 1u;
 }
 
-/* The kernel may have more capabilities than the headers name: the call fails after the last. */
+/* The kernel may have more capabilities than the headers name, so the loop ends when the call
+ * fails, which it does after the last one. */
 void give_up_future_capabilities(void)
 {
     if (!has_capability(CAP_SETPCAP))

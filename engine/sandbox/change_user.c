@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 /* setresuid(2) drops the capabilities, unless the parent process set SECBIT_NO_SETUID_FIXUP or
- * SECBIT_KEEP_CAPS (capabilities(7)).  So they are dropped explicitly. */
+ * SECBIT_KEEP_CAPS (capabilities(7)).  So this also drops them explicitly. */
 static bool become_user(uid_t uid, gid_t gid)
 {
-    give_up_future_capabilities(); /* needs CAP_SETPCAP, which setresuid drops */
+    give_up_future_capabilities(); /* now, because it needs CAP_SETPCAP, which setresuid drops */
     return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
            setresuid(uid, uid, uid) == 0 && give_up_capabilities();
 }
@@ -26,7 +26,8 @@ static bool has_only(uid_t uid, gid_t gid)
            getgroups(0, NULL) == 0;
 }
 
-/* Tries it: the identities that the kernel reports do not prove that it refuses. */
+/* Returns whether the process can become the old user again.  Tries it, because the ids that the
+ * kernel reports do not prove that the kernel would refuse it. */
 static bool can_return(void)
 {
     return setresuid(0, 0, 0) == 0 || setresgid(0, 0, 0) == 0 || setgroups(0, NULL) == 0;

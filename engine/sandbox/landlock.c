@@ -20,10 +20,11 @@ unsigned landlock_version(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-/* Each version adds rights at the next higher bits, so a count of bits describes them. */
+/* Returns the rights that |version| knows.  Each version adds rights at the next higher bits, so a
+ * number of bits describes them. */
 struct landlock_rights landlock_rights(unsigned version)
 {
-    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* bits, by version */
+    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* number of bits, by version */
     size_t last = sizeof(files) / sizeof(files[0]) - 1;
     return (struct landlock_rights){
         .files = (1ull << files[version < last ? version : last]) - 1,
@@ -32,8 +33,9 @@ struct landlock_rights landlock_rights(unsigned version)
     };
 }
 
-/* |attributes| is the kernel's struct landlock_ruleset_attr, which has grown with the versions.  An
- * older kernel accepts a longer struct if the bytes that it does not know are zero. */
+/* Begins a ruleset.  |attributes| is the kernel's struct landlock_ruleset_attr, which has grown
+ * with the versions.  An older kernel accepts a longer struct if the bytes that it does not know
+ * are zero. */
 enum kiln_code landlock_begin(const struct landlock_rights *handled,
                               struct landlock_rules *ret_rules, struct kiln_err *err)
 {

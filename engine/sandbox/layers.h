@@ -24,12 +24,14 @@ enum sandbox_layer {
 #define LAYERS_TEXT_MAX 400
 
 struct sandbox_report {
-    uint32_t has;              /* one bit for each layer that was verified to be in force */
-    uint32_t landlock;         /* the version in force; 0: none */
-    char why[LAYERS_TEXT_MAX]; /* "network: Operation not permitted; ..."; "" when all are there */
+    uint32_t has;      /* one bit for each layer that was verified to be in force */
+    uint32_t landlock; /* the Landlock version in force; 0: none */
+    /* Reasons for missing layers, such as "network: Operation not permitted; ..."; "" if none is
+     * missing. */
+    char why[LAYERS_TEXT_MAX];
 };
 
-/* For example "no_new_privileges". */
+/* Returns a layer's name, such as "no_new_privileges". */
 const char *layer_name(enum sandbox_layer layer);
 
 static inline bool report_has(const struct sandbox_report *report, enum sandbox_layer layer)
@@ -37,9 +39,9 @@ static inline bool report_has(const struct sandbox_report *report, enum sandbox_
     return (report->has >> layer) & 1u;
 }
 
-/* For example "network, ipc"; "" when no layer is missing. */
+/* Writes the names of the missing layers, such as "network, ipc"; "" if none is missing. */
 void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MAX]);
-/* The advice for the first missing layer; "" when none is missing. */
+/* Returns the advice for the first missing layer; "" if none is missing. */
 const char *report_advice(const struct sandbox_report *report);
 /* Combines two reports: keeps only the layers that both have, and adds |other|'s reasons for
  * missing layers. */

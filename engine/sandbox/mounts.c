@@ -12,10 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MAX 16384u /* in a directory of bounded size */
+#define FILES_MAX 16384u /* maximum number of files in a directory of limited size */
 
-/* Later mounts and unmounts of the host appear here too, but none of this namespace's appear on the
- * host: "slave" propagation (mount_namespaces(7)). */
+/* Sets the propagation of all mounts to "slave" (mount_namespaces(7)).  Later mounts and unmounts
+ * of the host then also appear in this namespace, but those of this namespace do not appear on the
+ * host. */
 static bool make_mounts_slaves(void)
 {
     return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0;
@@ -27,7 +28,7 @@ static void limit_processes(unsigned max)
     int size = snprintf(text, sizeof(text), "%u", max);
     KILN_AUTO(fd) int fd = open("/proc/sys/kernel/pid_max", O_WRONLY | O_CLOEXEC);
     ssize_t done = fd >= 0 ? write(fd, text, (size_t)size) : 0;
-    (void)done; /* on a failure, RLIMIT_NPROC still limits them */
+    (void)done; /* if this failed, RLIMIT_NPROC still limits them */
 }
 
 enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
@@ -35,13 +36,13 @@ enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
     if (!make_mounts_slaves() ||
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
         return kiln_fail_errno(err, errno, "cannot mount a private /proc");
-    if (kernel_since(6, 14)) /* before, pid_max was one number for the whole host */
+    if (kernel_since(6, 14)) /* before 6.14, pid_max was one number for the whole host */
         limit_processes(processes);
     return KILN_OK;
 }
 
-/* Mounts a tmpfs.  Root gives it to the directory's owner.  Another user can only keep it, because
- * its user namespace has no other users. */
+/* Mounts a tmpfs.  If the process is root, the tmpfs gets the directory's owner.  Otherwise this
+ * user owns it, because its user namespace has no other users. */
 static bool mount_tmpfs(const char *directory, uint64_t bytes)
 {
     char options[128];

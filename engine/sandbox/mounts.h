@@ -7,17 +7,17 @@
  *
  *     /          read-only (mount_setattr(2), recursively)
  *       proc     a new proc file system
- *       DIR      writable: a bind mount, or a tmpfs of bounded size
+ *       DIR      writable: a bind mount, or a tmpfs of limited size
  *
- * Ownership  holds for this process and all that it starts
+ * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started
  */
 #include "common/base/err.h"
 
 #include <stdint.h>
 
-/* Mounts a private /proc and, where the kernel supports it (Linux 6.14), limits the namespace to
- * |processes| processes. */
+/* Mounts a private /proc and limits the namespace to |processes| processes, if the kernel supports
+ * that (since Linux 6.14). */
 KILN_MUST_CHECK enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err);
 /* Leaves only |directory| writable, and enters it.  Unless |free_space| is 0, it mounts an empty
  * in-memory file system of that many bytes there. */

@@ -36,11 +36,12 @@ void namespaces_read(struct namespace_ids *ret_ids)
     }
 }
 
-/* The kernel numbers the initial namespaces below 0xf0000000, and all later ones from there. */
+/* Returns whether |id| is an initial namespace.  The kernel numbers the initial namespaces below
+ * 0xf0000000, and all later ones from there. */
 bool namespace_is_hosts(uint64_t id) { return id >= 0xeffffff0u && id <= 0xefffffffu; }
 
-/* Whether every line of |path| names the interface "lo" in column |column|.  Skips the first
- * |skipped| lines.  True also for a missing file, as on a system without IPv6. */
+/* Returns whether every line of |path|, after the first |skipped| ones, has the interface "lo" in
+ * column |column|.  Also returns true if the file does not exist, as on a system without IPv6. */
 static bool names_only_loopback(const char *path, unsigned skipped, unsigned column)
 {
     char line[512];
@@ -59,8 +60,8 @@ static bool names_only_loopback(const char *path, unsigned skipped, unsigned col
     return alone;
 }
 
-/* Interfaces without address and route do not count: every new namespace has tunnel devices that
- * are down. */
+/* Returns whether no interface but "lo" has an address or a route.  Interfaces without address and
+ * route do not count: every new namespace has tunnel devices that are down. */
 bool network_is_empty_by(const char *routes, const char *addresses)
 {
     return names_only_loopback(routes, 1, 0) && names_only_loopback(addresses, 0, 5);
@@ -109,7 +110,7 @@ static bool write_text(const char *path, const char *text)
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/* A mapping of only this user and group needs no privilege. */
+/* Maps only this user and group, which needs no privilege. */
 static bool map_own_user(uid_t uid, gid_t gid)
 {
     char user[64], group[64];
@@ -119,8 +120,9 @@ static bool map_own_user(uid_t uid, gid_t gid)
            write_text("/proc/self/gid_map", group);
 }
 
-/* Returns errno, or 0.  A process that changed its user is not dumpable, so root owns its files in
- * /proc and it could not write its own maps. */
+/* Enters a new user namespace.  Returns 0 or an errno.  Makes the process dumpable meanwhile: if it
+ * changed its user, it is not dumpable, root owns its files in /proc, and it could not write its
+ * own maps. */
 static int enter_user_namespace(void)
 {
     uid_t uid = geteuid();
@@ -132,8 +134,9 @@ static int enter_user_namespace(void)
     return rc;
 }
 
-/* AppArmor may allow a user namespace and then refuse its capabilities.  A process cannot leave
- * such a namespace, so a child tries it first, up to the first private mount namespace. */
+/* Tests in a child whether a user namespace is usable, up to the creation of a mount namespace.
+ * AppArmor may allow a user namespace but refuse its capabilities, and a process cannot leave such
+ * a namespace again. */
 static int try_user_namespace(void)
 {
     int status = 0;
@@ -167,7 +170,8 @@ void namespaces_leave(const struct namespace_ids *outside, struct namespace_erro
         user = try_user_namespace();
         if (!user)
             user = enter_user_namespace();
-        /* The current ones belong to another user namespace, so nothing can be mounted there. */
+        /* The current namespaces belong to another user namespace, so this process cannot mount
+         * anything in them. */
         if (!user)
             own.of[NAMESPACE_MOUNT] = own.of[NAMESPACE_PID] = 0;
     }

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Linux namespaces: which parts of the host this process and all that it starts can see.
+ * Linux namespaces: which parts of the host this process, and all processes that it starts, can
+ * see.
  *
  * A private namespace hides the host's mounts, processes, network or IPC objects from the process
  * (namespaces(7)).  Creating one needs CAP_SYS_ADMIN.  Without that capability, a process first
@@ -12,7 +13,7 @@
  *       +- user namespace      only without CAP_SYS_ADMIN; maps only this user and group
  *            +- mount, process, network and IPC namespaces   the compiler
  *
- * Role       finds out which namespaces a process is in, and replaces them by private ones
+ * Role       determines which namespaces a process is in, and replaces them by private ones
  * Ownership  leaving a namespace is permanent
  * Threading  call before any thread is started
  */
@@ -29,7 +30,8 @@ enum namespace_kind {
     NAMESPACES,
 };
 
-/* Inode numbers: processes with the same number share the namespace.  0: unknown. */
+/* The namespaces of a process, as inode numbers: processes with the same number are in the same
+ * namespace.  0: unknown. */
 struct namespace_ids {
     uint64_t of[NAMESPACES];
 };
@@ -37,28 +39,28 @@ struct namespace_ids {
 /* Buffer size for namespaces_to_text. */
 #define NAMESPACE_TEXT_MAX 128
 
-struct namespace_errors { /* errno of each kind; 0: it is private now, or was before */
+struct namespace_errors { /* an errno for each kind of namespace; 0: it is private */
     int of[NAMESPACES];
 };
 
 /* Reads this process's namespaces. */
 void namespaces_read(struct namespace_ids *ret_ids);
-/* Whether |id| is an initial namespace of the host.  Their numbers are fixed on every Linux
+/* Returns whether |id| is an initial namespace of the host.  Their numbers are fixed on every Linux
  * since 3.8 (for networks and mounts since 6.18). */
 bool namespace_is_hosts(uint64_t id);
-/* Whether only the loopback device has an address or a route in this process's network. */
+/* Returns whether only the loopback device has an address or a route in this process's network. */
 bool network_is_empty(void);
-/* The same, for given files in the format of /proc/self/net/route and if_inet6. */
+/* Like network_is_empty, for given files in the format of /proc/self/net/route and if_inet6. */
 bool network_is_empty_by(const char *routes, const char *addresses);
-/* Conversion to and from a command-line argument. */
+/* Convert namespaces to and from a command-line argument. */
 void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MAX]);
 bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
 
-/* Whether the running Linux is at least this version.  Distributors do not backport these
+/* Returns whether the running Linux has at least this version.  Distributors do not backport these
  * features. */
 bool kernel_since(unsigned major, unsigned minor);
 
-/* Leaves the namespaces that are still |outside|'s or the host's.  Without CAP_SYS_ADMIN it
- * first creates a user namespace that has only this user and group; within it the process has
- * all capabilities.  Children, but not this process, are in the new process namespace. */
+/* Leaves the namespaces that are still those of |outside| or of the host.  Without CAP_SYS_ADMIN,
+ * first creates a user namespace that has only this user and group; in it, the process has all
+ * capabilities.  Children, but not this process, are in the new process namespace. */
 void namespaces_leave(const struct namespace_ids *outside, struct namespace_errors *ret_errors);

@@ -14,8 +14,9 @@
 /* The kernel's default upper limit of open files (fs.nr_open). */
 #define FILES_MAX (1 << 20)
 
-/* Replaces closefrom(3), which aborts if close_range(2) fails and /proc is missing.  An old kernel
- * or a container's filter refuses the call, and the worker may have hidden /proc. */
+/* Closes all descriptors from |first| on.  Does not use closefrom(3), which aborts if
+ * close_range(2) fails and /proc is missing.  An old kernel or the filter of a container may reject
+ * close_range, and the worker may have hidden /proc. */
 static void close_from(int first)
 {
     struct rlimit files;
@@ -32,7 +33,7 @@ static void close_from(int first)
  * death signal last, because a change of user clears it. */
 static void drop_everything(const char *name, supervisor_give_up *give_up, void *context)
 {
-    prctl(PR_SET_NAME, name); /* shown by ps */
+    prctl(PR_SET_NAME, name); /* the name that ps shows */
     close_from(STDERR_FILENO + 1);
     close(STDIN_FILENO);
     if (!give_up(context))
@@ -40,8 +41,9 @@ static void drop_everything(const char *name, supervisor_give_up *give_up, void 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Notifies the supervisor that init is ready.  False if the supervisor has ended: PR_SET_PDEATHSIG
- * does not report a death that came before the call, but the pipe then has no reader. */
+/* Notifies the supervisor that init is ready.  Returns false if the supervisor has ended.
+ * PR_SET_PDEATHSIG does not report an end that came before the call, but the pipe has no reader
+ * then. */
 static bool report_ready(int ready_fd)
 {
     ssize_t put;
@@ -55,12 +57,13 @@ static bool report_ready(int ready_fd)
 _Noreturn static void run_init(int ready_fd, supervisor_give_up *give_up, void *context)
 {
     dup2(ready_fd, STDOUT_FILENO);
-    drop_everything("kiln-init", give_up, context); /* |give_up| may write to standard error */
+    /* After this, because |give_up| may write to standard error. */
+    drop_everything("kiln-init", give_up, context);
     close(STDERR_FILENO);
     if (!report_ready(STDOUT_FILENO))
         _exit(EXIT_LOST);
     close(STDOUT_FILENO);
-    signal(SIGCHLD, SIG_IGN); /* so the kernel reaps orphans */
+    signal(SIGCHLD, SIG_IGN); /* so that the kernel reaps orphaned processes */
     for (;;)
         pause();
 }
@@ -81,7 +84,7 @@ static void kill_namespace(pid_t init)
     wait_for(init); /* returns when no process is left in the namespace */
 }
 
-/* Ends this process as |status| says the worker ended. */
+/* Ends this process in the way in which the worker ended, according to |status|. */
 _Noreturn static void exit_like_worker(int status)
 {
     if (WIFSIGNALED(status)) {
@@ -94,23 +97,23 @@ _Noreturn static void exit_like_worker(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-/* |starter| was this process's parent at the beginning.  If it ended before PR_SET_PDEATHSIG was
- * set, the kernel sends no signal, but getppid() returns another number. */
+/* Runs the supervisor.  |starter| was this process's parent at the beginning.  If it ended before
+ * PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid() returns another number. */
 _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
                                      supervisor_give_up *give_up, void *context)
 {
     drop_everything("kiln-supervisor", give_up, context);
     if (getppid() != starter)
-        _exit(EXIT_LOST); /* init gets its death signal, and the namespace ends with it */
+        _exit(EXIT_LOST); /* init then gets its death signal, and the namespace ends with it */
     close(STDOUT_FILENO);
     int status = wait_for(worker);
     kill_namespace(init);
     exit_like_worker(status);
 }
 
-/* Waits until init has dropped its privileges; false if it ended.  The supervisor soon drops its
- * own, and can then kill only processes of the same user.  The worker must not start earlier
- * either, because it relies on ending with init. */
+/* Waits until init has dropped its privileges.  Returns false if init ended.  The supervisor must
+ * wait because it drops its own privileges next, and can then only kill processes of the same user.
+ * The worker must not start earlier either, because it relies on ending with init. */
 static bool wait_until_ready(int fd)
 {
     char said;
@@ -126,8 +129,8 @@ static enum kiln_code fail_start(struct kiln_err *err)
     return kiln_fail_errno(err, errno, "cannot start a process in a private process namespace");
 }
 
-/* Returns when init is ready.  If init has ended, the worker must not be forked: that would fail
- * with ENOMEM (pid_namespaces(7)), which is no useful message. */
+/* Starts init, and returns when it is ready.  If init has ended, the worker must not be forked:
+ * that would fail with ENOMEM (pid_namespaces(7)), which is not a useful message. */
 static enum kiln_code start_init(supervisor_give_up *give_up, void *context, pid_t *ret_init,
                                  struct kiln_err *err)
 {

@@ -5,9 +5,9 @@
  * A process namespace needs a first process (init), and a process outside that reports how the
  * worker ended.
  *
- *   supervisor (the caller)      waits; ends as the worker did, by the same signal
- *     +- init of the namespace   reaps orphans; when it ends, the kernel kills the namespace
- *     +- worker (in which        an ordinary process there: SIGABRT and SIGXCPU end it, but would
+ *   supervisor (the caller)  waits for the worker; then ends with its exit status or by its signal
+ *     +- init of the namespace   reaps orphans; when it ends, the kernel kills all others there +-
+ *     worker (in which        an ordinary process there: SIGABRT and SIGXCPU end it, but would
  *        supervisor_fork         not end an init
  *        returns)
  *
@@ -23,11 +23,13 @@
  */
 #include "common/base/err.h"
 
-/* Called in the supervisor and in init to drop the privileges that creating the namespace
- * needed, so both run with fewer than the worker starts with.  False: the process must exit. */
+/* Called in the supervisor and in init to drop the privileges that creating the namespace needed,
+ * so that both have fewer privileges than the worker has at its start.  If it returns false, the
+ * process must exit. */
 typedef bool supervisor_give_up(void *context);
 
-/* Call it after unshare(CLONE_NEWPID).  It returns only in the worker.  On failure it returns in
- * the caller, with the namespace empty.  KILN_UNAVAILABLE if init could not drop its privileges. */
+/* Forks init and the worker; call it after unshare(CLONE_NEWPID).  If it succeeds, it returns only
+ * in the worker.  On failure it returns in the caller, with the namespace empty.  Returns
+ * KILN_UNAVAILABLE if init could not drop its privileges. */
 KILN_MUST_CHECK enum kiln_code supervisor_fork(supervisor_give_up *give_up, void *context,
                                                struct kiln_err *err);

@@ -11,11 +11,11 @@
 #include <sys/prctl.h>
 
 #define PERSONALITY_QUERY 0xffffffffu
-#define INT_BITS 0xffffffffu /* bits of an int argument that the kernel reads */
+#define INT_BITS 0xffffffffu /* the bits of an int argument that the kernel reads */
 #define CLONE_NAMESPACES                                                                          \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
      CLONE_NEWNET)
-/* Older headers lack it. */
+/* Older headers do not define it. */
 #define PRCTL_SET_VMA 0x53564d41
 
 static void filter_auto(scmp_filter_ctx *filter)
@@ -24,14 +24,15 @@ static void filter_auto(scmp_filter_ctx *filter)
         seccomp_release(*filter);
 }
 
-/* Returns 0 or a negative errno.  A name that this architecture or libseccomp lacks is skipped. */
+/* Adds a rule.  Returns 0 or a negative errno.  Skips a name that this architecture or libseccomp
+ * does not have. */
 static int add_rule(scmp_filter_ctx filter, uint32_t action, const char *name)
 {
     int number = seccomp_syscall_resolve_name(name);
     return number < 0 ? 0 : seccomp_rule_add(filter, action, number, 0);
 }
 
-/* The condition that the bits |mask| of argument |place| equal |value|. */
+/* Returns the condition that the bits |mask| of argument |place| equal |value|. */
 static struct scmp_arg_cmp argument(unsigned place, uint64_t mask, uint64_t value)
 {
     return (struct scmp_arg_cmp){
@@ -77,8 +78,8 @@ static int add_table_rules(scmp_filter_ctx filter)
     return rc;
 }
 
-/* Standard error may be kilnd's terminal.  Compilers may query it, but not change it: TIOCSTI would
- * type commands into it. */
+/* Adds rules for ioctl.  Standard error may be kilnd's terminal.  Compilers may query it, but not
+ * change it: TIOCSTI would type commands into it. */
 static int add_ioctl_rules(scmp_filter_ctx filter)
 {
     static const unsigned long requests[] = { TCGETS,  TIOCGWINSZ, FIONREAD,
@@ -98,19 +99,21 @@ static int add_prctl_rules(scmp_filter_ctx filter)
     int rc = 0, number = seccomp_syscall_resolve_name("prctl");
     for (size_t i = 0; !rc && i < sizeof(options) / sizeof(options[0]); i++)
         rc = add_rule_if(filter, SCMP_ACT_ALLOW, "prctl", argument(0, INT_BITS, options[i]));
-    /* PR_SET_DUMPABLE only with 0, which keeps other processes out. */
+    /* PR_SET_DUMPABLE is only allowed with 0, which prevents other processes from inspecting this
+     * one. */
     const struct scmp_arg_cmp off[] = { argument(0, INT_BITS, PR_SET_DUMPABLE),
                                         argument(1, UINT64_MAX, 0) };
     return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, off);
 }
 
-/* Before its third version (Linux 6.2), Landlock lets a process truncate files that it may only
- * read.  So these rules refuse open(O_RDONLY | O_TRUNC), and no list allows truncate(). */
+/* Adds rules against open(O_RDONLY | O_TRUNC).  Before its third version (Linux 6.2), Landlock lets
+ * a process truncate files that it may only read.  For the same reason, no list allows
+ * truncate(). */
 static int add_open_rules(scmp_filter_ctx filter)
 {
     static const struct {
         const char *name;
-        unsigned flags; /* which argument */
+        unsigned flags; /* number of the argument that has the flags */
     } calls[] = { { "open", 1 }, { "openat", 2 } };
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -138,15 +141,16 @@ static int add_conditional_rules(scmp_filter_ctx filter)
     return rc ? rc : add_prctl_rules(filter);
 }
 
-/* |filter| is borrowed; NULL means out of memory. */
+/* Installs a filter.  |filter| is borrowed; NULL means out of memory. */
 static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx),
                                      struct kiln_err *err)
 {
     int rc = filter ? 0 : -ENOMEM;
     if (!rc)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    /* TSYNC filters a sanitizer's thread too.  It needs seccomp(2), which a service manager may
-     * forbid.  libseccomp then uses prctl(2), which filters this thread: the only one. */
+    /* TSYNC applies the filter to all threads, also to those of a sanitizer.  It needs seccomp(2),
+     * which a service manager may forbid.  libseccomp then uses prctl(2), which applies the filter
+     * to this thread only; normally there is no other. */
     if (!rc && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 0);
     if (!rc)
@@ -214,7 +218,7 @@ static int add_transfer_rules(scmp_filter_ctx filter)
         "reboot",
         "request_key",
         "setns",
-        "setpgid", /* kilnd kills the process group */
+        "setpgid", /* forbidden, because kilnd kills the process group */
         "setsid",
         "settimeofday",
         "swapoff",
@@ -225,7 +229,8 @@ static int add_transfer_rules(scmp_filter_ctx filter)
         "userfaultfd",
         "vhangup",
     };
-    int rc = add_rule(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"); /* its flags are in a struct */
+    /* Cannot be checked, because its flags are in a struct. */
+    int rc = add_rule(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3");
     for (size_t i = 0; !rc && i < sizeof(denied) / sizeof(denied[0]); i++)
         rc = add_rule(filter, SCMP_ACT_ERRNO(EPERM), denied[i]);
     for (unsigned flag = 1u << 7; !rc && flag; flag <<= 1) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Limits which system calls this process and all that it starts may make (seccomp).
+ * Limits which system calls this process, and all processes that it starts, may make (seccomp).
  *
  * libseccomp compiles the rules to a small program, which the kernel runs before each system call
  * (seccomp(2)).  The program sees the call's number and the values of its arguments.  It cannot
@@ -11,16 +11,16 @@
  * openat), whose flags are arguments.
  *
  * Role       syscalls.def lists the calls allowed to compilers; others fail with EPERM.  A library
- *            that tries one gets an error and goes on
+ *            that tries another call gets an error and continues
  *
- * Ownership  holds permanently for this process and all that it starts
+ * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started; the filter also applies to a sanitizer's threads
  */
 #include "common/base/err.h"
 
-/* The process must have set PR_SET_NO_NEW_PRIVS.  KILN_UNSUPPORTED, with the reason, if the
- * kernel has no filters. */
+/* Installs the filter for compilers.  The process must have set PR_SET_NO_NEW_PRIVS.  Returns
+ * KILN_UNSUPPORTED, with the reason, if the kernel does not support filters. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_compilers(struct kiln_err *err);
-/* For transfers, which need sockets, file names and threads: allows all calls except those that
- * syscall_filter.c lists. */
+/* Installs the filter for transfers, which need sockets, file names and threads.  It allows all
+ * calls except those that syscall_filter.c lists. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_transfers(struct kiln_err *err);

@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Documentation addresses, which no network uses (RFC 5737, RFC 3849).  Connecting a datagram
+/* Addresses for documentation, which no network uses (RFC 5737, RFC 3849).  Connecting a datagram
  * socket sends nothing; the kernel only looks for a route. */
 #define SOMEWHERE "192.0.2.1"
 #define SOMEWHERE_6 "2001:db8::1"
@@ -31,7 +31,8 @@ static void note_layer(struct sandbox_report *report, enum sandbox_layer layer, 
     report->has = has ? report->has | 1u << layer : report->has & ~(1u << layer);
 }
 
-/* Reads a number of /proc/self/status, in |base|; false if there is no such line. */
+/* Reads a number from /proc/self/status in the base |base|.  Returns false if there is no such
+ * line. */
 static bool status_number(const char *name, int base, uint64_t *ret_number)
 {
     char line[256];
@@ -92,7 +93,7 @@ static bool reaches_no_network(void)
            has_no_route(AF_INET6, (const struct sockaddr *)&six, sizeof(six));
 }
 
-/* Decodes octal escapes in place: "\040" is a space. */
+/* Decodes octal escapes in place; for example, "\040" becomes a space. */
 static void undo_escapes(char *text)
 {
     char *to = text;
@@ -104,8 +105,8 @@ static void undo_escapes(char *text)
     *to = '\0';
 }
 
-/* Parses a line of mountinfo: "ID PARENT DEVICE ROOT PLACE OPTIONS ..." (proc(5)).  A malformed
- * line counts as writable. */
+/* Returns whether the mount of a line of mountinfo is writable.  The line has the form "ID PARENT
+ * DEVICE ROOT PLACE OPTIONS ..." (proc(5)).  A malformed line counts as writable. */
 static bool is_writable(char *line, const char **ret_place)
 {
     char *rest = NULL, *place = strtok_r(line, " ", &rest);
@@ -135,7 +136,7 @@ static bool directory_alone_is_writable(const char *directory)
     return alone;
 }
 
-/* Without Landlock every user may list "/". */
+/* Returns whether this process cannot list "/", which without Landlock every user may do. */
 static bool cannot_list_root(void)
 {
     KILN_AUTO(fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -166,7 +167,8 @@ void verify_surroundings(const struct namespace_ids *outside, const char *direct
 
 static bool is_denied(long result) { return result < 0 && errno == EPERM; }
 
-/* Without the filter, each call would succeed or fail with another errno. */
+/* Verifies the system call filter by calls that it forbids.  Without the filter, each call would
+ * succeed or fail with another errno. */
 void verify_filter(struct sandbox_report *report)
 {
     bool denied =
