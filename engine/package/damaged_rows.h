@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Requests whose rows in one package are unusable, so that no such row is unpacked repeatedly. A
- * row is unusable if it failed its check or is shunned. The list is bounded: a new entry replaces
- * the oldest one, whose row is then checked once more.
+ * The list of requests whose rows in one package are unusable.  It prevents that such a row is
+ * unpacked again and again. A row is unusable if it failed its check, or if package_shun excluded
+ * it.  The list has a maximum size: a new entry replaces the oldest one, whose row is then checked
+ * once more.
  *
- * Ownership  a plain value; zeroed: empty
- * Threading  the caller's lock
+ * Ownership  a plain value; a zeroed list is empty
+ * Threading  the caller holds a lock
  */
 #include "common/base/digest.h"
 #include "engine/miopen/kern_db.h"
@@ -19,8 +20,8 @@ struct damaged_rows {
     size_t count, next;
 };
 
-/* The identity of a lookup by name. */
+/* Returns the identity of a lookup by name. */
 struct digest damaged_rows_name(const struct kern_name *name);
 bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *request);
-/* Does nothing if |request| is already in the list. */
+/* Adds a request.  Does nothing if |request| is already in the list. */
 void damaged_rows_add(struct damaged_rows *rows, const struct digest *request);

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define NAME_DIGITS 12 /* 48 bits: enough to distinguish the versions of one program */
+/* 48 bits, which is enough to distinguish the versions of one program. */
+#define NAME_DIGITS 12
 
 static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '\0', text.size); }
 

@@ -7,7 +7,7 @@
  *   name  "<program>.<12 hexadecimal digits>.o"; the digits begin the SHA-256 over the source, its
  *         headers and COMPILE_ABI.  So a package made from an older source never answers for a
  *         newer one
- *   args  "<options> -mcpu=<arch>", as MIOpen writes them; "<options>" alone for targets that are
+ *   args  "<options> -mcpu=<arch>", as MIOpen writes them; only "<options>" for targets that are
  *         not AMD's
  *
  * Threading  pure functions
@@ -16,7 +16,7 @@
 #include "common/base/err.h"
 #include "common/target/target.h"
 
-struct package_source { /* the parts of a program's compile input */
+struct package_source { /* the parts of a program's compile input that determine its names */
     struct bytes program;
     struct bytes options; /* canonical, as in the kernel's key */
     struct bytes source;
@@ -25,8 +25,8 @@ struct package_source { /* the parts of a program's compile input */
     uint32_t abi;         /* COMPILE_ABI */
 };
 
-/* Both functions append. KILN_INVALID: a program without a name or with a NUL in it, or
- * truncated headers. */
+/* Append the name and the arguments.  They return KILN_INVALID if the program has no name or a NUL
+ * in it, or if the headers are truncated. */
 KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
                                                    struct buffer *ret_name, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,

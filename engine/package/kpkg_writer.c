@@ -9,7 +9,8 @@
 #include "engine/digest/sha256.h"
 #include "engine/package/kpkg.h"
 
-/* "KPKG", format 1: KPKG_APPLICATION_ID and KPKG_VERSION. */
+/* Creates the tables.  The two numbers are KPKG_APPLICATION_ID ("KPKG") and KPKG_VERSION (format
+ * 1). */
 static const char setup[] =
     "create table object (sha256 blob not null primary key, codec integer not null,"
     " raw_size integer not null, bytes blob not null);"
@@ -38,7 +39,7 @@ static const char *const statements[] = {
 };
 
 struct kpkg_writer {
-    struct db *db;       /* owned until finished */
+    struct db *db;       /* owned; NULL after the file is finished */
     struct codec *codec; /* owned */
 };
 
@@ -77,7 +78,8 @@ static struct bytes view_of(const struct digest *digest)
     return bytes_of(digest->bytes, sizeof(digest->bytes));
 }
 
-/* An absent digest is all zeros in memory and nothing in the file. */
+/* Returns the bytes of a digest, or an empty view if it is absent: an absent digest is all zeros in
+ * memory, and is not stored in the file. */
 static struct bytes view_if_any(const struct digest *digest)
 {
     static const struct digest none;
@@ -92,7 +94,7 @@ static enum kiln_code has_digest(struct kpkg_writer *writer, enum statement stat
     return query_step(&q, ret_has, err);
 }
 
-static const struct content_table { /* a table with one row for each distinct content */
+static const struct content_table { /* a table that stores each distinct content once, as one row */
     enum statement has, put;
 } objects = { HAS_OBJECT, PUT_OBJECT }, sources = { HAS_SOURCE, PUT_SOURCE };
 
@@ -106,7 +108,7 @@ static enum kiln_code put_content(struct kpkg_writer *writer, const struct conte
     enum kiln_code rc = has_digest(writer, table->has, view_of(ret_sha256), &there, err);
     if (rc || there)
         return rc;
-    struct bytes stored = content; /* an empty header has no compressed form */
+    struct bytes stored = content; /* the stored form; an empty header has no compressed form */
     enum codec_id id = CODEC_RAW;
     if (content.size)
         rc = codec_pack(writer->codec, content, &stored, &id, err);

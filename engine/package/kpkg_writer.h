@@ -4,7 +4,7 @@
 /*
  * Writes a .kpkg file (docs/formats/kpkg.md); package_writer.h defines what may be added.
  *
- * Ownership  as package_writer.h
+ * Ownership  see package_writer.h
  * Threading  one thread at a time for each writer
  */
 #include "engine/package/package_writer.h"

@@ -17,21 +17,22 @@ struct package {
     const struct package_ops *ops;
     struct package_info info;
     struct file_identity identity;
-    struct engine_item *item; /* borrowed; NULL: a file */
+    struct engine_item *item; /* borrowed; the built-in package; NULL: the package is a file */
     bool trusted;
-    struct db_pool connections; /* opened by the format; all to the file with |identity| */
-    pthread_mutex_t mutex;      /* guards the rest */
+    struct db_pool connections; /* the format opens them; all are to the file with |identity| */
+    pthread_mutex_t mutex;      /* protects the members below */
     bool counted;
     uint64_t rows;
     bool is_hashed;
-    struct digest sha256;        /* of the file; set by |is_hashed| */
-    struct damaged_rows damaged; /* also rows that package_shun excluded */
+    struct digest sha256;        /* SHA-256 of the file; valid if |is_hashed| */
+    struct damaged_rows damaged; /* also contains rows that package_shun excluded */
     bool has_damage;             /* a lookup found a damaged row */
 };
 
 /* ---- opening ---- */
 
-/* Only a built-in package may be for an OpenCL device: its builder knows the device. */
+/* Fills in the package's data from its name and its record.  Only a built-in package may be for an
+ * OpenCL device, because its builder knows the device. */
 static enum kiln_code set_info(struct package *package, const struct package_options *options,
                                struct kiln_err *err)
 {
@@ -78,8 +79,8 @@ static enum kiln_code check_marks(const struct package *package, uint32_t applic
     return KILN_OK;
 }
 
-/* The file at the path may be replaced at any moment. A connection counts only if the path still
- * leads to the same file after it was opened. */
+/* Returns whether the path still leads to the same file.  The file may be replaced at any moment,
+ * so a new connection is used only if this is true after it was opened. */
 static bool is_same_file(const struct package *package)
 {
     struct file_identity now;
@@ -108,8 +109,8 @@ static enum kiln_code open_connection(void *context, void **ret_connection, stru
     return KILN_OK;
 }
 
-/* Opens one connection. More are opened when several threads search at once, because a host may
- * have hundreds of packages. */
+/* Opens the first connection.  More are opened only when several threads search at the same time,
+ * because a host may have hundreds of packages. */
 static enum kiln_code open_first(struct package *package, unsigned readers, struct kiln_err *err)
 {
     const struct db_pool_options options = {
@@ -157,7 +158,7 @@ void package_destroy(struct package *package)
 {
     if (!package)
         return;
-    if (package->connections.options.open) /* the pool was initialized */
+    if (package->connections.options.open) /* true if the pool was initialised */
         db_pool_done(&package->connections);
     pthread_mutex_destroy(&package->mutex);
     free(package);
@@ -175,7 +176,8 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* Spares healthy packages the hashing of each request's name. */
+/* Returns whether the list of damaged rows has entries.  If not, the names of requests need not be
+ * hashed. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
@@ -208,7 +210,8 @@ void package_shun(struct package *package, const struct kern_name *name)
 
 static bool shows_damage(enum kiln_code rc, bool damaged) { return damaged || rc == KILN_CORRUPT; }
 
-/* A failed read may succeed the next time. Content that was read and is wrong stays wrong. */
+/* Returns whether a failure is permanent.  A failed read may succeed the next time, but content
+ * that was read and is wrong remains wrong. */
 static bool is_lasting(enum kiln_code rc, bool damaged)
 {
     return shows_damage(rc, damaged) || rc == KILN_UNSUPPORTED;
@@ -390,7 +393,7 @@ enum kiln_code package_check(struct package *package,
     if (!rc && report.good + report.damaged < report.rows)
         rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that are only in its index",
                        package->info.path);
-    if (rc == KILN_CORRUPT) { /* not limited to single rows: unreachable rows are lost */
+    if (rc == KILN_CORRUPT) { /* not limited to single rows, so unreachable rows are lost */
         package_report_damage(&report, err);
         uint64_t seen = report.good + report.damaged;
         report.damaged += report.rows > seen ? report.rows - seen : 0;

@@ -12,14 +12,15 @@
 struct file_identity { /* changes when the file is changed or replaced */
     uint64_t device, inode, size;
     int64_t modified_ns;
-    int64_t changed_ns; /* also changes with the permissions */
-    uint64_t log_size;  /* of the file's write-ahead log; 0: there is none */
+    int64_t changed_ns; /* time of the last change; also set when the permissions change */
+    uint64_t log_size;  /* size of the file's write-ahead log; 0: there is none */
 };
 
 _Static_assert(sizeof(struct file_identity) == 6 * sizeof(uint64_t), "no holes: it is hashed");
 
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
-/* |name| in |directory_fd|, following symbolic links; false if it is not a regular file. */
+/* Reads the identity of |name| in |directory_fd|, following symbolic links.  Returns false if it is
+ * not a regular file. */
 bool file_identity_at(int directory_fd, const char *name, struct file_identity *ret_identity);
 
 struct file_header { /* what a SQLite file states about itself */
@@ -27,12 +28,13 @@ struct file_header { /* what a SQLite file states about itself */
     uint32_t application_id, version;
 };
 
-/* Reads the header of |path|. KILN_CORRUPT: not a SQLite file; KILN_BUSY: shorter than its header
- * states; KILN_UNSUPPORTED: it has a write-ahead log that is not empty. */
+/* Reads the header of |path|. Returns KILN_CORRUPT if it is not a SQLite file, KILN_BUSY if it is
+ * shorter than its header states, and KILN_UNSUPPORTED if it has a write-ahead log that is not
+ * empty. */
 KILN_MUST_CHECK enum kiln_code package_file_header(const char *path, struct file_header *ret_header,
                                                    struct kiln_err *err);
 /* Like package_file_header for a file's content in memory; |name| is for messages. The identity
- * consists of the size alone. */
+ * only consists of the size. */
 KILN_MUST_CHECK enum kiln_code package_image_header(struct bytes image, const char *name,
                                                     struct file_header *ret_header,
                                                     struct kiln_err *err);

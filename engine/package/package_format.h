@@ -11,8 +11,8 @@
 #include "engine/package/package.h"
 
 struct package_place {  /* location of a package */
-    const char *path;   /* of an image: its name */
-    struct bytes image; /* not empty: the content of a package built into the program */
+    const char *path;   /* path of the file; for a built-in package: its name */
+    struct bytes image; /* content of a package that is built into the program; empty for a file */
 };
 
 struct package_progress { /* how a check reports its progress */
@@ -23,27 +23,28 @@ struct package_progress { /* how a check reports its progress */
 struct package_ops {
     const char *name;
     enum package_format format;
-    uint32_t application_id, version; /* required values in the file's header */
+    uint32_t application_id, version; /* values that the file's header must have */
     enum kiln_code (*open)(const struct package_place *place, void **ret_connection,
                            struct kiln_err *err);
     void (*close)(void *connection);
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
-    /* As package_find_named and package_find_key; damage may also be reported by an error code
-     * alone. */
+    /* Like package_find_named and package_find_key, but damage may also be reported only by an
+     * error code. */
     enum kiln_code (*find_named)(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,
                                bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*each)(void *connection, const struct package_listing *listing,
                            struct kiln_err *err);
-    /* Fills good, damaged and first; rows is set already. */
+    /* Checks all rows.  Fills in |good|, |damaged| and |first| of the report; |rows| is set
+     * already. */
     enum kiln_code (*check)(void *connection, const struct package_progress *progress,
                             struct package_report *report, struct kiln_err *err);
 };
 
 extern const struct package_ops package_kdb_ops, package_kiln_ops;
 
-/* The format that a file's name indicates; NULL for other files. */
+/* Returns the format that a file's name indicates, or NULL for other files. */
 const struct package_ops *package_ops_of(const char *file_name);
 /* Records one damaged row in |report|. */
 void package_report_damage(struct package_report *report, const struct kiln_err *why);

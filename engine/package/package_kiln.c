@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-/* For each connection. A lookup reads only a few pages, and there may be many connections. */
+/* Cache size of each connection.  A small one is enough, because a lookup reads only a few pages,
+ * and there may be many connections. */
 #define CACHE_KIB 256
-/* A row also holds texts, and compression may add a frame to the object. */
+/* Maximum size of a row.  It also contains texts, and compression may add a frame to the object. */
 #define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {
@@ -145,7 +146,7 @@ enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct
                            : KILN_OK;
 }
 
-/* Moves |q|, whose parameters are bound, to its row. KILN_NOT_FOUND if there is none. */
+/* Runs |q|, whose parameters are bound, up to its row.  Returns KILN_NOT_FOUND if there is none. */
 static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
 {
     bool row = false;
@@ -153,8 +154,8 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
     return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-/* |is_requested|: whether the current row of |q| is the requested one. In a damaged file, an index
- * may lead to another row. */
+/* Takes the object of the current row of |q|.  |is_requested| says whether it is the requested row;
+ * in a damaged file, an index may lead to another one. */
 static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {
@@ -163,7 +164,7 @@ static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool 
     enum kiln_code rc = kpkg_take_object(kpkg, q, ret_raw, err);
     if (rc != KILN_UNSUPPORTED)
         return rc;
-    *err = KILN_ERR_INIT; /* nothing is damaged: a miss for this version */
+    *err = KILN_ERR_INIT; /* not damaged, but written by a newer kiln: not found */
     return KILN_NOT_FOUND;
 }
 

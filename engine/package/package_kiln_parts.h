@@ -33,7 +33,7 @@ enum kpkg_column {
     KPKG_ID,
     KPKG_CODEC,
     KPKG_RAW_SIZE,
-    KPKG_BYTES, /* or only their length */
+    KPKG_BYTES, /* returns the stored bytes; the other value returns only their length */
 };
 
 struct kpkg {
@@ -41,21 +41,21 @@ struct kpkg {
     struct codec *codec;
 };
 
-/* KILN_CORRUPT unless the current row of |q| matches its claim. */
+/* Checks the claim of the current row of |q|.  Returns KILN_CORRUPT if they do not match. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err);
-/* KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
+/* Unpacks an object.  Returns KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
 KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packed_object *stored,
                                            struct bytes *ret_raw, struct kiln_err *err);
 /* Appends the object of the current row of |q| after all checks. */
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
                                                 struct buffer *ret_raw, struct kiln_err *err);
-/* Rows must come with increasing ids from 1. A crafted file whose pages form a ring, or are
- * shared, would otherwise yield rows forever. KILN_CORRUPT: |id| does not increase; else it
- * becomes |latest|. */
+/* Checks that the ids of rows increase, beginning at 1, and stores |id| in |latest|.  Returns
+ * KILN_CORRUPT if |id| is not larger than |latest|.  Otherwise a crafted file whose pages form a
+ * ring, or are shared, could return rows for ever. */
 KILN_MUST_CHECK enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err);
 bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 
-/* A member of struct package_ops. */
+/* Implements struct package_ops.check. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_all(void *connection,
                                               const struct package_progress *progress,
                                               struct package_report *report, struct kiln_err *err);

@@ -18,7 +18,7 @@ static enum kiln_code check_text(struct kpkg *kpkg, struct bytes sha256, struct 
     const struct packed_object stored = { .codec = query_u64(&q, 0),
                                           .raw_size = query_u64(&q, 1),
                                           .stored = query_bytes(&q, 2) };
-    struct bytes text = bytes_of(NULL, 0); /* an empty text has no stored form */
+    struct bytes text = bytes_of(NULL, 0); /* an empty text is not stored */
     if (stored.raw_size > 0)
         rc = kpkg_unpack(kpkg, &stored, &text, err);
     struct digest digest = sha256_of(text);
@@ -33,7 +33,7 @@ static enum kiln_code check_headers(struct kpkg *kpkg, struct bytes list, struct
     struct reader r = reader_of(list);
     enum kiln_code rc = KILN_OK;
     while (!rc && reader_left(&r) > 0) {
-        reader_sized(&r); /* the header's name */
+        reader_sized(&r); /* skips the header's name */
         struct bytes sha256 = reader_take(&r, DIGEST_SIZE);
         rc = r.failed ? kiln_fail(err, KILN_CORRUPT, "a list of headers is truncated")
                       : check_text(kpkg, sha256, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a package's file name states. */
+/* Reads the format and the database id that a package's file name states. */
 #include "engine/package/package_format.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@
 #define RECORD_MAX 16384
 #define PATH_LENGTH_MAX (PATH_TEXT_MAX + PACKAGE_NAME_MAX + 16)
 
-struct stated { /* a record, and the identity of its file */
+struct stated { /* a record, with the identity of the file that it is for */
     struct package_record record;
     struct file_identity identity; /* inode, size and modification time */
 };
@@ -57,7 +57,7 @@ static bool parse_record(const struct json *json, struct stated *ret_stated)
     return true;
 }
 
-/* False if there is no record. A malformed record matches no file. */
+/* Loads a record.  Returns false if there is none.  A malformed record matches no file. */
 static bool load_record(const char *directory, const char *name, const char *suffix,
                         struct stated *ret_stated)
 {
@@ -133,7 +133,8 @@ static const struct stated *find_by_digest(const struct stated candidates[2], si
     return NULL;
 }
 
-/* Saves the next start from hashing the file again; a failure only makes that start slower. */
+/* Updates the identity in a record, so that the next start does not hash the file again.  A failure
+ * only makes that start slower. */
 static void update_record(const char *directory, const char *name, const struct stated *s)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -191,7 +192,7 @@ enum kiln_code package_record_read(const char *directory, const char *name,
     }
     if (count == 0)
         return KILN_NOT_FOUND;
-    /* No record has this identity: the file's content decides. */
+    /* No record has this identity, so compare the file's content. */
     struct digest sha256;
     enum kiln_code rc = hash_file(directory, name, &sha256, err);
     if (rc)

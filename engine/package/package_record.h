@@ -8,33 +8,33 @@
  *    "signer", "version", "signed", "source"}
  *
  * Hashing a package of 400 MB takes longer than a daemon may take to start. Only the daemon can
- * write to the directory. So a file with the recorded inode, size and time of change is accepted as
- * the checked one. Any other file is hashed. Numbers that JSON cannot represent are stored as
- * texts.
+ * write to the directory.  So a file with the recorded inode, size and modification time must be
+ * the one that was checked, and is not hashed.  Any other file is hashed. Numbers that JSON cannot
+ * represent are stored as texts.
  *
  * Threading  one thread at a time for each directory
  */
 #include "engine/package/package.h"
 #include "engine/package/package_file.h"
 
-/* Reads the record of the file |name| in |directory|. KILN_NOT_FOUND without a message if there
- * is none; KILN_DENIED if the file is not the installed one. A record that a crash left under
- * its temporary name is renamed. A record with another inode but the right hash (a restored
+/* Reads the record of the file |name| in |directory|. Returns KILN_NOT_FOUND, without a message, if
+ * there is none, and KILN_DENIED if the file is not the installed one. A record that a crash left
+ * under its temporary name is renamed. A record with another inode but the right hash (a restored
  * backup) is updated. */
 KILN_MUST_CHECK enum kiln_code package_record_read(const char *directory, const char *name,
                                                    const struct file_identity *identity,
                                                    struct package_record *ret_record,
                                                    struct kiln_err *err);
 /* Writes the record before the file is moved into place, under a temporary name.
- * package_record_read finds it once the file is there. */
+ * package_record_read finds it when the file is in place. */
 KILN_MUST_CHECK enum kiln_code package_record_announce(const char *directory, const char *name,
                                                        const struct file_identity *identity,
                                                        const struct package_record *record,
                                                        struct kiln_err *err);
-/* Removes the announced record: the file will not be installed. */
+/* Removes the announced record, because the file will not be installed. */
 void package_record_withdraw(const char *directory, const char *name);
-/* Renames the announced record: the file is in place. */
+/* Gives the announced record its final name, because the file is in place. */
 KILN_MUST_CHECK enum kiln_code package_record_settle(const char *directory, const char *name,
                                                      struct kiln_err *err);
-/* Removes the record under both names; best effort. */
+/* Removes the record under both names.  Ignores failures. */
 void package_record_remove(const char *directory, const char *name);

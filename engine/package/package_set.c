@@ -72,8 +72,9 @@ static enum rank rank_of(const struct member *member)
                                       : RANK_UNSIGNED;
 }
 
-/* The order in which look-ups search: nobody vouches for an unsigned file, and an old edition may
- * have faults that a newer one has not, whatever their names. */
+/* Compares packages for the order in which look-ups search them.  Signed packages come first,
+ * because their origin is known.  Newer editions come before older ones, which may have faults that
+ * the newer ones do not have, whatever their names are. */
 static int by_trust(const void *left, const void *right)
 {
     const struct member *a = *(struct member *const *)left, *b = *(struct member *const *)right;
@@ -112,7 +113,7 @@ struct member *view_find(const struct view *view, size_t directory, const char *
 
 /* ---- create and destroy ---- */
 
-#define BUILT_IN "built into this program" /* instead of a directory's path */
+#define BUILT_IN "built into this program" /* shown instead of a directory's path */
 
 enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err *err)
 {
@@ -122,7 +123,8 @@ enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err
                      "this program has no package directory, only built-in packages");
 }
 
-/* A user who can write to this directory decides which code runs on the GPUs. */
+/* Creates kiln's own directory, and checks who can write to it: such a user determines which code
+ * runs on the GPUs. */
 static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;
@@ -222,7 +224,7 @@ void package_set_list(struct package_set *set,
         struct package_info info = *package_info(package);
         struct kiln_err why = KILN_ERR_INIT;
         if (package_rows(package, &info.rows, &why))
-            info.rows = 0; /* damaged: lookups report it, and pkg verify shows details */
+            info.rows = 0; /* it is damaged; lookups report that, and `pkg verify` shows details */
         struct package_signature signature;
         package_set_signature(set, package, &signature);
         each(context, &info, &signature);

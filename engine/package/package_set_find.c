@@ -10,7 +10,7 @@
 
 struct wanted {
     char exact[DATABASE_ID_MAX];
-    char arch[DATABASE_ID_MAX]; /* "" if |exact| has no compute units */
+    char arch[DATABASE_ID_MAX]; /* the plain arch; "" if |exact| is that already */
     char device[DATABASE_ID_MAX];
 };
 
@@ -93,14 +93,14 @@ bool package_set_built_in_is_damaged(struct package_set *set, struct bytes datab
 
 /* ---- lookups ---- */
 
-struct answer { /* of one package */
+struct answer { /* the answer of one package */
     enum kiln_code rc;
     bool damaged;
     struct kiln_err why;
 };
 
-/* |row| is the kernel's name or key, for messages. Returns true if the search ends: the package had
- * the object, or this process failed. */
+/* Evaluates a package's answer.  |row| is the kernel's name or key, for messages.  Returns true if
+ * the search ends, because the package had the object or this process failed. */
 static bool note_answer(const struct member *member, const struct answer *answer, struct bytes row,
                         struct package_found *found, struct kiln_err *err)
 {

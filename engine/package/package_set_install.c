@@ -13,14 +13,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define OWN 0 /* the directory that kiln installs into */
+#define OWN 0 /* index of the directory that kiln installs into */
 #define PACKED_SUFFIX ".bz2"
 
 /* ---- the uploaded file ---- */
 
-/* Detects a process that still has the file open for writing: the kernel refuses a read lease then.
- * On filesystems without leases, only the hash protects. If another process opens the file during
- * the lease, the kernel sends a signal. SIGURG is ignored by default; SIGIO would end kilnd. */
+/* Rejects a file that a process still has open for writing: the kernel then refuses a read lease.
+ * On filesystems without leases, only the hash protects against changes.  If another process opens
+ * the file during the lease, the kernel sends a signal.  This selects SIGURG, which is ignored by
+ * default; SIGIO would end kilnd. */
 static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *err)
 {
     if (fcntl(fd, F_SETSIG, SIGURG) != 0)
@@ -33,7 +34,7 @@ static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *
     return KILN_OK;
 }
 
-/* Afterwards no other user can change the file. */
+/* Makes kilnd the owner of the file, so that no other user can change it. */
 static enum kiln_code take_over_file(int fd, const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -167,7 +168,7 @@ static enum kiln_code check_signature(const struct package_set *set,
                      upload->name, set->keys_directory);
 }
 
-/* Also verifies that the file is a package. */
+/* Counts the rows, which also verifies that the file is a package. */
 static enum kiln_code count_rows(const struct package_upload *upload, uint64_t *ret_rows,
                                  struct kiln_err *err)
 {
@@ -200,8 +201,8 @@ enum kiln_code package_set_check(const struct package_set *set, const struct pac
 
 /* ---- moving it into place ---- */
 
-/* Writes the record first, under its temporary name, so that each installed file has a record
- * whenever the power fails. */
+/* Writes the record first, under its temporary name, so that each installed file has a record, even
+ * if the power fails at any moment. */
 static enum kiln_code move_into_place(const struct package_set *set,
                                       const struct package_upload *upload,
                                       const struct file_identity *identity,
@@ -265,8 +266,9 @@ static enum kiln_code refuse_older(const struct package_info *there,
                      units_when(checked->edition.time, new_time));
 }
 
-/* Packages of one database id and format answer the same requests, whatever their names: an old
- * file, whose faults are known, could otherwise be installed beside the newer one. */
+/* Rejects a file that is older than a signed package of its database id and format.  Such packages
+ * answer the same requests, whatever their names are: otherwise an old file with known faults could
+ * be installed in addition to the newer one. */
 static enum kiln_code refuse_downgrade(const struct package_set *set,
                                        const struct package_upload *upload,
                                        const struct package_checked *checked, struct kiln_err *err)
@@ -283,8 +285,8 @@ static enum kiln_code refuse_downgrade(const struct package_set *set,
     return KILN_OK;
 }
 
-/* A signature would be worthless if an unsigned file of the same name could replace the package,
- * or if an older one could answer in its place. */
+/* Protects signed packages.  Signatures would be worthless if an unsigned file of the same name
+ * could replace a signed one, or if an older file could answer in its place. */
 static enum kiln_code protect_signed(const struct package_set *set,
                                      const struct package_upload *upload,
                                      const struct package_checked *checked, struct kiln_err *err)
@@ -316,7 +318,7 @@ static enum kiln_code publish_member(struct package_set *set, const char *name,
     rc = replace_member(set, view_find(set->view, OWN, name), member, err);
     if (rc)
         return rc;
-    KILN_TAKE(member); /* the view owns it */
+    KILN_TAKE(member); /* the view owns the member now */
     *ret_info = info;
     return KILN_OK;
 }

@@ -4,59 +4,60 @@
 /*
  * Declarations shared by the files of the package set. Not for other directories.
  *
- * A view is an immutable list of all packages at one moment. A lookup keeps the view it started
- * with, while the write queue installs a new one. A member is destroyed with the last view that
- * contains it.
+ * A view is an immutable list of all packages at one moment. A lookup keeps the view with which it
+ * started, even if the write queue installs a new one.  A member is destroyed with the last view
+ * that contains it.
  *
  * Ownership  the set owns its current view, and views own their members; both are counted
- * Threading  as in package_set.h; the mutex guards the view and all counts
+ * Threading  see package_set.h; the mutex protects the view and all counts
  */
 #include "engine/package/package_set.h"
 
 #include <pthread.h>
 
 struct member {
-    unsigned refs;           /* number of views that contain it; guarded by the set's mutex */
+    /* Number of views that contain the member; protected by the set's mutex. */
+    unsigned refs;
     struct package *package; /* owned */
     struct file_identity identity;
-    size_t directory; /* index in the set; directory_count: built into the program */
+    size_t directory; /* index of the member's directory; directory_count: built into the program */
     bool signature_counts, is_built_in;
     char id[DATABASE_ID_MAX];
 };
 
 struct view {
-    unsigned refs; /* guarded by the set's mutex */
+    unsigned refs; /* protected by the set's mutex */
     size_t count;
-    struct member *members[]; /* references counted; in search order */
+    struct member *members[]; /* counted references; in the order of the search */
 };
 
-struct refusal { /* a file that was refused as a package */
+struct refusal { /* a file that was rejected as a package */
     size_t directory;
     char *name; /* owned */
     struct file_identity identity;
     char text[512];
     bool reported;
-    bool seen; /* by the current rescan */
+    bool seen; /* the current rescan has found the file */
 };
 
 struct package_set {
-    pthread_mutex_t mutex; /* guards view and all refs */
-    struct view *view;     /* reference counted */
+    pthread_mutex_t mutex; /* protects the view and all counts */
+    struct view *view;     /* counted */
 
-    /* The rest is used only on the write queue, or never changes. */
-    char **directories; /* owned; the first is kiln's own; the entry after the last one stands for
-                           built-in packages */
+    /* The members below are only used on the write queue, or never change. */
+    /* Owned; the first is kiln's own; the entry after the last one is for built-in packages. */
+    char **directories;
     size_t directory_count;
     const struct engine_data *data; /* borrowed; may be NULL */
     struct member *
-        *built_in; /* owned; each has one permanent reference; damaged items are left out */
+        *built_in; /* owned; each has one permanent reference; contains no damaged items */
     size_t built_in_count;
     char *keys_directory; /* owned */
     int64_t keys_changed_ns;
     unsigned readers;
     bool require_signature;
-    struct refusal
-        *refusals; /* owned; written under refusals_mutex, so that any thread may read it there */
+    struct refusal *refusals; /* owned; changed under refusals_mutex, so that any thread may read it
+                                 with the mutex */
     size_t refusal_count;
     pthread_mutex_t refusals_mutex;
     bool *unreadable; /* owned; whether an unreadable directory has been reported */
@@ -69,7 +70,7 @@ void view_return(struct package_set *set, struct view *view);
 void view_replace(struct package_set *set, struct view *view);
 /* Allocates a view for |count| members; NULL if out of memory. */
 struct view *view_create(size_t count);
-/* Member |name| of |directory|; NULL if there is none. */
+/* Returns the member |name| of |directory|, or NULL if there is none. */
 struct member *view_find(const struct view *view, size_t directory, const char *name);
 
 void member_destroy(struct member *member);
@@ -80,10 +81,10 @@ KILN_MUST_CHECK enum kiln_code member_open(const struct package_set *set, size_t
                                            struct kiln_err *err);
 /* Opens the built-in packages that are not damaged. */
 KILN_MUST_CHECK enum kiln_code members_open_built_in(struct package_set *set, struct kiln_err *err);
-/* KILN_UNSUPPORTED if the set has no directory for installing packages. */
+/* Checks that the set has a directory for installed packages.  Returns KILN_UNSUPPORTED if not. */
 KILN_MUST_CHECK enum kiln_code need_own_directory(const struct package_set *set,
                                                   struct kiln_err *err);
-/* Forgets that |name| of |directory| was refused. */
+/* Removes |name| of |directory| from the rejected files. */
 void refusal_forget(struct package_set *set, size_t directory, const char *name);
-/* Whether a key of that name is trusted now. */
+/* Returns whether a key of that name is trusted now. */
 bool signer_is_trusted(const struct package_set *set, const char *signer);

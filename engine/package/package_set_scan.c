@@ -13,7 +13,7 @@
 /* The maximum number of files in one directory. A directory with more is not meant for packages. */
 #define FILES_MAX 4096
 
-struct file { /* named like a package */
+struct file { /* a file that is named like a package */
     size_t directory;
     char name[PACKAGE_NAME_MAX];
     struct file_identity identity;
@@ -77,8 +77,8 @@ static void note_unreadable(struct scan *s, size_t directory, const struct kiln_
     s->set->unreadable[directory] = true;
 }
 
-/* KILN_NOT_FOUND without a message if the directory is absent. Refuses one that everybody can write
- * to: any user could put code there that other users' jobs run. */
+/* Opens a directory.  Returns KILN_NOT_FOUND, without a message, if it does not exist.  Rejects one
+ * that everybody can write to: any user could put code there, which other users' jobs would run. */
 static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kiln_err *err)
 {
     DIR *dir = opendir(path);
@@ -116,7 +116,8 @@ static enum kiln_code list_directory(struct scan *s, size_t directory, struct ki
     return added ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
 }
 
-/* A new or removed key affects packages whose own files did not change. */
+/* Checks whether the trusted keys changed.  A new or removed key also affects packages whose files
+ * did not change. */
 static void check_keys_changed(struct scan *s)
 {
     struct stat seen;
@@ -154,7 +155,7 @@ void refusal_forget(struct package_set *set, size_t directory, const char *name)
         refusal_drop(set, refusal);
 }
 
-/* The caller holds the refusals' mutex, as for refusal_note. */
+/* Adds a rejected file.  The caller holds refusals_mutex, as for refusal_note. */
 static struct refusal *refusal_add(struct package_set *set, const struct file *file)
 {
     struct refusal *grown =
@@ -177,15 +178,15 @@ static void refusal_note(struct package_set *set, const struct file *file,
     if (!refusal)
         refusal = refusal_add(set, file);
     if (!refusal)
-        return; /* the next rescan tries and reports it again */
+        return; /* not stored, so the next rescan tries the file and reports it again */
     refusal->identity = file->identity;
     refusal->reported = why->code != KILN_BUSY;
     refusal->seen = true;
     snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
 }
 
-/* An incomplete file may still be being copied. It is reported by the next rescan that finds it
- * unchanged. */
+/* Rejects a file.  An incomplete file, which may still be being copied, is reported by the next
+ * rescan that finds it unchanged. */
 static void refuse_file(struct scan *s, const struct file *file, const struct kiln_err *why)
 {
     pthread_mutex_lock(&s->set->refusals_mutex);
@@ -195,7 +196,7 @@ static void refuse_file(struct scan *s, const struct file *file, const struct ki
         report_refused(s, why->text);
 }
 
-/* Whether |file| was refused before and has not changed since. */
+/* Returns whether |file| was rejected before and has not changed since. */
 static bool is_refused(struct scan *s, const struct file *file)
 {
     struct refusal *refusal = refusal_find(s->set, file->directory, file->name);
@@ -239,7 +240,7 @@ static enum kiln_code open_file(struct scan *s, const struct file *file, struct 
     return member_open(s->set, file->directory, file->name, ret_member, err);
 }
 
-/* Returns the existing member for |file|, or a new one; NULL if the file is refused. */
+/* Returns the existing member for |file|, or a new one; NULL if the file is rejected. */
 static struct member *member_for_file(struct scan *s, const struct view *old,
                                       const struct file *file)
 {
@@ -252,7 +253,7 @@ static struct member *member_for_file(struct scan *s, const struct view *old,
     struct member *opened = NULL;
     enum kiln_code rc = open_file(s, file, &opened, &why);
     if (rc) {
-        if (rc != KILN_NOT_FOUND) /* removed during the scan */
+        if (rc != KILN_NOT_FOUND) /* the file was removed during the scan */
             refuse_file(s, file, &why);
         return NULL;
     }
@@ -295,7 +296,8 @@ static enum kiln_code update_view(struct scan *s, struct kiln_err *err)
     struct view *fresh = view_create(s->count + s->set->built_in_count);
     if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
-    struct view *old = s->set->view; /* only the write queue replaces it */
+    /* Safe without the mutex, because only the write queue replaces it. */
+    struct view *old = s->set->view;
     for (size_t i = 0; i < s->count; i++) {
         struct member *member = member_for_file(s, old, &s->files[i]);
         if (member)

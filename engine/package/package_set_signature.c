@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who signed a package that kiln did not install: shown to users, believed by no look-up. */
+/* Finds out who signed a package that kiln did not install.  The result is shown to users, but no
+ * look-up trusts it. */
 #include "engine/package/package_set_parts.h"
 
 #include "common/base/fs.h"

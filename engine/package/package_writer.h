@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Writes a package. The same entries give the same bytes.
+ * Writes a package.  The same entries always give the same bytes.
  *
  * Ownership  borrows each entry for the call
  * Threading  one thread at a time for each writer
@@ -12,29 +12,29 @@
 struct package_writer;
 
 struct package_entry {
-    struct bytes name, args; /* its lookup name (package_kernel_name, package_kernel_args) */
+    struct bytes name, args; /* its name for look-ups (package_kernel_name, package_kernel_args) */
     struct bytes raw;        /* the code object */
-    /* A KDB cannot store the rest. */
-    struct digest key, toolchain_id; /* zeros: none */
+    /* A KDB does not store the members below. */
+    struct digest key, toolchain_id; /* zeros: the kernel has none */
     struct bytes target, toolchain, program, options, source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
 };
 
-/* |path| must not exist. */
+/* Creates the file |path|, which must not exist. */
 KILN_MUST_CHECK enum kiln_code package_writer_create(const char *path, enum package_format format,
                                                      struct package_writer **ret_writer,
                                                      struct kiln_err *err);
-/* Also removes the file unless it was finished. */
+/* Frees the writer.  Also removes the file, unless it was finished. */
 void package_writer_destroy(struct package_writer *writer);
 KILN_DEFINE_AUTO(package_writer)
-/* Entries must come in the order of (name, args), compared as bytes. KILN_INVALID: another
- * order, a repeated (name, args) or key, an empty name or object, or a text with a NUL in it.
- * Compile times are not written, because they differ from run to run. After a failure the writer
- * can only be destroyed. */
+/* Adds an entry.  Entries must be sorted by name, then by arguments, both compared as bytes.
+ * Returns KILN_INVALID for another order, for a name and arguments or a key that were added before,
+ * for an empty name or object, and for a text with a NUL in it.  Compile times are not written,
+ * because they differ from run to run. After a failure the writer can only be destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_add(struct package_writer *writer,
                                                   const struct package_entry *entry,
                                                   struct kiln_err *err);
-/* Commits, without a sync. Afterwards the writer can only be destroyed. */
+/* Commits the entries, without a sync to the disk. Afterwards the writer can only be destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_finish(struct package_writer *writer,
                                                      struct kiln_err *err);

@@ -5,9 +5,9 @@
  * A process namespace needs a first process (init), and a process outside that reports how the
  * worker ended.
  *
- *   supervisor (the caller)  waits for the worker; then ends with its exit status or by its signal
- *     +- init of the namespace   reaps orphans; when it ends, the kernel kills all others there +-
- *     worker (in which        an ordinary process there: SIGABRT and SIGXCPU end it, but would
+ *   supervisor (the caller)      waits for the worker; ends with its exit status or by its signal
+ *     +- init of the namespace   reaps orphans; when it ends, the kernel ends all others there
+ *     +- worker (in which        an ordinary process there: SIGABRT and SIGXCPU end it, but would
  *        supervisor_fork         not end an init
  *        returns)
  *

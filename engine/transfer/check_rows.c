@@ -17,14 +17,15 @@ static bool on_checked(void *context, uint64_t done, uint64_t rows)
 enum kiln_code check_package_rows(const char *path, const struct transfer_sink *sink,
                                   uint64_t *ret_rows, struct kiln_err *err)
 {
-    /* Messages name the file as the user did, without the staging directory. */
+    /* Messages name the file without the staging directory, as the user did. */
     if (strncmp(path, "./", 2) == 0)
         path += 2;
     const struct package_options options = { .path = path, .readers = 1 };
     struct package_report report;
     KILN_AUTO(package) struct package *package = NULL;
     enum kiln_code rc = package_open(&options, &package, err);
-    if (rc == KILN_BUSY) /* truncated; unlike in a package directory, nobody writes the rest */
+    if (rc == KILN_BUSY) /* truncated; in the staging directory, unlike in a package directory,
+                            nobody will write the rest */
         return kiln_fail(err, KILN_CORRUPT, "the file was already incomplete at its source");
     if (!rc)
         rc = package_check(package, on_checked, (void *)(uintptr_t)sink, &report, err);

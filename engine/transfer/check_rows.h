@@ -9,12 +9,13 @@
  */
 #include "engine/transfer/transfer.h"
 
-/* For a package. KILN_CORRUPT with the first damage. */
+/* Checks a package.  Returns KILN_CORRUPT if it is damaged; the message describes the first
+ * damage. */
 KILN_MUST_CHECK enum kiln_code check_package_rows(const char *path,
                                                   const struct transfer_sink *sink,
                                                   uint64_t *ret_rows, struct kiln_err *err);
-/* For a user's cache, whose objects kilnd checks when it imports them. KILN_CORRUPT if the database
- * itself is damaged; the message says what to do. */
+/* Checks a user's cache, whose objects kilnd checks when it imports them.  Returns KILN_CORRUPT if
+ * the database itself is damaged; the message says what to do. */
 KILN_MUST_CHECK enum kiln_code check_cache(const char *path, const struct transfer_sink *sink,
                                            uint64_t *ret_rows, struct kiln_err *err);
 /* Fails with the message of check_cache for the file |name|. */

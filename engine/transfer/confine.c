@@ -20,8 +20,8 @@
     (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
 
-/* The directory of trusted authorities also has a subdirectory with private keys of this host's
- * servers, which a transfer of root could read. */
+/* Allows |directory| without its subdirectory "private".  The directory of trusted authorities has
+ * one with the private keys of this host's servers, which a transfer of root could read. */
 static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];
@@ -46,7 +46,7 @@ static void allow_system(const struct landlock_rules *rules)
         "/nix/store",
         "/etc/ld.so.cache",
         "/etc/ld.so.preload",
-        /* name resolution */
+        /* Files for name resolution. */
         "/etc/resolv.conf",
         "/etc/nsswitch.conf",
         "/etc/hosts",
@@ -54,7 +54,7 @@ static void allow_system(const struct landlock_rules *rules)
         "/etc/gai.conf",
         "/etc/services",
         "/run/systemd/resolve",
-        /* certificate authorities and the policy for ciphers */
+        /* Certificate authorities, and the policy for ciphers. */
         "/etc/pki/ca-trust",
         "/etc/pki/nssdb",
         "/etc/ca-certificates",
@@ -74,11 +74,12 @@ static void allow_system(const struct landlock_rules *rules)
     }
 }
 
-/* Allows the two files, not their directory, which may be any user's home. */
+/* Allows the file of a file: URL and its manifest, but not their directory, which may be any user's
+ * home. */
 static void allow_source(const struct landlock_rules *rules, const char *text)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* ignored, because the transfer reports it */
     char manifest[URL_MAX + 64];
     if (!text || url_parse(text, &url, &ignored) || url.scheme != URL_FILE)
         return;
@@ -96,7 +97,7 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
                          "this kernel has no Landlock: it is older than Linux 5.13, or Landlock is "
                          "switched off");
     struct landlock_rights handled = landlock_rights(version);
-    handled.network &= LANDLOCK_BIND_TCP; /* it may connect to any port, but not listen */
+    handled.network &= LANDLOCK_BIND_TCP; /* so that it may connect to any port, but not listen */
     enum kiln_code rc = landlock_begin(&handled, &rules, err);
     if (rc)
         return rc;
@@ -107,7 +108,8 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
     return landlock_enforce(&rules, err);
 }
 
-/* The Landlock rules come first: they open files that the other user may not reach. */
+/* Confines the process.  Adds the Landlock rules before it switches the user, because they open
+ * files that the other user may not reach. */
 enum kiln_code transfer_confine(const struct transfer_job *job, const struct transfer_user *user,
                                 struct kiln_err *err)
 {

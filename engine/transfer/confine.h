@@ -5,9 +5,9 @@
  * Confines a transfer process to the files (Linux Landlock) and the system calls (seccomp) that a
  * transfer needs. Drops its capabilities and the right to gain others.
  *
- * Role       a transfer talks to unknown servers and unpacks their files. If one of them takes over
- *            the process, it can only write to the staging directory. It cannot reach the stores or
- *            start programs
+ * Role       a transfer talks to unknown servers and unpacks their files. Even if a server takes
+ *            control of the process, it can only write to the staging directory. It cannot reach
+ *            the stores or start programs
  * Ownership  permanent for this process
  * Threading  before any thread is started
  */
@@ -20,10 +20,11 @@ struct transfer_user {
     gid_t gid;
 };
 
-/* Switches to |user| for good; NULL: keeps the current user. The staging directory stays
- * writable. Readable are a file: URL's file and its manifest, the trusted keys, certificate
- * authorities, the resolver's files and system libraries. KILN_UNSUPPORTED: the kernel has no
- * Landlock (before 5.13, or switched off) or no system-call filter; the rest is still applied. */
+/* Confines the process, and switches to |user| permanently; NULL: keeps the current user.  It can
+ * then write only to the staging directory.  It can read the file of a file: URL and its manifest,
+ * the trusted keys, certificate authorities, the resolver's files and system libraries.  Returns
+ * KILN_UNSUPPORTED if the kernel has no Landlock (before 5.13, or switched off) or no system-call
+ * filter; the other layers are still applied. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
                                                 const struct transfer_user *user,
                                                 struct kiln_err *err);

@@ -18,7 +18,8 @@ static void wait_ms(uint64_t ms)
     }
 }
 
-/* The stall limits end a connection that is dead but was never closed. */
+/* The limits that kiln uses.  Those for slow transfers end a connection that is dead but was never
+ * closed. */
 const struct fetch_policy fetch_policy_standard = {
     .barren_max = 5,
     .attempts_max = 1000,
@@ -30,8 +31,9 @@ const struct fetch_policy fetch_policy_standard = {
     .pause = wait_ms,
 };
 
-/* If a server fails, all nodes of a cluster lose it at the same moment. The random part of the
- * pause prevents them from returning at the same moment. */
+/* Returns a pause with a random part.  If a server fails, all nodes of a cluster lose their
+ * connections at the same moment; with the random part, they do not all reconnect at the same
+ * moment. */
 static uint64_t jittered_pause(uint64_t ms)
 {
     uint32_t random = 0;
@@ -63,7 +65,7 @@ static enum kiln_code fetch_with_retries(const struct fetch_request *request, st
                                          struct kiln_err *err)
 {
     const struct fetch_policy *policy = request->policy;
-    uint64_t size_max = 0; /* an attempt makes progress only if it gets beyond this size */
+    uint64_t size_max = 0; /* an attempt counts as progress only if it gets beyond this size */
     unsigned barren = 0;
     char note[sizeof(err->text)] = "";
     for (unsigned number = 1;; number++) {

@@ -9,21 +9,23 @@
  * Ownership  borrows everything
  * Threading  one thread for each fetch; blocks
  *
- * libcurl uses the proxy variables and the system's certificate authorities. SSL_CERT_FILE and
- * SSL_CERT_DIR replace the latter.
+ * libcurl uses the proxy variables and the system's certificate authorities.  SSL_CERT_FILE and
+ * SSL_CERT_DIR replace those authorities.
  */
 #include "engine/transfer/transfer_job.h"
 #include "engine/transfer/url.h"
 
 struct fetch_policy {
-    unsigned barren_max;   /* successive attempts without new bytes */
+    unsigned barren_max;   /* maximum number of successive attempts without new bytes */
     unsigned attempts_max; /* in total */
-    uint64_t pause_ms;     /* before the second attempt; doubles each time; up to half is random */
+    /* Pause before the second attempt; doubles each time; up to half of it is random. */
+    uint64_t pause_ms;
     uint64_t pause_max_ms;
-    unsigned connect_s;         /* time limit for connecting */
-    unsigned stall_s;           /* a transfer slower than |stall_rate| for so long is ended */
-    unsigned stall_rate;        /* bytes per second */
-    void (*pause)(uint64_t ms); /* waits; tests only count the calls */
+    unsigned connect_s; /* time limit for connecting */
+    /* A transfer that is slower than |stall_rate| for this time is ended. */
+    unsigned stall_s;
+    unsigned stall_rate;        /* in bytes per second */
+    void (*pause)(uint64_t ms); /* waits; replaced in tests, which only count the calls */
 };
 extern const struct fetch_policy fetch_policy_standard;
 
@@ -35,8 +37,9 @@ struct fetch_request {
     void *context;
 };
 
-/* |to_fd| must be empty; its content is undefined after a failure. KILN_NOT_FOUND: the server has
- * no such file; KILN_FULL: the file exceeds the limit, or the disk is full. |ret_status| (may be
- * NULL) is always written: the HTTP status of the latest response, 0 if there was none. */
+/* Fetches the file.  |to_fd| must be empty; its content is undefined after a failure.  Returns
+ * KILN_NOT_FOUND if the server has no such file, and KILN_FULL if the file exceeds the limit or the
+ * disk is full.  |ret_status| (may be NULL) always receives the HTTP status of the latest response,
+ * or 0 if there was none. */
 KILN_MUST_CHECK enum kiln_code fetch(const struct fetch_request *request, int to_fd,
                                      long *ret_status, struct kiln_err *err);

@@ -19,8 +19,9 @@ struct attempt {
     struct curl_slist *headers; /* owned */
     unsigned number;
     const char *note;
-    bool begun;           /* the response has a body to store */
-    enum attempt_end end; /* ATTEMPT_DONE unless a callback refused to continue: see |err| */
+    bool begun; /* the response has a body that is to be stored */
+    /* ATTEMPT_DONE unless a callback stopped the request, with the reason in |err|. */
+    enum attempt_end end;
     struct kiln_err *err; /* borrowed */
     char reason[CURL_ERROR_SIZE];
 };
@@ -41,8 +42,9 @@ static const char *header_of(const struct attempt *a, const char *name)
     return found->value;
 }
 
-/* Last-Modified has a resolution of one second. It identifies a version only if its second was over
- * when the server answered; otherwise the file could change once more in that second. */
+/* Returns Last-Modified if it identifies a version of the file, else NULL.  It has a resolution of
+ * one second.  So it identifies a version only if that second was over when the server answered;
+ * otherwise the file could change again within the second. */
 static const char *strong_date(const struct attempt *a)
 {
     const char *modified = header_of(a, "Last-Modified"), *now = header_of(a, "Date");
@@ -218,7 +220,8 @@ static bool request_rest(struct attempt *a)
            !curl_easy_setopt(a->curl, CURLOPT_HTTPHEADER, a->headers);
 }
 
-/* OpenSSL uses these variables itself, but libcurl overrides them with paths from its own build. */
+/* Applies SSL_CERT_FILE and SSL_CERT_DIR.  OpenSSL itself uses these variables, but libcurl
+ * overrides them with paths from its own build. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
@@ -239,7 +242,7 @@ static bool set_timeouts(const struct attempt *a)
            !curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)policy->stall_rate);
 }
 
-/* A redirect must not lead from https to http. */
+/* Sets the URL and the allowed protocols.  A redirect must not lead from https to http. */
 static bool set_url(const struct attempt *a)
 {
     CURL *curl = a->curl;
@@ -278,7 +281,7 @@ static void refuse_status(struct attempt *a)
         code = KILN_UNAVAILABLE;
     curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &wait);
     a->part->wait_s = wait > 0 ? (uint64_t)wait : 0;
-    if (status == 416 && a->part->size > 0) { /* the file became shorter on the server */
+    if (status == 416 && a->part->size > 0) { /* the file on the server became shorter */
         forget_part(a->part);
         may_repair = true;
     }
@@ -286,8 +289,8 @@ static void refuse_status(struct attempt *a)
                  "the server answered with status %ld", status);
 }
 
-/* libcurl has the same code for a handshake that cannot succeed and for a connection that was lost
- * during a handshake. */
+/* Returns whether the connection was lost during a handshake.  libcurl uses the same code for a
+ * handshake that cannot succeed. */
 static bool was_cut_off(const char *reason)
 {
     return strstr(reason, "reset") || strstr(reason, "SYSCALL") || strstr(reason, "closed") ||
@@ -326,17 +329,17 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
         fail_attempt(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
         return;
     }
-    fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* a lost connection */
+    fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* the connection was lost */
 }
 
 static enum attempt_end judge_response(struct attempt *a, CURLcode failed)
 {
     if (a->end != ATTEMPT_DONE)
-        return a->end; /* a callback refused */
+        return a->end; /* a callback stopped the request */
     if (failed == CURLE_HTTP_RETURNED_ERROR)
         refuse_status(a);
     else if (failed && !a->begun && content_length(a) > a->request->size_limit)
-        refuse_size(a); /* the size was stated, but no body arrived */
+        refuse_size(a); /* the server stated the size, but sent no body */
     else if (failed)
         refuse_curl(a, failed);
     else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)

@@ -15,14 +15,15 @@
 #include <sys/stat.h>
 
 #define HELD_MAX 32
-/* An error code that open(2) never returns for a file. */
+/* Means "not a regular file": an error code that open(2) never returns for a file. */
 #define NOT_REGULAR ENOTUNIQ
-/* More than manifest_keys.c accepts, so that it still reports a key that is too large. */
+/* Limits of the keys that are copied.  They are higher than those of manifest_keys.c, so that it
+ * still reports a key that is too large. */
 #define KEYS_MAX 1024
 #define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
-/* Opens |path| for the rest of the process. |name| becomes a path that works even if |path| is no
- * longer reachable. */
+/* Opens |path| for the rest of the process's life.  Sets |name| to a path that can be used even
+ * when |path| is no longer reachable. */
 static bool hold_path(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
@@ -39,8 +40,8 @@ static void hold_variable(const char *variable)
         setenv(variable, name, 1);
 }
 
-/* Checks the kind of the file before opening it for reading: opening a device or a pipe may have
- * effects, or block. */
+/* Opens a regular file.  Checks the kind of the file first, because opening a device or a pipe may
+ * have effects, or block. */
 static int open_regular(const char *path)
 {
     char name[HELD_MAX];
@@ -55,11 +56,12 @@ static int open_regular(const char *path)
     return -1;
 }
 
-/* A missing manifest is reported later, if one is required. */
+/* Opens the file of a file: URL and its manifest.  A missing manifest is reported later, if one is
+ * required. */
 static enum kiln_code open_source(struct received_job *received, struct kiln_err *err)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* ignored, because the transfer reports it */
     char manifest[URL_MAX + 64];
     struct transfer_job *job = &received->job;
     if (!job->url || url_parse(job->url, &url, &ignored) || url.scheme != URL_FILE)
@@ -79,7 +81,8 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
     return KILN_OK;
 }
 
-/* Also copies a file that is not a valid key, because its reader reports it. */
+/* Copies a key.  Also copies a file that is not a valid key, because the code that reads keys
+ * reports it. */
 static enum kiln_code copy_key(const char *directory, const char *name, struct kiln_err *err)
 {
     char from[PATH_MAX], to[NAME_MAX + sizeof(REACH_KEYS) + 2];
@@ -102,7 +105,7 @@ static enum kiln_code copy_keys(struct transfer_job *job, struct kiln_err *err)
 {
     struct dirent **entries = NULL;
     int count = scandir(job->trusted_keys, &entries, key_file_is_public, alphasort);
-    if (count < 0) /* there are none, or their reader reports the error */
+    if (count < 0) /* there are no keys, or the code that reads them reports the error */
         return KILN_OK;
     enum kiln_code rc = KILN_OK;
     if (mkdir(REACH_KEYS, 0755) != 0)
@@ -126,7 +129,7 @@ enum kiln_code transfer_reach(struct received_job *received, bool leaves, struct
         return rc;
     if (chdir(job->staging) != 0)
         return kiln_fail_errno(err, errno, "cannot enter the directory '%s'", job->staging);
-    job->staging = "."; /* so that messages do not state a directory that kilnd removes */
+    job->staging = "."; /* so that messages do not name a directory that kilnd removes */
     db_stay_in_working_directory();
     hold_variable("SSL_CERT_FILE");
     hold_variable("SSL_CERT_DIR");

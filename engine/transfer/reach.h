@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Opens the files of a job while the process still has kilnd's rights. After it has switched to
+ * Opens the files of a job while the process still has kilnd's rights.  So after it has switched to
  * another user, it need not enter any directory of kilnd.
  *
  * Threading  before any thread is started; affects the whole process
@@ -13,8 +13,9 @@
 #define REACH_KEYS ".keys"
 
 /* Enters job.staging, which becomes ".". Opens a file: URL and its manifest as the job's
- * descriptors. Makes SSL_CERT_FILE and SSL_CERT_DIR paths of open descriptors, so that the
- * directories above them need not be searchable. |leaves|: the process will switch to another user,
- * who may not be allowed to read the trusted keys, so they are copied. */
+ * descriptors. Replaces SSL_CERT_FILE and SSL_CERT_DIR by paths of open descriptors, so that the
+ * process need not be allowed to search the directories above them.  If |leaves| is true, the
+ * process will switch to another user, who may not be allowed to read the trusted keys, so these
+ * are copied. */
 KILN_MUST_CHECK enum kiln_code transfer_reach(struct received_job *received, bool leaves,
                                               struct kiln_err *err);

@@ -27,7 +27,8 @@ static off_t size_of_companion(const char *path, const char *suffix)
     return there ? seen.st_size : 0;
 }
 
-/* Whether a program may be writing to the file, so that its content alone may be inconsistent. */
+/* Returns whether a program may be writing to the file.  Its content alone, without the log, may
+ * then be inconsistent. */
 static bool may_be_live(const char *path, int fd)
 {
     uint8_t head[HEADER_READ];

@@ -25,17 +25,17 @@ struct transfer {
     const struct transfer_job *job;
     const struct fetch_policy *policy;
     const struct transfer_sink *sink;
-    struct url url;          /* owned; without text for a descriptor */
+    struct url url;          /* owned; without text if the job has a descriptor instead */
     int source_fd;           /* borrowed from the job, or |opened_fd|; -1: fetch |url| by HTTP */
-    int opened_fd;           /* owned: the file of a file: URL */
-    int directory_fd;        /* owned: staging */
-    int file_fd;             /* owned: the file as fetched, then as unpacked */
+    int opened_fd;           /* owned; the file of a file: URL */
+    int directory_fd;        /* owned; the staging directory */
+    int file_fd;             /* owned; the fetched file, later the unpacked one */
     uint64_t fetched;        /* bytes */
-    struct copy_limit limit; /* for the fetched and for the unpacked file */
+    struct copy_limit limit; /* limit of the fetched file and of the unpacked one */
     struct provenance provenance;
-    struct buffer manifest; /* owned; empty if there is none */
+    struct buffer manifest; /* owned; empty if there is no manifest */
     struct transfer_result *result;
-    struct kiln_err *err; /* borrowed: the result's */
+    struct kiln_err *err; /* borrowed; the error of the result */
 };
 
 static void transfer_done(struct transfer *t)
@@ -76,7 +76,8 @@ static enum kiln_code choose_name(struct transfer *t)
                            : package_name_check(t->result->name, /* ret_id= */ NULL, t->err);
 }
 
-/* The name states the device, so a signature is valid only for the signed name. */
+/* Checks the package's name against the signed one.  The name states the device, so a signature is
+ * valid only for the signed name. */
 static enum kiln_code check_signed_name(struct transfer *t)
 {
     char signed_name[NAME_SIZE];
@@ -102,7 +103,7 @@ static enum kiln_code open_source(struct transfer *t)
     snprintf(t->result->source, sizeof(t->result->source), "%s", t->url.shown);
     if (t->url.scheme != URL_FILE)
         return KILN_OK;
-    t->source_fd = t->job->content_fd; /* transfer_reach may have opened it */
+    t->source_fd = t->job->content_fd; /* transfer_reach may have opened it already */
     if (t->source_fd >= 0)
         return KILN_OK;
     /* O_NONBLOCK: do not wait for the other end of a pipe. */
@@ -122,7 +123,8 @@ static enum kiln_code open_file(struct transfer *t, const char *name)
     return KILN_OK;
 }
 
-/* Any user may import a cache, so its packed and unpacked file must leave free space for others. */
+/* Sets the size limit.  Any user may import a cache, so its packed and its unpacked file must leave
+ * free space for others. */
 static void choose_limit(struct transfer *t)
 {
     struct statvfs disk;
@@ -218,7 +220,7 @@ static enum kiln_code unpack_file(struct transfer *t)
         return rc;
     if (lseek(packed, 0, SEEK_SET) < 0)
         return kiln_fail_errno(t->err, errno, "cannot read the fetched file");
-    choose_limit(t); /* the fetched file has reduced the free space */
+    choose_limit(t); /* again, because the fetched file has reduced the free space */
     const struct bzip2_progress progress = { on_unpacked, t };
     rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, &progress, t->err);
     if (rc == KILN_FULL)
@@ -242,7 +244,8 @@ static enum kiln_code rename_fetched(struct transfer *t)
 
 static enum kiln_code finish_file(struct transfer *t)
 {
-    /* Checks the content, not the name: some servers decompress files before they send them. */
+    /* Looks at the content, not at the name, because some servers decompress files before they send
+     * them. */
     enum kiln_code rc = bzip2_is_packed(t->file_fd) ? unpack_file(t) : rename_fetched(t);
     if (rc)
         return rc;
@@ -305,6 +308,6 @@ void transfer_run(const struct transfer_job *job, const struct fetch_policy *pol
         unlinkat(t.directory_fd, ret_result->name, 0);
     }
     if (!rc)
-        ret_result->err = KILN_ERR_INIT; /* an earlier attempt may have set it */
+        ret_result->err = KILN_ERR_INIT; /* clears the error of an earlier attempt */
     snprintf(ret_result->signer, sizeof(ret_result->signer), "%s", t.provenance.signer);
 }

@@ -30,6 +30,6 @@ static inline void transfer_report(const struct transfer_sink *sink, const char 
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
                   const struct transfer_sink *sink, struct transfer_result *ret_result);
-/* A name that a transfer may use in its staging directory in addition to the package's own, for
- * code that must clear the directory. */
+/* A name that a transfer uses in its staging directory in addition to the package's name.  Code
+ * that clears the directory must know it. */
 #define TRANSFER_FETCHED ".fetched"

@@ -14,11 +14,11 @@
 
 /* ---- packets ---- */
 
-struct packet { /* to be sent */
+struct packet { /* a packet to be sent */
     const struct json *json;
     const int *fds;
     size_t fd_count;
-    int flags; /* of sendmsg(2) */
+    int flags; /* flags for sendmsg(2) */
 };
 
 static enum kiln_code send_packet(int socket, const struct packet *packet, struct kiln_err *err)
@@ -164,7 +164,7 @@ void transfer_send_result(int socket, const struct transfer_result *result, cons
     json_set_text(text, "notice", notice);
     const struct packet packet = { .json = text };
     if (send_packet(socket, &packet, &ignored))
-        return; /* kilnd has exited: nobody waits for the result */
+        return; /* kilnd has exited, so nobody waits for the result */
 }
 
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const struct kiln_err *why)
@@ -199,8 +199,8 @@ bool transfer_is_file_name(const char *name)
     return true;
 }
 
-/* Replaces control characters, because names in packages and texts of servers are printed on
- * terminals. */
+/* Copies a text and replaces control characters, because names in packages and texts of servers are
+ * printed on terminals. */
 static bool copy_text(const struct json *from, const char *name, char *to, size_t size)
 {
     const char *text = json_get_text(from, name, NULL);

@@ -17,8 +17,8 @@
  *            be copied, because parts of it borrow from other parts
  * Threading  plain values
  *
- * A process that parsed hostile input may be hostile itself, so kilnd checks its reports. They do
- * not state where the file is, because kilnd has chosen the place.
+ * Hostile input may have taken control of the process that parsed it, so kilnd checks its reports.
+ * They do not state where the file is, because kilnd has chosen the place.
  */
 #include "common/base/json.h"
 #include "engine/transfer/snapshot.h"
@@ -27,35 +27,35 @@ KILN_MUST_CHECK enum kiln_code transfer_send_job(int socket, const struct transf
                                                  struct kiln_err *err);
 
 struct received_job {
-    struct transfer_job job; /* borrows from the rest */
+    struct transfer_job job; /* borrows from the members below */
     struct json *text;       /* owned */
     int fds[2];              /* owned; -1: none */
 };
-/* Blocks. KILN_INVALID: not a valid job. */
+/* Waits for a job.  Returns KILN_INVALID if it is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job,
                                                     struct kiln_err *err);
 void received_job_done(struct received_job *job);
 
-/* Drops the report while the socket is full; a later report replaces it. */
+/* Sends a report of progress.  Drops it while the socket is full; a later report replaces it. */
 void transfer_send_progress(int socket, const struct transfer_progress *progress);
-/* |notice|: information about the process for the operator; usually "". */
+/* Sends the result.  |notice| is information about the process for the operator; usually "". */
 void transfer_send_result(int socket, const struct transfer_result *result, const char *notice);
 
 struct transfer_report {
-    bool ended;                        /* |result| is valid; otherwise |progress| is */
-    struct transfer_progress progress; /* borrows from the rest */
-    struct transfer_result result;     /* without a path */
+    bool ended;                        /* true: |result| is valid; false: |progress| is valid */
+    struct transfer_progress progress; /* borrows from the members below */
+    struct transfer_result result;     /* has no path */
     char notice[512], stage[16], note[512];
 };
-/* Does not block. KILN_BUSY without a message: there is no report now; KILN_UNAVAILABLE without
- * a message: there will be none; KILN_INVALID: not a valid report. */
+/* Receives a report without blocking.  Returns KILN_BUSY if there is none now, and KILN_UNAVAILABLE
+ * if there will be none, both without a message.  Returns KILN_INVALID if it is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_report(int socket,
                                                        struct transfer_report *ret_report,
                                                        struct kiln_err *err);
 
-/* |snapshot| NULL: |why| says why there is none. */
+/* Sends a snapshot.  If |snapshot| is NULL, |why| says why there is none. */
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot,
                             const struct kiln_err *why);
 
-/* Whether |name| is a plain file name that is not hidden and has no control characters. */
+/* Returns whether |name| is a plain file name that is not hidden and has no control characters. */
 bool transfer_is_file_name(const char *name);

@@ -9,24 +9,27 @@
  */
 #include "common/base/err.h"
 
-#define URL_MAX 4096      /* bytes of a URL; signed URLs have a kilobyte of query */
-#define URL_SHOWN_MAX 256 /* bytes of a URL in a message, which contains more text */
-#define URL_NAME_MAX 256  /* bytes of its file name, as in a directory */
+/* Maximum bytes of a URL; signed URLs have a query of about 1000 bytes. */
+#define URL_MAX 4096
+#define URL_SHOWN_MAX 256 /* maximum bytes of a URL in a message, which contains more text */
+#define URL_NAME_MAX 256  /* maximum bytes of a file name */
 
 enum url_scheme { URL_HTTP, URL_HTTPS, URL_FILE };
 
 struct url {
     enum url_scheme scheme;
-    char *text;                /* owned: the whole URL with its credentials; never print it */
-    char *path;                /* owned: a file URL's path, unescaped; NULL for other schemes */
-    char name[URL_NAME_MAX];   /* the path's last part, unescaped; "": none */
+    char *text; /* owned; the whole URL with its credentials; never print it */
+    /* Owned; the path of a file URL, unescaped; NULL for other schemes. */
+    char *path;
+    char name[URL_NAME_MAX];   /* the last part of the path, unescaped; "": none */
     char shown[URL_SHOWN_MAX]; /* for messages: without credentials and query */
 };
 
-/* KILN_INVALID: not such a URL. The message does not repeat it, as it may contain a password. */
+/* Parses a URL.  Returns KILN_INVALID if it is not one of the three kinds.  The message does not
+ * repeat it, because it may contain a password. */
 KILN_MUST_CHECK enum kiln_code url_parse(const char *text, struct url *ret_url,
                                          struct kiln_err *err);
-/* Copies |url| with |suffix| appended to its path. The query stays. */
+/* Copies |url|, with |suffix| appended to its path.  The query does not change. */
 KILN_MUST_CHECK enum kiln_code url_beside(const struct url *url, const char *suffix,
                                           struct url *ret_url, struct kiln_err *err);
 void url_done(struct url *url);
