@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/built_name.h"
-#include "cli/kilnctl/nap.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/prefetch_run.h"
 #include "cli/kilnctl/problem_file.h"
@@ -13,10 +12,6 @@
 
 #include <limits.h>
 #include <string.h>
-
-/* kilnd may still be finding out which compiler supports the target, which takes seconds. */
-#define TRIES_MAX 10
-#define NAP_MS 1000
 
 struct build_options {
     const char *target, *database_id, *problems, *output, *format, *toolchain, *key;
@@ -156,13 +151,7 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
         json_set_text(ask, "database_id", b->o->database_id);
     if (b->o->toolchain)
         json_set_text(ask, "toolchain", b->o->toolchain);
-    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
-        if (tries)
-            nap_ms(NAP_MS);
-        rc = request_package(b, ask, problems, err);
-        if (rc != KILN_E_BUSY)
-            break;
-    }
+    rc = request_package(b, ask, problems, err);
     if (!rc)
         b->failures = json_get_u64(b->reply, "failures", 0);
     return rc ? cli_while(err, "building the package") : KILN_E_OK;

@@ -139,6 +139,7 @@ static void free_deferred(struct deferred *d)
 {
     if (d->kind->release)
         d->kind->release(d);
+    toolchain_wait_destroy(d->toolchains);
     json_destroy(d->question);
     json_destroy(d->answer);
     budget_return(d->engine->budget, d->uid, d->charged);
@@ -232,26 +233,13 @@ void request_queue_done(struct request_queue *queue) { fair_queue_done(&queue->w
 
 /* ---- end ---- */
 
-static bool leave_caller(struct deferred *d)
-{
-    if (!list_holds(&d->link))
-        return false;
-    list_remove(&d->link);
-    d->caller->in_flight--;
-    return true;
-}
-
 void deferred_leave(struct deferred *d)
 {
-    if (leave_caller(d))
+    if (list_holds(&d->link)) {
+        list_remove(&d->link);
+        d->caller->in_flight--;
         request_waits_no_more(&d->engine->metrics, d);
-    d->caller = NULL;
-}
-
-void deferred_forget(struct deferred *d)
-{
-    if (leave_caller(d))
-        d->engine->metrics.in_flight--;
+    }
     d->caller = NULL;
 }
 

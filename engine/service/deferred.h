@@ -107,6 +107,8 @@ struct deferred {
     void *part;                  /* borrowed: the part of the request that its steps work on */
     struct request_queue *queue; /* the queue in which the step waits or runs; NULL: none */
     struct fair_item slot;
+    struct toolchain_wait *toolchains; /* owned: the probes that it waits for; NULL: none */
+    struct bytes body;           /* borrowed; only for the callbacks of struct toolchain_need */
     struct request_group *group; /* NULL: none */
     struct list_link member;     /* in the group's list */
     struct json *question;       /* owned, as is |answer|; NULL: none */
@@ -166,9 +168,6 @@ void deferred_end(struct deferred *d);
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);
 /* The caller no longer waits; whoever calls this function answers it. */
 void deferred_leave(struct deferred *d);
-/* Removes the request from its caller without an answer, because its question will be handled
- * again. */
-void deferred_forget(struct deferred *d);
 /* The caller left or cancelled: stops the request, and destroys it once no step runs. */
 void deferred_cancel(struct deferred *d);
 /* Removes the request from its caller, queue and group, and frees it: after its step, if one

@@ -89,11 +89,6 @@ void engine_forget_answers(struct engine *e);
  * remembered, because they concern other users, too. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
-/* Runs the handler of a request again after the request waited. The request was counted when it
- * arrived. */
-void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
-                    struct bytes body);
-
 /* Answers with the body that was written to |e->body|, or with an error if memory was short. */
 void service_reply_body(struct engine *e, struct caller *caller, uint16_t type,
                         uint64_t request_id);

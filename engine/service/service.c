@@ -168,27 +168,6 @@ static enum kiln_code handle_request(struct engine *e, struct caller *caller,
     return rc ? rc : route->handle(e, caller, header, body, err);
 }
 
-/* Ends the handling of a request. A failed request starts no further work. */
-static void end_handling(struct engine *e, struct caller *caller, const struct frame_header *header,
-                         enum kiln_code rc, struct kiln_err *why)
-{
-    if (rc) {
-        why->code = rc;
-        toolchains_drop_asked(e);
-        service_refuse(e, caller, header->request_id, why, NULL);
-    }
-    request_returns(&e->metrics);
-}
-
-void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
-                    struct bytes body)
-{
-    struct kiln_err why = KILN_ERR_INIT;
-    request_begins(&e->metrics, caller, header->request_id, header->type);
-    enum kiln_code rc = route_of(header->type)->handle(e, caller, header, body, &why);
-    end_handling(e, caller, header, rc, &why);
-}
-
 enum kiln_code service_handle(struct engine *e, struct caller *caller,
                               const struct frame_header *header, struct bytes body,
                               struct kiln_err *err)
@@ -197,7 +176,11 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
     struct kiln_err why;
     kiln_err_init(&why);
     enum kiln_code rc = handle_request(e, caller, header, body, &why);
-    end_handling(e, caller, header, rc, &why);
+    if (rc) {
+        why.code = rc;
+        service_refuse(e, caller, header->request_id, &why, NULL);
+    }
+    request_returns(&e->metrics);
     if (!rc || caller->greeted)
         return KILN_OK;
     *err = why;

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Determines which toolchain builds for a target by asking a compiler process. A probe is a compile
- * of a one-line kernel. A request whose toolchain is not known yet waits for the probes that it
- * asked for. The request is copied, and its handler runs again when the last of them has ended.
- * Several requests can wait for one probe, as they can for one compile.
- *
- * The whole handler runs again. A callback that continues after the wait would not be simpler: the
- * result of a probe can make another probe necessary, the table or the packages can have changed
- * meanwhile, and a fetch, a batch and a plan borrow from the body. So six callbacks would each
- * repeat what their handler does anyway. The disadvantage is that this file keeps state about the
- * request that is being handled: |tries|, and |is_asked| of the probes. */
+ * of a one-line kernel. A request asks for the toolchains that it needs, and waits for the probes
+ * of those that are not known. It asks again when the last of these probes has ended, because a
+ * result can make another probe necessary. Several requests can wait for one probe, as they can for
+ * one compile. */
 #include "engine/service/kernels/toolchains.h"
 
 #include "common/base/clock.h"
@@ -48,7 +43,6 @@ struct failed_probe {
 
 struct toolchain_probes {
     struct list under_way;   /* of struct probe: running describes and probes; owned */
-    unsigned tries;          /* how often the current request has waited already */
     uint64_t describe_at_ns; /* when to describe the toolchains next */
     struct failed_probe failures[FAILED_PROBES_MAX];
     unsigned next_failure;
@@ -59,18 +53,18 @@ struct toolchain_probes {
 
 /* One request's wait for one probe. */
 struct probe_wait {
-    struct waiting_request *request;
-    struct list_link link; /* in the probe's list until the probe has ended */
+    struct deferred *request;
     struct probe *probe;
+    struct list_link of_probe, of_request;
 };
 
-struct waiting_request {
-    struct deferred base; /* first member */
-    struct frame_header header;
-    struct probe_wait *waits; /* owned */
-    struct bytes body;        /* stored behind the last of |waits| */
-    unsigned tries;           /* how often the handler has run */
-    unsigned wait_count, waits_left;
+/* The probes that one request waits for. */
+struct toolchain_wait {
+    const struct toolchain_need *need;
+    struct list probes; /* of struct probe_wait; owned */
+    struct buffer body; /* a copy of the request's body */
+    uint64_t charged;   /* bytes of the user's budget */
+    unsigned tries;     /* how often the request has waited */
 };
 
 /* A job under way: the probe of a target, or, without a target, a describe, which lists the
@@ -80,7 +74,6 @@ struct probe {
     struct engine *engine;
     struct list_link link;     /* in under_way */
     uid_t uid;                 /* the user who asked first; the probe counts for this user */
-    bool is_asked;             /* the current request asked for it */
     struct list waits;         /* of struct probe_wait, in order of arrival */
     struct task task;          /* second half of a describe: reads cached probes from the store */
     struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
@@ -124,129 +117,135 @@ static void drop_unless_awaited(struct probe *p)
     free(p);
 }
 
-static bool stop_waiting(struct deferred *d)
+static void end_wait(struct probe_wait *wait)
 {
-    struct waiting_request *rq = (struct waiting_request *)d;
-    for (unsigned i = 0; i < rq->wait_count; i++) {
-        if (!list_holds(&rq->waits[i].link))
-            continue;
-        list_remove(&rq->waits[i].link);
-        drop_unless_awaited(rq->waits[i].probe);
+    list_remove(&wait->of_request);
+    list_remove(&wait->of_probe);
+    free(wait);
+}
+
+void toolchain_wait_destroy(struct toolchain_wait *w)
+{
+    if (!w)
+        return;
+    LIST_EACH (&w->probes, struct probe_wait, of_request, wait) {
+        struct probe *p = wait->probe;
+        end_wait(wait);
+        drop_unless_awaited(p);
     }
-    return true;
+    buffer_done(&w->body);
+    free(w);
 }
 
-static void release_waiting(struct deferred *d) { free(((struct waiting_request *)d)->waits); }
-
-static const struct deferred_kind waiting_kind = { .size = sizeof(struct waiting_request),
-                                                   .stop = stop_waiting,
-                                                   .release = release_waiting };
-
-void toolchains_keep_asked(struct engine *e)
+static bool is_waiting_for(const struct deferred *d, const struct probe *p)
 {
-    EACH_PROBE(e, p)
-    p->is_asked = false;
-}
-
-void toolchains_drop_asked(struct engine *e)
-{
-    EACH_PROBE(e, p)
-    {
-        bool is_asked = p->is_asked;
-        p->is_asked = false;
-        if (is_asked)
-            drop_unless_awaited(p);
+    LIST_EACH (&d->toolchains->probes, const struct probe_wait, of_request, wait) {
+        if (wait->probe == p)
+            return true;
     }
+    return false;
 }
 
-static unsigned count_asked(const struct engine *e)
+/* KILN_BUSY: the request waits for the probe. */
+static enum kiln_code wait_for(struct deferred *d, struct probe *p, struct kiln_err *err)
 {
-    unsigned count = 0;
-    EACH_PROBE(e, p)
-    count += p->is_asked;
-    return count;
-}
-
-static void wait_for_asked(struct waiting_request *rq)
-{
-    EACH_PROBE(rq->base.engine, p)
-    {
-        struct probe_wait *wait = &rq->waits[rq->wait_count];
-        if (!p->is_asked)
-            continue;
-        p->is_asked = false;
-        *wait = (struct probe_wait){ .request = rq, .probe = p };
-        list_append(&p->waits, &wait->link);
-        rq->waits_left = ++rq->wait_count;
+    if (is_waiting_for(d, p))
+        return KILN_BUSY;
+    struct probe_wait *wait = calloc(1, sizeof(*wait));
+    if (!wait) {
+        drop_unless_awaited(p);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot wait for a toolchain: out of memory");
     }
+    *wait = (struct probe_wait){ .request = d, .probe = p };
+    list_append(&p->waits, &wait->of_probe);
+    list_append(&d->toolchains->probes, &wait->of_request);
+    return KILN_BUSY;
 }
 
-static enum kiln_code keep_body(struct waiting_request *rq, struct bytes body, struct kiln_err *err)
+/* Lets the request wait for the probes that it asked for. */
+static enum kiln_code keep_request(struct deferred *d)
 {
-    size_t head = count_asked(rq->base.engine) * sizeof(struct probe_wait);
-    enum kiln_code rc = deferred_charge(&rq->base, head + body.size, err);
+    struct toolchain_wait *w = d->toolchains;
+    uint64_t size = sizeof(*w) + d->body.size;
+    if (w->tries++ == TRIES_MAX)
+        return kiln_fail(
+            &d->err, KILN_UNAVAILABLE,
+            "kilnd could not determine the toolchain in %u tries: try again in a moment",
+            TRIES_MAX);
+    LIST_EACH (&w->probes, const struct probe_wait, of_request, wait)
+        size += sizeof(*wait);
+    enum kiln_code rc = deferred_charge(d, size, &d->err);
     if (rc)
         return rc;
-    rq->waits = calloc(1, head + body.size);
-    if (!rq->waits && head + body.size > 0)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
-    rq->body = bytes_of((uint8_t *)rq->waits + head, body.size);
-    if (body.size)
-        memcpy((uint8_t *)rq->waits + head, body.data, body.size);
+    w->charged = size;
+    if (w->tries > 1)
+        return KILN_OK;
+    buffer_put(&w->body, d->body.data, d->body.size);
+    if (w->body.failed)
+        return kiln_fail(&d->err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes",
+                         d->body.size);
+    d->body = buffer_view(&w->body);
     return KILN_OK;
 }
 
-enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
-                               const struct frame_header *header, struct bytes body,
-                               struct kiln_err *err)
+static void ask_for_toolchains(struct deferred *d)
 {
-    if (e->probes->tries == TRIES_MAX)
-        return kiln_fail(
-            err, KILN_UNAVAILABLE,
-            "kilnd could not determine the toolchain in %u tries: try again in a moment",
-            TRIES_MAX);
-    struct waiting_request *rq = deferred_create(&waiting_kind, e, caller, header->request_id, err);
-    if (!rq)
-        return err->code;
-    rq->tries = e->probes->tries + 1;
-    rq->header = *header;
-    enum kiln_code rc = keep_body(rq, body, err);
-    if (!rc)
-        wait_for_asked(rq);
-    return deferred_wait_or_destroy(&rq->base, rc);
+    const struct toolchain_need *need = d->toolchains->need;
+    enum kiln_code rc = need->ask(d);
+    if (rc == KILN_BUSY) {
+        rc = keep_request(d);
+    } else if (!rc) {
+        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* it may own the body */
+        rc = need->answer(d);
+        toolchain_wait_destroy(w);
+    }
+    if (rc) {
+        d->rc = rc;
+        deferred_end(d);
+    }
 }
 
-/* Runs the request's handler again; the handler may wait again. */
-static void resume_request(struct deferred *d)
+void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body)
 {
-    struct waiting_request *rq = (struct waiting_request *)d;
-    struct engine *e = rq->base.engine;
-    struct caller *caller = rq->base.caller;
-    if (!caller) {
+    toolchains_refresh(d->engine);
+    struct toolchain_wait *w = d->toolchains = calloc(1, sizeof(*w));
+    if (!w) {
+        d->rc = kiln_fail(&d->err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+        deferred_end(d);
+        return;
+    }
+    w->need = need;
+    list_init(&w->probes);
+    buffer_init(&w->body, LIMIT_FRAME_BODY);
+    d->body = body;
+    ask_for_toolchains(d);
+}
+
+static void ask_again(struct deferred *d)
+{
+    struct toolchain_wait *w = d->toolchains;
+    if (!d->caller) {
         deferred_destroy(d);
         return;
     }
-    deferred_forget(&rq->base);
-    deferred_refund(d, d->charged); /* the handler charges anew what it needs */
-    e->probes->tries = rq->tries;
-    service_resume(e, caller, &rq->header, rq->body);
-    e->probes->tries = 0;
-    deferred_destroy(&rq->base);
+    deferred_refund(d, w->charged); /* the answer charges what it needs */
+    ask_for_toolchains(d);
 }
 
-static const struct deferred_step resume_step = { .done = resume_request };
+static const struct deferred_step ask_again_step = { .done = ask_again };
 
 /* ---- describe and probe ---- */
 
-/* Resumes the requests that waited for this probe only, in order of arrival. Each is resumed in a
+/* Continues the requests that waited for this probe only, in order of arrival. Each continues in a
  * separate step, because there may be many. */
 static void end_probe(struct probe *p)
 {
     list_remove(&p->link);
-    LIST_EACH (&p->waits, struct probe_wait, link, wait) {
-        list_remove(&wait->link);
-        if (--wait->request->waits_left == 0)
-            deferred_run(&wait->request->base, &resume_step);
+    LIST_EACH (&p->waits, struct probe_wait, of_probe, wait) {
+        struct deferred *d = wait->request;
+        end_wait(wait);
+        if (list_is_empty(&d->toolchains->probes))
+            deferred_run(d, &ask_again_step);
     }
     compile_result_done(&p->order.task.result);
     free(p);
@@ -466,16 +465,23 @@ static void note_failure(struct engine *e, const struct probe *p, enum compile_e
     memcpy(f->toolchain, p->tc.name, sizeof(f->toolchain));
 }
 
-void toolchains_forget_failures(struct engine *e)
+static void forget_old_failures(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    if (e->probes->tries > 0)
-        return; /* a request uses the results that it waited for, even if they are old by now */
     for (size_t i = 0; i < FAILED_PROBES_MAX; i++) {
         struct failed_probe *f = &e->probes->failures[i];
         if (f->until_ns && f->until_ns <= now)
             forget_failure(e, f);
     }
+}
+
+/* A request calls it only when it begins. Later it uses the results that it waited for, even if
+ * they are old by then. */
+void toolchains_refresh(struct engine *e)
+{
+    if (e->probes->describe_at_ns <= clock_monotonic_ns())
+        toolchains_describe(e);
+    forget_old_failures(e);
 }
 
 /* Writes the message and the first line of the compiler's log. The rest of a probe's log is not
@@ -518,8 +524,10 @@ static void probe_done(struct compile_order *order)
     end_probe(p);
 }
 
-enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolchain *tc,
-                                const struct target *target, struct kiln_err *err)
+/* A probe that is under way gets the best place of the users who asked. NULL and err: it cannot be
+ * started now. */
+static struct probe *find_or_start_probe(struct engine *e, uid_t uid, const struct toolchain *tc,
+                                         const struct target *target, struct kiln_err *err)
 {
     unsigned own = 0;
     EACH_PROBE(e, p)
@@ -527,59 +535,75 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
         own += p->uid == uid && p->target.text[0];
         if (strcmp(p->tc.name, tc->name) != 0 || strcmp(p->target.text, target->text) != 0)
             continue;
-        p->is_asked = true;
-        compile_queue_share(e->queue, &p->order, uid); /* the probe moves to this user's queue if it
-                                                          is served sooner there */
-        return KILN_OK;
+        compile_queue_share(e->queue, &p->order, uid);
+        return p;
     }
-    if (own >= PROBES_MAX_UID)
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "%u probes of new targets are under way for user %u, which is the "
-                         "maximum: try %s again when they have ended",
-                         own, (unsigned)uid, target->text);
+    if (own >= PROBES_MAX_UID) {
+        kiln_fail(err, KILN_UNAVAILABLE,
+                  "%u probes of new targets are under way for user %u, which is the maximum: try "
+                  "%s again when they have ended",
+                  own, (unsigned)uid, target->text);
+        return NULL;
+    }
     struct probe *p = calloc(1, sizeof(*p));
-    if (!p)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot try %s for %s", tc->name, target->text);
+    if (!p) {
+        kiln_fail(err, KILN_NO_MEMORY, "cannot try %s for %s", tc->name, target->text);
+        return NULL;
+    }
     p->tc = *tc;
     p->target = *target;
     p->uid = p->order.uid = uid;
-    if (start_probe(e, p, COMPILE_PROBE, probe_done, err)) {
-        free(p);
-        kiln_while(err, "trying %s for %s", tc->name, target->text);
-        err->code =
-            KILN_UNAVAILABLE; /* KILN_BUSY would tell the client that a probe is under way */
-        return err->code;
-    }
-    p->is_asked = true;
-    return KILN_OK;
+    if (start_probe(e, p, COMPILE_PROBE, probe_done, err) == KILN_OK)
+        return p;
+    free(p);
+    kiln_while(err, "trying %s for %s", tc->name, target->text);
+    err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that a probe is under way */
+    return NULL;
 }
 
-static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
+enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
+                                const struct target *target, struct kiln_err *err)
 {
-    if (e->probes->describe_at_ns <= clock_monotonic_ns())
-        toolchains_describe(e);
-    EACH_PROBE(e, p)
-    p->is_asked = true; /* this can only be the describe: no probe starts before it has ended */
+    struct probe *p = find_or_start_probe(d->engine, d->uid, tc, target, err);
+    return p ? wait_for(d, p, err) : err->code;
+}
+
+/* KILN_BUSY: the describe is under way. */
+static enum kiln_code check_description(const struct engine *e, struct kiln_err *err)
+{
+    if (e->probes->is_described)
+        return KILN_OK;
     if (!toolchains_settled(e))
         return KILN_BUSY;
     return kiln_fail(err, KILN_UNAVAILABLE, "no toolchain to compile with: %s",
                      e->probes->describe_failure);
 }
 
-enum kiln_code toolchains_resolve(struct engine *e, const struct toolchain_question *question,
-                                  const struct toolchain **ret_toolchain, struct kiln_err *err)
+enum kiln_code toolchains_wait_for_description(struct deferred *d, struct kiln_err *err)
 {
-    if (!e->probes->is_described)
-        return describe_first(e, err);
-    if (e->probes->describe_at_ns <= clock_monotonic_ns())
-        toolchains_describe(e); /* the request does not wait, and uses the known toolchains */
-    toolchains_forget_failures(e);
-    enum kiln_code rc =
-        toolchain_choose(e->toolchains, question->target, question->forced, ret_toolchain, err);
-    if (rc != KILN_BUSY)
+    enum kiln_code rc = check_description(d->engine, err);
+    /* It can only be the describe: no probe starts before it has ended. */
+    struct probe *describe = LIST_FIRST(&d->engine->probes->under_way, struct probe, link);
+    return rc == KILN_BUSY ? wait_for(d, describe, err) : rc;
+}
+
+enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
+                               struct bytes forced, const struct toolchain **ret_toolchain,
+                               struct kiln_err *err)
+{
+    enum kiln_code rc = check_description(e, err);
+    return rc ? rc : toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
+}
+
+enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
+                                  struct bytes forced, const struct toolchain **ret_toolchain,
+                                  struct kiln_err *err)
+{
+    enum kiln_code rc = toolchains_wait_for_description(d, err);
+    if (rc)
         return rc;
-    rc = toolchains_probe(e, question->uid, *ret_toolchain, question->target, err);
-    return rc ? rc : KILN_BUSY;
+    rc = toolchain_choose(d->engine->toolchains, target, forced, ret_toolchain, err);
+    return rc == KILN_BUSY ? toolchains_probe(d, *ret_toolchain, target, err) : rc;
 }
 
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)

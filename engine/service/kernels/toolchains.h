@@ -12,35 +12,57 @@
 #include "engine/compile/toolchain.h"
 #include "engine/service/service.h"
 
+struct deferred;
 struct toolchain_probes;
+struct toolchain_wait; /* a deferred request's */
 
 KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_probes,
                                                  struct kiln_err *err);
 /* Call it only when toolchains_settled() is true. */
 void toolchains_destroy(struct toolchain_probes *probes);
 
-struct toolchain_question { /* which toolchain builds for |target|; borrowed */
-    uid_t uid;              /* the user who asks */
-    const struct target *target;
-    struct bytes forced; /* the toolchain that the user names; empty: kiln chooses */
+/* Which toolchains a deferred request needs, and how it is answered once they are known. */
+struct toolchain_need {
+    /* Calls toolchains_resolve or toolchains_probe for each of them. KILN_BUSY if one of these
+     * calls returned KILN_BUSY: |ask| is called again when the request's probes have ended. */
+    enum kiln_code (*ask)(struct deferred *d);
+    /* Called when |ask| has returned KILN_OK. Ends the request, or lets it wait for something else.
+     * Any other result of |ask| or |answer| refuses the request, with the message in d->err. */
+    enum kiln_code (*answer)(struct deferred *d);
 };
-/* KILN_BUSY: the answer is not known yet, and a probe is under way. The handler must then return
- * the result of toolchains_wait. */
-KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e,
-                                                  const struct toolchain_question *question,
+/* Calls |answer|: at once if |ask| needs no probe, else after its probes. Call it after
+ * deferred_wait, and do not use |d| afterwards. The callbacks find |body| in d->body; it is copied
+ * if the request waits. If the caller leaves, probes that only this request waits for are removed
+ * from the queue, and |answer| is not called. */
+void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body);
+/* Ends the wait, and removes from the queue the probes that no other request waits for. Accepts
+ * NULL. */
+void toolchain_wait_destroy(struct toolchain_wait *wait);
+
+/* Which toolchain builds for |target|. |forced|: the toolchain that the user names; empty: kiln
+ * chooses. KILN_BUSY: not known yet; the request waits for a probe. Call it only from |ask|, like
+ * the next two. */
+KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
+                                                  struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Keeps a copy of the request, and runs its handler again when all probes that the handler asked
- * for have ended. If the caller leaves, probes that only this request waits for are removed from
- * the queue. */
-KILN_MUST_CHECK enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
-                                               const struct frame_header *header, struct bytes body,
+/* Lets the request wait for the probe of |target| with |tc| (KILN_BUSY). The probe is queued as the
+ * user's; if it is queued already, it moves to this user's queue if it is served sooner there.
+ * KILN_UNAVAILABLE: it cannot be started now. */
+KILN_MUST_CHECK enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
+                                                const struct target *target, struct kiln_err *err);
+/* Whether the installed toolchains are known. KILN_BUSY: the request waits for it. */
+KILN_MUST_CHECK enum kiln_code toolchains_wait_for_description(struct deferred *d,
+                                                               struct kiln_err *err);
+
+/* Like toolchains_resolve, but starts nothing. KILN_BUSY: not known yet. */
+KILN_MUST_CHECK enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
+                                               struct bytes forced,
+                                               const struct toolchain **ret_toolchain,
                                                struct kiln_err *err);
-/* The current request has failed: removes from the queue the probes that only it asked for. */
-void toolchains_drop_asked(struct engine *e);
-/* The current request does not wait for the probes that it asked for. They continue
- * nevertheless. */
-void toolchains_keep_asked(struct engine *e);
+/* Does what is due: lists the installed toolchains again, and forgets failures that may have been
+ * temporary, so that they are tried again. Call it before toolchains_find when a request begins. */
+void toolchains_refresh(struct engine *e);
 
 /* Asks a compiler process which toolchains are installed, unless that is under way. */
 void toolchains_describe(struct engine *e);
@@ -49,14 +71,6 @@ void toolchains_describe_soon(struct engine *e);
 /* Whether a compiler process has listed the toolchains. |ret_failure| says why the last try failed,
  * or is "". */
 bool toolchains_described(const struct engine *e, const char **ret_failure);
-/* Forgets failures that may be temporary, so that they are tried again. */
-void toolchains_forget_failures(struct engine *e);
-/* Starts the probe of |target| for |tc|, queued as |uid|'s. If the probe is queued already, it
- * moves to |uid|'s queue if it is served sooner there. KILN_UNAVAILABLE: it cannot be started
- * now. */
-KILN_MUST_CHECK enum kiln_code toolchains_probe(struct engine *e, uid_t uid,
-                                                const struct toolchain *tc,
-                                                const struct target *target, struct kiln_err *err);
 /* Whether a probe found that |tc| builds for |target|. */
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
 bool toolchains_settled(const struct engine *e); /* no probe is under way */

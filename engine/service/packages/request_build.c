@@ -43,37 +43,39 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
     return KILN_OK;
 }
 
-static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err *err)
+static enum kiln_code check_question(struct build *b, struct kiln_err *err)
 {
     const struct json *q = b->base.question;
     const char *format = json_get_text(q, "format", "kdb");
     const char *id = json_get_text(q, "database_id", "");
-    const struct toolchain *tc = NULL;
     b->format = strcmp(format, "kiln") == 0 ? PACKAGE_KILN : PACKAGE_KDB;
     if (b->format == PACKAGE_KDB && strcmp(format, "kdb") != 0)
         return kiln_fail(err, KILN_INVALID, "'%.40s' is not a package format: give kdb or kiln",
                          format);
     enum kiln_code rc = plan_target_take(
         CAPABILITIES_HERE, bytes_of_text(json_get_text(q, "target", "")), &b->target, err);
-    if (!rc)
-        rc = plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
-    if (!rc)
-        rc = toolchains_resolve(b->base.engine,
-                                &(struct toolchain_question){
-                                    .uid = uid,
-                                    .target = &b->target,
-                                    .forced = bytes_of_text(json_get_text(q, "toolchain", "")) },
-                                &tc, err);
-    if (rc == KILN_BUSY) {
-        toolchains_keep_asked(b->base.engine);
-        return kiln_fail(err, rc,
-                         "kilnd is still determining which compiler supports %s: try again",
-                         b->target.text);
-    }
+    return rc ? rc : plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
+}
+
+static enum kiln_code ask_for_toolchain(struct deferred *d)
+{
+    struct build *b = build_of(d);
+    const char *forced = json_get_text(d->question, "toolchain", "");
+    const struct toolchain *tc = NULL;
+    enum kiln_code rc = toolchains_resolve(d, &b->target, bytes_of_text(forced), &tc, &d->err);
     if (!rc)
         b->toolchain = *tc;
     return rc;
 }
+
+static enum kiln_code answer_build(struct deferred *d)
+{
+    build_begin(build_of(d));
+    return KILN_OK;
+}
+
+static const struct toolchain_need build_need = { .ask = ask_for_toolchain,
+                                                  .answer = answer_build };
 
 enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
@@ -92,11 +94,11 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
     if (!rc && caller->file_count != 1)
         rc = kiln_fail(err, KILN_INVALID, "the request needs one file with the problems");
     if (!rc)
-        rc = check_question(b, caller->uid, err);
+        rc = check_question(b, err);
     if (!rc)
         rc = read_problems(b, caller->files[0], err);
     rc = deferred_wait_or_destroy(d, rc);
     if (!rc)
-        build_begin(b);
+        toolchains_need(d, &build_need, (struct bytes){ 0 });
     return rc;
 }

@@ -7,44 +7,40 @@
 /* Each new target costs a compile for every toolchain of its family. */
 #define TARGETS_ASKED_MAX 16
 
-/* Starts the missing probes of |target| for every toolchain of its family. Sets |asked| if some of
- * these probes are under way. */
-static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, bool *asked,
+/* Asks for the missing probes of |target| for every toolchain of its family. Sets |waits| if the
+ * request waits for some of them. */
+static enum kiln_code probe_all(struct deferred *d, const char *text, bool *waits,
                                 struct kiln_err *err)
 {
+    const struct toolchain_table *table = d->engine->toolchains;
     struct target target;
     enum kiln_code rc = target_parse(bytes_of_text(text), &target, err);
-    for (size_t i = 0; !rc && i < toolchain_table_count(e->toolchains); i++) {
-        const struct toolchain *tc = toolchain_table_at(e->toolchains, i);
+    for (size_t i = 0; !rc && i < toolchain_table_count(table); i++) {
+        const struct toolchain *tc = toolchain_table_at(table, i);
         if (tc->family != target.family ||
-            toolchain_probe_state(e->toolchains, tc, &target) != PROBE_UNKNOWN)
+            toolchain_probe_state(table, tc, &target) != PROBE_UNKNOWN)
             continue;
-        rc = toolchains_probe(e, uid, tc, &target, err);
-        *asked |= !rc;
+        rc = toolchains_probe(d, tc, &target, err);
+        *waits |= rc == KILN_BUSY;
+        rc = rc == KILN_BUSY ? KILN_OK : rc;
     }
     return rc;
 }
 
-/* Starts the probes that the question wants. KILN_BUSY while some of them are under way. */
-static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct json *question,
-                                   struct kiln_err *err)
+static enum kiln_code ask_for_probes(struct deferred *d)
 {
-    const struct json *list = json_get(question, "probe");
-    if (json_count(list) > TARGETS_ASKED_MAX)
-        return kiln_fail(err, KILN_INVALID, "the request has %zu targets; the maximum is %d",
-                         json_count(list), TARGETS_ASKED_MAX);
-    bool asked = false;
-    enum kiln_code rc = KILN_OK;
+    const struct json *list = json_get(d->question, "probe");
+    bool all = json_get_bool(d->question, "all", false), waits = false;
+    enum kiln_code rc = toolchains_wait_for_description(d, &d->err);
     for (const struct json *j = json_first(list); j && !rc; j = json_next(j))
-        rc = probe_all(e, uid, json_as_text(j, ""), &asked, err);
-    bool all = json_get_bool(question, "all", false);
+        rc = probe_all(d, json_as_text(j, ""), &waits, &d->err);
     for (size_t i = 0; all && toolchain_known_targets[i] && !rc; i++)
-        rc = probe_all(e, uid, toolchain_known_targets[i], &asked, err);
-    if (rc == KILN_UNAVAILABLE && asked) {
-        *err = KILN_ERR_INIT; /* the other probes follow when these have ended */
+        rc = probe_all(d, toolchain_known_targets[i], &waits, &d->err);
+    if (rc == KILN_UNAVAILABLE && waits) {
+        d->err = KILN_ERR_INIT; /* the other probes follow when these have ended */
         rc = KILN_OK;
     }
-    return !rc && asked ? KILN_BUSY : rc;
+    return !rc && waits ? KILN_BUSY : rc;
 }
 
 struct lists { /* borrowed */
@@ -98,35 +94,39 @@ static const struct admin_member members[] = {
     { 0 },
 };
 
+static enum kiln_code answer_toolchains(struct deferred *d)
+{
+    const struct toolchain_table *table = d->engine->toolchains;
+    struct json *rows = json_array();
+    for (size_t i = 0; i < toolchain_table_count(table); i++)
+        json_append(rows,
+                    toolchain_with_targets(d->engine, toolchain_table_at(table, i), d->question));
+    d->answer = json_object();
+    json_set(d->answer, "toolchains", rows);
+    deferred_end(d);
+    return KILN_OK;
+}
+
+static const struct deferred_kind toolchains_kind = { .size = sizeof(struct deferred) };
+static const struct toolchain_need probes_need = { .ask = ask_for_probes,
+                                                   .answer = answer_toolchains };
+
 enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
                                  const struct frame_header *header, struct bytes body,
                                  struct kiln_err *err)
 {
-    KILN_AUTO(json) struct json *question = NULL;
-    const char *unknown;
-    enum kiln_code rc = admin_read(header, body, members, &question, err);
-    if (!rc && !toolchains_described(e, &unknown)) {
-        const struct toolchain *ignored = NULL;
-        struct target any;
-        rc = target_parse(bytes_of_text("gfx906"), &any, err);
-        if (!rc)
-            rc = toolchains_resolve(
-                e, &(struct toolchain_question){ .uid = caller->uid, .target = &any }, &ignored,
-                err);
-    } else if (!rc) {
-        toolchains_forget_failures(e);
-        rc = probe_wanted(e, caller->uid, question, err);
-    }
-    if (rc == KILN_BUSY)
-        return toolchains_wait(e, caller, header, body, err);
-    if (rc)
-        return rc;
-    KILN_AUTO(json) struct json *answer = json_object();
-    struct json *rows = json_array();
-    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
-        json_append(rows,
-                    toolchain_with_targets(e, toolchain_table_at(e->toolchains, i), question));
-    json_set(answer, "toolchains", rows);
-    admin_send(e, caller, header->request_id, answer, 0);
-    return KILN_OK;
+    struct deferred *d = deferred_create(&toolchains_kind, e, caller, header->request_id, err);
+    if (!d)
+        return err->code;
+    enum kiln_code rc = admin_read(header, body, members, &d->question, err);
+    size_t count = json_count(json_get(d->question, "probe"));
+    if (!rc && count > TARGETS_ASKED_MAX)
+        rc = kiln_fail(err, KILN_INVALID, "the request has %zu targets; the maximum is %d", count,
+                       TARGETS_ASKED_MAX);
+    if (!rc)
+        rc = deferred_charge(d, body.size, err); /* the question */
+    rc = deferred_wait_or_destroy(d, rc);
+    if (!rc)
+        toolchains_need(d, &probes_need, (struct bytes){ 0 });
+    return rc;
 }

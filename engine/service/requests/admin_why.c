@@ -249,6 +249,16 @@ static void note_toolchains(struct why *w)
     }
 }
 
+static enum kiln_code answer_why(struct deferred *d)
+{
+    note_toolchains((struct why *)d);
+    enum kiln_code rc = why_add_programs((struct why *)d, &d->err);
+    return rc ? rc : deferred_enqueue(d, &d->engine->requests->scans, &why_step, &d->err);
+}
+
+static const struct toolchain_need why_need = { .ask = why_ask_for_toolchain,
+                                                .answer = answer_why };
+
 enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
@@ -259,19 +269,13 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
     w->base.answer = json_object();
     w->nearest = json_array();
     w->why_not_compile = KILN_ERR_INIT;
-    note_toolchains(w);
     enum kiln_code rc = admin_read(header, body, why_members, &w->base.question, err);
     if (!rc)
         rc = deferred_join(&w->base, &e->requests->admin, err);
-    if (rc) {
-        deferred_destroy(&w->base);
-        return rc;
-    }
-    rc = why_read_question(w, err);
-    if (rc) {
-        deferred_destroy(&w->base);
-        return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
-    }
-    rc = deferred_enqueue(&w->base, &e->requests->scans, &why_step, err);
-    return deferred_wait_or_destroy(&w->base, rc);
+    if (!rc)
+        rc = why_read_question(w, err);
+    rc = deferred_wait_or_destroy(&w->base, rc);
+    if (!rc)
+        toolchains_need(&w->base, &why_need, (struct bytes){ 0 });
+    return rc;
 }

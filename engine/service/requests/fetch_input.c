@@ -15,22 +15,8 @@ static enum kiln_code canonical_options(struct bytes text, struct buffer *storag
     return rc;
 }
 
-/* Finds the toolchain of an item. KILN_BUSY: a probe is under way, so the request must call
- * toolchains_wait. */
-static enum kiln_code find_toolchain(struct engine *e, uid_t uid,
-                                     const struct message_fetch_source *m,
-                                     struct fetch_input *input)
-{
-    const struct toolchain_question question = { .uid = uid,
-                                                 .target = &input->target,
-                                                 .forced = m->toolchain };
-    enum kiln_code rc = target_parse(m->target, &input->target, &input->err);
-    return rc ? rc : toolchains_resolve(e, &question, &input->fetch.tc, &input->err);
-}
-
-static enum kiln_code check_source(struct engine *e, uid_t uid,
-                                   const struct message_fetch_source *m, struct buffer *storage,
-                                   struct fetch_input *input)
+static enum kiln_code check_source(struct engine *e, const struct message_fetch_source *m,
+                                   struct buffer *storage, struct fetch_input *input)
 {
     struct kiln_err *err = &input->err;
     enum kiln_code rc = program_name_check(m->program, err);
@@ -41,11 +27,13 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
         rc = headers_check(m->headers, m->header_count, err);
     if (!rc)
         rc = canonical_options(m->options, storage, &input->job.options, err);
-    return rc ? rc : find_toolchain(e, uid, m, input);
+    if (!rc)
+        rc = target_parse(m->target, &input->target, err);
+    return rc ? rc : toolchains_find(e, &input->target, m->toolchain, &input->fetch.tc, err);
 }
 
-enum kiln_code fetch_input_read_source(struct engine *e, uid_t uid, struct bytes body,
-                                       struct buffer *storage, struct fetch_input *ret_input)
+enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, struct buffer *storage,
+                                       struct fetch_input *ret_input)
 {
     struct reader r = reader_of(body);
     struct message_fetch_source m = message_fetch_source_read(&r);
@@ -56,7 +44,7 @@ enum kiln_code fetch_input_read_source(struct engine *e, uid_t uid, struct bytes
     ret_input->result.no_object = m.flags & FETCH_NO_OBJECT;
     enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_source, &ret_input->err);
     if (!rc)
-        rc = check_source(e, uid, &m, storage, ret_input);
+        rc = check_source(e, &m, storage, ret_input);
     if (rc)
         return rc;
     ret_input->job.kind = COMPILE_KERNEL;
@@ -105,14 +93,31 @@ enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader 
     if (m.kind == 0)
         return fetch_input_read_key(m.request, ret_input);
     if (m.kind == 1)
-        return fetch_input_read_source(e, uid, m.request, storage, ret_input);
+        return fetch_input_read_source(e, m.request, storage, ret_input);
     if (m.kind == 2)
         return fetch_input_read_name(uid, m.request, ret_input);
     return kiln_fail(&ret_input->err, KILN_INVALID, "batch item of unknown kind %u",
                      (unsigned)m.kind);
 }
 
-/* ---- targets of a batch ---- */
+/* ---- toolchains ---- */
+
+static enum kiln_code ask_for_toolchain(struct deferred *d, const struct message_fetch_source *m,
+                                        struct target *target, struct kiln_err *err)
+{
+    const struct toolchain *ignored;
+    enum kiln_code rc = target_parse(m->target, target, err);
+    return rc ? rc : toolchains_resolve(d, target, m->toolchain, &ignored, err);
+}
+
+enum kiln_code fetch_input_ask_for_source(struct deferred *d)
+{
+    struct reader r = reader_of(d->body);
+    const struct message_fetch_source m = message_fetch_source_read(&r);
+    struct target target;
+    enum kiln_code rc = ask_for_toolchain(d, &m, &target, &d->err);
+    return rc == KILN_BUSY ? rc : KILN_OK;
+}
 
 /* New targets that one batch may name. The number is limited because each needs probes. */
 #define NEW_TARGETS_MAX 16
@@ -136,36 +141,38 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Most batches are for one target, so the last target that passed is remembered. The check is not
+/* Most batches are for one target, so the last target that passed is remembered. This is not
  * divided into slices, because it only looks at the targets and toolchains of at most
  * LIMIT_BATCH_ITEMS items. */
-enum kiln_code batch_check_toolchains(struct engine *e, uid_t uid, const struct message_batch *m,
-                                      struct kiln_err *err)
+enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
 {
-    struct reader items = reader_of(m->items);
+    struct reader r = reader_of(d->body);
+    const struct message_batch m = message_batch_read(&r);
+    struct reader items = reader_of(m.items);
     struct new_targets seen = { .count = 0 };
     struct message_fetch_source fine = { .target.size = 0 };
-    for (uint32_t i = 0; i < m->count; i++) {
+    for (uint32_t i = 0; i < m.count; i++) {
         struct message_batch_item item = message_batch_item_read(&items);
         if (item.kind != 1)
             continue;
-        struct reader r = reader_of(item.request);
-        struct message_fetch_source source = message_fetch_source_read(&r);
+        struct reader of_item = reader_of(item.request);
+        struct message_fetch_source source = message_fetch_source_read(&of_item);
         if (bytes_equal(source.target, fine.target) &&
             bytes_equal(source.toolchain, fine.toolchain))
             continue;
-        struct fetch_input input = { .err = KILN_ERR_INIT };
-        enum kiln_code rc = find_toolchain(e, uid, &source, &input);
+        struct target target;
+        struct kiln_err of_item_only = KILN_ERR_INIT; /* the item reports it when it begins */
+        enum kiln_code rc = ask_for_toolchain(d, &source, &target, &of_item_only);
         if (!rc)
             fine = source;
         if (rc != KILN_BUSY)
             continue; /* continue, so that the probes of other targets start as well */
-        rc = note_target(&seen, &input.target, err);
+        rc = note_target(&seen, &target, &d->err);
         if (rc)
             return rc;
     }
     if (items.failed || reader_left(&items))
-        return kiln_fail(err, KILN_INVALID, "the batch's items do not add up to its count of %u",
-                         (unsigned)m->count);
+        return kiln_fail(&d->err, KILN_INVALID,
+                         "the batch's items do not add up to its count of %u", (unsigned)m.count);
     return seen.count ? KILN_BUSY : KILN_OK;
 }

@@ -26,18 +26,20 @@ struct fetch_input {
 
 /* |ret_input| is zeroed, with KILN_ERR_INIT. A failure is also stored in its |err|, and concerns
  * only this item. Exception, for items with a source: KILN_BUSY without an error in |err| means
- * that a probe of the toolchain is under way, so the request must call toolchains_wait. */
+ * that the toolchain is not known yet. */
 enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input);
 /* |storage| has space for 2 * LIMIT_OPTIONS_TEXT bytes; it gets the canonical options. */
-enum kiln_code fetch_input_read_source(struct engine *e, uid_t uid, struct bytes body,
-                                       struct buffer *storage, struct fetch_input *ret_input);
+enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, struct buffer *storage,
+                                       struct fetch_input *ret_input);
 /* The fetch will search the caller's imports, then those for all users, then packages. */
 enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_input *ret_input);
 /* Reads the next item of a batch. */
 enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader *items,
                                      struct buffer *storage, struct fetch_input *ret_input);
 
-/* Checks that the toolchains of all items of a batch are known, before any item begins. KILN_BUSY
- * if one is not. KILN_INVALID: too many new targets, or not |count| items. */
-enum kiln_code batch_check_toolchains(struct engine *e, uid_t uid, const struct message_batch *m,
-                                      struct kiln_err *err);
+/* Each asks for the toolchains that a request needs, as in struct toolchain_need. A failure of a
+ * source is no failure of the request: it stays in d->err, and becomes the result of its item. */
+enum kiln_code fetch_input_ask_for_source(struct deferred *d);
+/* For all items of a batch, before any item begins. KILN_INVALID: too many new targets, or not
+ * |count| items. */
+enum kiln_code fetch_input_ask_for_batch(struct deferred *d);

@@ -288,6 +288,37 @@ enum kiln_code handle_fetch_name(struct engine *e, struct caller *caller,
     return handle_one(e, caller, header->request_id, &input, err);
 }
 
+static void begin_and_add(struct fetch_request *rq, struct fetch_input *input,
+                          struct result_list *list)
+{
+    struct fetch_result result;
+    input->result.index = rq->next++;
+    if (!begin_item(rq, input, &result))
+        return;
+    add_result(rq, list, &input->result, &result);
+    rq->remaining--;
+}
+
+static enum kiln_code answer_source(struct deferred *d)
+{
+    struct fetch_request *rq = (struct fetch_request *)d;
+    BUFFER_AUTO struct buffer storage;
+    buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
+    struct fetch_input input = { .err = d->err };
+    struct result_list list;
+    if (!input.err.code)
+        fetch_input_read_source(d->engine, d->body, &storage, &input);
+    result_list_begin_frame(&list, d->engine, d->caller);
+    begin_and_add(rq, &input, &list);
+    send_results(rq, &list);
+    return KILN_OK;
+}
+
+static const struct toolchain_need source_need = { .ask = fetch_input_ask_for_source,
+                                                   .answer = answer_source };
+
+/* A kernel whose toolchain is known, the usual case, needs no deferred request if it is in
+ * memory. */
 enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
@@ -295,10 +326,14 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
     BUFFER_AUTO struct buffer storage;
     buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
     struct fetch_input input = { .err = KILN_ERR_INIT };
-    enum kiln_code rc = fetch_input_read_source(e, caller->uid, body, &storage, &input);
-    if (rc == KILN_BUSY)
-        return toolchains_wait(e, caller, header, body, err);
-    return handle_one(e, caller, header->request_id, &input, err);
+    toolchains_refresh(e);
+    if (fetch_input_read_source(e, body, &storage, &input) != KILN_BUSY)
+        return handle_one(e, caller, header->request_id, &input, err);
+    struct fetch_request *rq = request_create(e, caller, header->request_id, 1, err);
+    if (!rq)
+        return err->code;
+    toolchains_need(&rq->base, &source_need, body);
+    return KILN_OK;
 }
 
 /* ---- batch ---- */
@@ -312,20 +347,12 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
 {
     struct engine *e = rq->base.engine;
     struct fetch_input input = { .err = KILN_ERR_INIT };
-    struct fetch_result result;
     enum kiln_code rc = fetch_input_read_next(e, rq->base.uid, &rq->items, storage, &input);
-    if (rc &&
-        !input.err.code) { /* rare: batch_check_toolchains has checked that this cannot happen */
-        toolchains_keep_asked(e);
+    if (rc == KILN_BUSY) /* its probe could not be started, or its result is forgotten already */
         kiln_fail(
             &input.err, rc,
             "kilnd does not know yet which toolchain can compile this item: try again in a moment");
-    }
-    input.result.index = rq->next++;
-    if (!begin_item(rq, &input, &result))
-        return;
-    add_result(rq, list, &input.result, &result);
-    rq->remaining--;
+    begin_and_add(rq, &input, list);
 }
 
 /* Begins items until a slice of the loop's time is used up. Results that are available at once
@@ -394,20 +421,26 @@ static void go_on(struct deferred *d)
     send_results(rq, &list);
 }
 
-static void begin_batch(struct fetch_request *rq, struct bytes items)
+static enum kiln_code answer_batch(struct deferred *d)
 {
+    struct fetch_request *rq = (struct fetch_request *)d;
+    struct reader r = reader_of(d->body);
     struct kiln_err err = KILN_ERR_INIT;
     struct result_list list;
-    rq->items = reader_of(items);
-    rq->batch = ++rq->base.engine->metrics.batches;
-    result_list_begin_frame(&list, rq->base.engine, rq->base.caller);
+    rq->items = reader_of(message_batch_read(&r).items);
+    rq->batch = ++d->engine->metrics.batches;
+    result_list_begin_frame(&list, d->engine, d->caller);
     begin_some(rq, &list);
     if (rq->next < rq->count && keep_rest(rq, &err))
         refuse_rest(rq, &list, &err);
     if (rq->next < rq->count)
         go_on_later(rq);
     send_results(rq, &list);
+    return KILN_OK;
 }
+
+static const struct toolchain_need batch_need = { .ask = fetch_input_ask_for_batch,
+                                                  .answer = answer_batch };
 
 enum kiln_code handle_batch(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
@@ -421,14 +454,9 @@ enum kiln_code handle_batch(struct engine *e, struct caller *caller,
     if (m.count == 0 || m.count > LIMIT_BATCH_ITEMS)
         return kiln_fail(err, KILN_INVALID, "a batch has 1 to %u items, not %u", LIMIT_BATCH_ITEMS,
                          (unsigned)m.count);
-    rc = batch_check_toolchains(e, caller->uid, &m, err);
-    if (rc == KILN_BUSY)
-        return toolchains_wait(e, caller, header, body, err);
-    if (rc)
-        return rc;
     struct fetch_request *rq = request_create(e, caller, header->request_id, m.count, err);
     if (!rq)
         return err->code;
-    begin_batch(rq, m.items);
+    toolchains_need(&rq->base, &batch_need, body);
     return KILN_OK;
 }

@@ -26,7 +26,7 @@ struct plan_request {
     uint64_t plan_ns;
     struct result_options result_options;
     enum priority priority;
-    struct plan_choice choice; /* borrows from the message until the check has ended */
+    struct plan_choice choice; /* borrows from the message until the plan is made */
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
@@ -267,83 +267,72 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* Chooses the toolchain. If no compiler is suitable, the plan continues without one, because a
- * package may have the kernels. */
-static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
-                                       struct plan_request *rq, struct kiln_err *err)
+/* If no compiler is suitable, the plan continues without one, because a package may have the
+ * kernels. */
+static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
+    struct plan_request *rq = (struct plan_request *)d;
+    struct reader r = reader_of(d->body);
+    const struct message_plan m = message_plan_read(&r);
     const struct toolchain *tc = NULL;
-    rq->no_cache = m->flags & FETCH_NO_CACHE;
-    rq->use_packages = !rq->no_cache && m->toolchain.size == 0 &&
-                       package_set_covers(e->packages, bytes_of_text(rq->ids.package));
-    enum kiln_code rc = toolchains_resolve(
-        e,
-        &(struct toolchain_question){ .uid = uid, .target = &rq->target, .forced = m->toolchain },
-        &tc, err);
-    if (!rc) {
-        rq->toolchain = *tc;
-        plan_toolchain_write(tc, rq->toolchain_identity);
-    }
-    if (!rc || rc == KILN_BUSY || !rq->use_packages)
+    enum kiln_code rc = toolchains_resolve(d, &rq->target, m.toolchain, &tc, &rq->why_not_compile);
+    if (rc == KILN_BUSY)
         return rc;
-    rq->why_not_compile = *err;
-    *err = KILN_ERR_INIT;
-    snprintf(rq->toolchain.name, sizeof(rq->toolchain.name), "package");
+    rq->use_packages = !rq->no_cache && m.toolchain.size == 0 &&
+                       package_set_covers(d->engine->packages, bytes_of_text(rq->ids.package));
+    if (rc) {
+        snprintf(rq->toolchain.name, sizeof(rq->toolchain.name), "package");
+        return KILN_OK;
+    }
+    rq->toolchain = *tc;
+    plan_toolchain_write(tc, rq->toolchain_identity);
     return KILN_OK;
 }
 
-static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct message_plan *m,
-                                    struct plan_request *rq, struct kiln_err *err)
+static enum kiln_code choose_solver(struct plan_request *rq, const struct message_plan *m,
+                                    struct kiln_err *err)
 {
+    struct engine *e = rq->base.engine;
     char driver[TUNING_ORIGIN_TEXT];
     enum kiln_code rc = tuning_text_take("driver", m->driver, sizeof(driver), driver, err);
     if (rc)
         return rc;
-    const struct plan_options options = { .problem = &m->problem,
+    const struct plan_options options = { .problem = &rq->problem,
                                           .target = &rq->target,
                                           .solver = m->solver,
                                           .config = m->config,
                                           .database_id = rq->ids.device,
                                           .driver = driver,
                                           .toolchain = rq->toolchain_identity,
-                                          .uid = (uint32_t)uid,
+                                          .uid = (uint32_t)rq->base.uid,
                                           .by_heuristic = m->flags & PLAN_HEURISTIC };
     rc = plan_choose(tuning_databases(e), &options, &rq->choice, err);
     if (!rc)
-        rc = solver_solve(&m->problem, &rq->target, &rq->choice.chosen, &rq->solution, err);
+        rc = solver_solve(&rq->problem, &rq->target, &rq->choice.chosen, &rq->solution, err);
     return rc;
 }
 
-/* Checks the question before it waits for a toolchain, so that errors are reported at once. It
- * waits for a toolchain that must be probed, because the choice of records may depend on it. */
-static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
-                                 const struct message_plan *m, struct plan_request *rq,
-                                 struct kiln_err *err)
+/* The choice of records may depend on the toolchain. A problem that no solver can solve is refused
+ * for that reason, even if no compiler supports the target either. */
+static enum kiln_code make_plan(struct plan_request *rq)
 {
-    uid_t uid = caller->uid;
-    struct kiln_err no_toolchain = KILN_ERR_INIT;
-    rq->problem = m->problem;
-    enum kiln_code rc = problem_check(&m->problem, err);
-    if (!rc)
-        rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
-    if (!rc)
-        rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
-    if (!rc)
-        rc = plan_ids_check(&rq->target, &rq->ids, err);
+    struct deferred *d = &rq->base;
+    struct reader r = reader_of(d->body);
+    const struct message_plan m = message_plan_read(&r);
+    uint64_t began = clock_monotonic_ns();
+    enum kiln_code rc = choose_solver(rq, &m, &d->err);
     if (rc)
         return rc;
-    rq->has_named_solver = m->solver.size > 0;
-    enum kiln_code without = choose_toolchain(e, uid, m, rq, &no_toolchain);
-    if (without != KILN_BUSY)
-        rc = choose_solver(e, uid, m, rq, err);
-    if (!rc && without) {
-        *err = no_toolchain;
-        if (without != KILN_BUSY) {
-            explain_unmet_plan(e, rq, err);
-            without = err->code;
-        }
+    if (rq->why_not_compile.code && !rq->use_packages) {
+        d->err = rq->why_not_compile;
+        explain_unmet_plan(d->engine, rq, &d->err);
+        return d->err.code;
     }
-    return rc ? rc : without;
+    d->engine->stats.plans_recorded +=
+        rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
+    rq->plan_ns = clock_monotonic_ns() - began;
+    histogram_observe(&d->engine->metrics.plan, rq->plan_ns, 1);
+    return KILN_OK;
 }
 
 static void begin_parts(struct plan_request *rq)
@@ -359,11 +348,40 @@ static void begin_parts(struct plan_request *rq)
     }
 }
 
+static enum kiln_code answer_plan(struct deferred *d)
+{
+    struct plan_request *rq = (struct plan_request *)d;
+    enum kiln_code rc = make_plan(rq);
+    if (!rc)
+        begin_parts(rq);
+    return rc;
+}
+
+static const struct toolchain_need plan_need = { .ask = ask_for_toolchain, .answer = answer_plan };
+
+static enum kiln_code read_plan(struct plan_request *rq, const struct caller *caller,
+                                const struct message_plan *m, struct kiln_err *err)
+{
+    rq->problem = m->problem;
+    rq->priority = m->priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
+    rq->result_options.inline_limit = m->inline_limit;
+    rq->result_options.no_object = m->flags & FETCH_NO_OBJECT;
+    rq->no_cache = m->flags & FETCH_NO_CACHE;
+    rq->has_named_solver = m->solver.size > 0;
+    enum kiln_code rc = problem_check(&m->problem, err);
+    if (!rc)
+        rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
+    if (!rc)
+        rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
+    if (!rc)
+        rc = plan_ids_check(&rq->target, &rq->ids, err);
+    return rc;
+}
+
 enum kiln_code handle_plan(struct engine *e, struct caller *caller,
                            const struct frame_header *header, struct bytes body,
                            struct kiln_err *err)
 {
-    uint64_t began = clock_monotonic_ns();
     struct reader r = reader_of(body);
     struct message_plan m = message_plan_read(&r);
     enum kiln_code rc = message_body_check(&r, MESSAGE_plan, err);
@@ -372,19 +390,8 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     struct plan_request *rq = deferred_create(&plan_kind, e, caller, header->request_id, err);
     if (!rq)
         return err->code;
-    rc = check_plan(e, caller, &m, rq, err);
-    rq->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
-    rq->result_options.inline_limit = m.inline_limit;
-    rq->result_options.no_object = m.flags & FETCH_NO_OBJECT;
-    if (rc) {
-        deferred_destroy(&rq->base);
-        return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
-    }
-    e->stats.plans_recorded +=
-        rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
-    rq->plan_ns = clock_monotonic_ns() - began;
-    histogram_observe(&e->metrics.plan, rq->plan_ns, 1);
-    deferred_wait(&rq->base);
-    begin_parts(rq);
-    return KILN_OK;
+    rc = deferred_wait_or_destroy(&rq->base, read_plan(rq, caller, &m, err));
+    if (!rc)
+        toolchains_need(&rq->base, &plan_need, body);
+    return rc;
 }

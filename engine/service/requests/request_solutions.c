@@ -174,27 +174,53 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
 
 /* ---- the question ---- */
 
-/* Determines the toolchain, by which stale records are recognized. Without a compiler for the
- * target, no record counts as stale because of its toolchain. */
-static enum kiln_code take_toolchain(struct engine *e, uid_t uid, struct bytes forced,
-                                     struct solutions_request *rq, struct kiln_err *err)
+/* Without a compiler for the target, no record is stale because of its toolchain. */
+static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
+    struct solutions_request *rq = (struct solutions_request *)d;
+    struct reader r = reader_of(d->body);
+    const struct message_solutions m = message_solutions_read(&r);
     const struct toolchain *tc = NULL;
-    struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = toolchains_resolve(
-        e, &(struct toolchain_question){ .uid = uid, .target = &rq->target, .forced = forced }, &tc,
-        &why);
+    enum kiln_code rc = toolchains_resolve(d, &rq->target, m.toolchain, &tc, &d->err);
     if (!rc)
         plan_toolchain_write(tc, rq->toolchain);
-    if (rc != KILN_BUSY && forced.size == 0)
-        return KILN_OK;
-    *err = why;
-    return rc;
+    if (!rc || rc == KILN_BUSY || m.toolchain.size > 0)
+        return rc;
+    d->err = KILN_ERR_INIT;
+    return KILN_OK;
 }
 
-static enum kiln_code check_solutions(struct engine *e, const struct caller *caller,
-                                      const struct message_solutions *m,
-                                      struct solutions_request *rq, struct kiln_err *err)
+static enum kiln_code look_up(struct solutions_request *rq, struct kiln_err *err)
+{
+    struct engine *e = rq->base.engine;
+    const struct plan_options options = { .problem = &rq->problem,
+                                          .target = &rq->target,
+                                          .database_id = rq->ids.device,
+                                          .driver = rq->driver,
+                                          .toolchain = rq->toolchain,
+                                          .uid = (uint32_t)rq->base.uid };
+    rq->count = plan_known_of(tuning_databases(e), &options, rq->known);
+    sort_by_preference(rq);
+    for (unsigned i = 0; i < rq->count; i++) {
+        struct listed *l = &rq->listed[i];
+        l->is_counted = valid_counts_find(e->valid_counts, l->known->solver, &rq->problem,
+                                          &rq->target, &l->valid);
+    }
+    return rq->count > 0 ? KILN_OK : solver_none(&rq->problem, &rq->target, err);
+}
+
+static enum kiln_code answer_solutions(struct deferred *d)
+{
+    struct request_queue *queue = &d->engine->requests->solver_questions;
+    enum kiln_code rc = look_up((struct solutions_request *)d, &d->err);
+    return rc ? rc : deferred_enqueue(d, queue, &describe_step, &d->err);
+}
+
+static const struct toolchain_need solutions_need = { .ask = ask_for_toolchain,
+                                                      .answer = answer_solutions };
+
+static enum kiln_code read_solutions(struct solutions_request *rq, const struct caller *caller,
+                                     const struct message_solutions *m, struct kiln_err *err)
 {
     enum kiln_code rc = problem_check(&m->problem, err);
     rq->problem = m->problem;
@@ -206,26 +232,7 @@ static enum kiln_code check_solutions(struct engine *e, const struct caller *cal
         rc = plan_ids_check(&rq->target, &rq->ids, err);
     if (!rc)
         rc = tuning_text_take("driver", m->driver, sizeof(rq->driver), rq->driver, err);
-    return rc ? rc : take_toolchain(e, caller->uid, m->toolchain, rq, err);
-}
-
-static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_request *rq,
-                              struct kiln_err *err)
-{
-    const struct plan_options options = { .problem = &rq->problem,
-                                          .target = &rq->target,
-                                          .database_id = rq->ids.device,
-                                          .driver = rq->driver,
-                                          .toolchain = rq->toolchain,
-                                          .uid = (uint32_t)uid };
-    rq->count = plan_known_of(tuning_databases(e), &options, rq->known);
-    sort_by_preference(rq);
-    for (unsigned i = 0; i < rq->count; i++) {
-        struct listed *l = &rq->listed[i];
-        l->is_counted = valid_counts_find(e->valid_counts, l->known->solver, &rq->problem,
-                                          &rq->target, &l->valid);
-    }
-    return rq->count > 0 ? KILN_OK : solver_none(&rq->problem, &rq->target, err);
+    return rc;
 }
 
 enum kiln_code handle_solutions(struct engine *e, struct caller *caller,
@@ -241,14 +248,8 @@ enum kiln_code handle_solutions(struct engine *e, struct caller *caller,
         deferred_create(&solutions_kind, e, caller, header->request_id, err);
     if (!rq)
         return err->code;
-    rc = check_solutions(e, caller, &m, rq, err);
-    if (rc == KILN_BUSY) {
-        deferred_destroy(&rq->base);
-        return toolchains_wait(e, caller, header, body, err);
-    }
+    rc = deferred_wait_or_destroy(&rq->base, read_solutions(rq, caller, &m, err));
     if (!rc)
-        rc = look_up(e, caller->uid, rq, err);
-    if (!rc)
-        rc = deferred_enqueue(&rq->base, &e->requests->solver_questions, &describe_step, err);
-    return deferred_wait_or_destroy(&rq->base, rc);
+        toolchains_need(&rq->base, &solutions_need, body);
+    return rc;
 }

@@ -11,6 +11,7 @@
  */
 #include "engine/service/kernels/name_key.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/requests/plan_choose.h"
 
 struct wanted_program {
     struct digest key;
@@ -31,6 +32,8 @@ struct why {
     struct json *nearest; /* owned until it is in the answer */
     struct target target;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
+    struct problem problem;     /* if asked by problem, like the next */
+    struct plan_ids ids;
     char database_id[DATABASE_ID_MAX];
     bool use_packages;
     struct kiln_err why_not_compile; /* its code is set if no compiler here can do it */
@@ -54,9 +57,11 @@ struct why {
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
 };
 
-/* why_question.c: fills what is wanted. KILN_BUSY: a toolchain is being probed, so defer the
- * request. */
+/* why_question.c: reads what is wanted. Of a problem, the programs are added once the toolchain is
+ * known (struct toolchain_need). */
 KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code why_ask_for_toolchain(struct deferred *d);
+KILN_MUST_CHECK enum kiln_code why_add_programs(struct why *w, struct kiln_err *err);
 
 /* why_compare.c: each function adds to |nearest|.  The first two are callbacks that the store calls
  * for each kernel, with a struct why as |context|. */

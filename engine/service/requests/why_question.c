@@ -60,29 +60,28 @@ static enum kiln_code add_program(struct why *w, const struct solution_program *
     return rc;
 }
 
-static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
+enum kiln_code why_ask_for_toolchain(struct deferred *d)
 {
-    const char *forced = json_get_text(w->base.question, "toolchain", "");
+    struct why *w = (struct why *)d;
+    const char *forced = json_get_text(d->question, "toolchain", "");
     const struct toolchain *tc = NULL;
+    if (!json_get(d->question, "problem"))
+        return KILN_OK;
     w->use_packages =
-        !forced[0] && package_set_covers(w->base.engine->packages, bytes_of_text(w->database_id));
-    enum kiln_code rc = toolchains_resolve(
-        w->base.engine,
-        &(struct toolchain_question){
-            .uid = w->base.uid, .target = &w->target, .forced = bytes_of_text(forced) },
-        &tc, err);
+        !forced[0] && package_set_covers(d->engine->packages, bytes_of_text(w->database_id));
+    enum kiln_code rc = toolchains_resolve(d, &w->target, bytes_of_text(forced), &tc, &d->err);
     if (!rc)
         w->toolchain = *tc;
     if (!rc || rc == KILN_BUSY || forced[0])
         return rc;
-    w->why_not_compile = *err;
-    *err = KILN_ERR_INIT;
+    w->why_not_compile = d->err;
+    d->err = KILN_ERR_INIT;
     snprintf(w->toolchain.name, sizeof(w->toolchain.name), "package");
     return KILN_OK;
 }
 
-static enum kiln_code read_problem(const struct why *w, struct problem *ret_problem,
-                                   struct kiln_err *err)
+static enum kiln_code parse_problem(const struct why *w, struct problem *ret_problem,
+                                    struct kiln_err *err)
 {
     struct driver_line line;
     enum kiln_code rc = driver_line_parse(
@@ -93,49 +92,48 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
 }
 
 /* Chooses and solves as a plan of the same caller would. */
-static enum kiln_code solve_problem(struct why *w, const struct problem *problem,
-                                    const char *device, struct solution *s, struct kiln_err *err)
+static enum kiln_code solve_problem(struct why *w, struct solution *s, struct kiln_err *err)
 {
     char toolchain[PLAN_TOOLCHAIN_MAX] = "";
     struct plan_choice choice;
     if (!w->why_not_compile.code)
         plan_toolchain_write(&w->toolchain, toolchain);
-    const struct plan_options options = { .problem = problem,
+    const struct plan_options options = { .problem = &w->problem,
                                           .target = &w->target,
                                           .solver = bytes_of_text(
                                               json_get_text(w->base.question, "solver", "")),
-                                          .database_id = device,
+                                          .database_id = w->ids.device,
                                           .driver = "",
                                           .toolchain = toolchain,
                                           .uid = (uint32_t)w->base.uid };
     enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &options, &choice, err);
-    return rc ? rc : solver_solve(problem, &w->target, &choice.chosen, s, err);
+    return rc ? rc : solver_solve(&w->problem, &w->target, &choice.chosen, s, err);
+}
+
+enum kiln_code why_add_programs(struct why *w, struct kiln_err *err)
+{
+    if (!json_get(w->base.question, "problem"))
+        return KILN_OK;
+    KILN_AUTO(mem) struct solution *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot plan the problem");
+    enum kiln_code rc = solve_problem(w, s, err);
+    for (uint32_t i = 0; !rc && i < s->program_count; i++)
+        rc = add_program(w, &s->programs[i], err);
+    return rc;
 }
 
 static enum kiln_code read_problem_question(struct why *w, struct kiln_err *err)
 {
-    struct problem problem;
-    struct plan_ids ids;
-    KILN_AUTO(mem) struct solution *s = calloc(1, sizeof(*s));
-    if (!s)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot plan the problem");
-    enum kiln_code rc = read_problem(w, &problem, err);
+    const struct json *q = w->base.question;
+    enum kiln_code rc = parse_problem(w, &w->problem, err);
     if (!rc)
-        rc = plan_target_take(CAPABILITIES_HERE,
-                              bytes_of_text(json_get_text(w->base.question, "target", "")),
+        rc = plan_target_take(CAPABILITIES_HERE, bytes_of_text(json_get_text(q, "target", "")),
                               &w->target, err);
     if (!rc)
-        rc = plan_ids_take(&w->target,
-                           bytes_of_text(json_get_text(w->base.question, "database_id", "")), &ids,
+        rc = plan_ids_take(&w->target, bytes_of_text(json_get_text(q, "database_id", "")), &w->ids,
                            err);
-    if (!rc) {
-        memcpy(w->database_id, ids.package, sizeof(ids.package));
-        rc = choose_toolchain(w, err);
-    }
-    if (!rc)
-        rc = solve_problem(w, &problem, ids.device, s, err);
-    for (uint32_t i = 0; !rc && i < s->program_count; i++)
-        rc = add_program(w, &s->programs[i], err);
+    memcpy(w->database_id, w->ids.package, sizeof(w->ids.package));
     return rc;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
 /* kilnctl pkg build, sign and keygen with a fake libkiln, but real keys and manifests. */
-#include "cli/kilnctl/nap.h"
 #include "common/protocol/problem.h"
 #include "engine/digest/sha256.h"
 #include "engine/manifest/manifest.h"
@@ -12,17 +11,10 @@
 #include <kiln/plan.h>
 
 static struct {
-    unsigned naps;
     unsigned plans;
     int plan_code; /* result of every second plan; KILN_E_OK: every plan succeeds */
     struct kiln_plan_options options;
 } seen;
-
-void nap_ms(unsigned ms)
-{
-    (void)ms;
-    seen.naps++;
-}
 
 struct kiln_plan {
     char key[65];
@@ -162,23 +154,12 @@ TEST_F(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
                                 "\"prefetch\":{\"lines\":2,\"problems\":2,");
 }
 
-TEST_F(kilnctl_build, a_request_to_a_busy_daemon_is_repeated)
+TEST_F(kilnctl_build, a_build_beside_another_one_of_the_user_fails)
 {
-    fake.answers[3] = fake.answers[1];
-    fake.answers[1] = fake.answers[2] = (struct fake_answer){ .code = KILN_E_BUSY };
-    BUILD_REPORTED(f, rc, "--format", "kdb");
-    assert_int_equal(rc, KILN_E_OK);
-    assert_int_equal(seen.naps, 2);
-    assert_string_equal(read_content(f, "gfx90a68.kdb"), "package");
-}
-
-TEST_F(kilnctl_build, requests_to_a_daemon_that_stays_busy_end)
-{
-    for (unsigned i = 1; i <= 10; i++)
-        fake.answers[i] = (struct fake_answer){ .code = KILN_E_BUSY };
+    fake.answers[1] = (struct fake_answer){ .code = KILN_E_BUSY };
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_BUSY);
-    assert_int_equal(fake.asked, 11);
+    assert_int_equal(fake.asked, 2);
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 

@@ -483,17 +483,23 @@ TEST_F(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
     assert_int_equal(count_queued(f), 1); /* only ann's first probe */
 }
 
-/* A build is refused until toolchains are known, but its probes run, so that a retry succeeds. */
-TEST_F(undescribed, a_build_that_is_refused_for_unknown_toolchains_still_starts_probes)
+TEST_F(undescribed, a_build_waits_for_its_toolchain)
 {
-    describe_one(f);
-    fetch_of(f, &f->bob, 1, "gfx1030", "k");
-    int file = sealed_file(bytes_of_text("problems"));
+    const struct problem problem = small_problem(8);
+    BUFFER_AUTO struct buffer problems;
+    buffer_init(&problems, 1000);
+    problem_write(&problems, &problem);
+    int file = sealed_file(buffer_view(&problems));
     test_caller_send_files(&f->ann, MESSAGE_package_build, "{\"target\":\"gfx908\"}", &file, 1);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "try again");
-    assert_int_equal(count_queued(f), 1);
-    take_probe(f, "gfx1030");
+    describe_one(f);
+    assert_int_equal(f->ann.reply_count, 0);
     take_probe(f, "gfx908");
+    for (unsigned kernel = 0; kernel < 2; kernel++) {
+        assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+        fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no gfx908 today", NULL);
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNSUPPORTED, "no gfx908 today");
 }
 
 #define AMD_AND_NVIDIA                                                                         \
