@@ -87,13 +87,16 @@ static struct compile_order *take_next(struct compile_queue *q)
 {
     struct start any = { .question = yield_now(q) };
     struct start need = { .question = any.question, .in_need = true, .wait_ns = YIELD_WAIT_NS };
-    struct fair_item *item = NULL;
-    for (int i = 0; i < PRIORITIES && !item; i++) {
-        item = fair_queue_pop_if(&q->waiting[i], may_start, &need);
-        if (!item)
-            item = fair_queue_pop_if(&q->waiting[i], may_start, &any);
+    for (int i = 0; i < PRIORITIES; i++) {
+        struct fair_item *next = fair_queue_peek_if(&q->waiting[i], may_start, &any);
+        struct fair_item *urgent = fair_queue_peek_if(&q->waiting[i], may_start, &need);
+        if (!next)
+            continue;
+        struct fair_item *item = urgent ? urgent : next;
+        fair_queue_pop_before(&q->waiting[i], item, next);
+        return order_of(item);
     }
-    return item ? order_of(item) : NULL;
+    return NULL;
 }
 
 static void on_compiled(struct compile_task *task);

@@ -169,21 +169,28 @@ struct fair_item *fair_queue_peek(const struct fair_queue *queue)
     return fair_queue_peek_if(queue, /* may_start= */ NULL, /* context= */ NULL);
 }
 
-struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start, void *context)
+void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
+                           const struct fair_item *next)
 {
-    struct fair_item *item = fair_queue_peek_if(queue, may_start, context);
-    if (!item)
-        return NULL;
     struct fair_user *user = item->user;
+    if (next->user->served > queue->now)
+        queue->now = next->user->served;
     take_item(queue, item);
     queue->running++;
     if (user->served < queue->now) /* the user was skipped, which gives no priority later */
         user->served = queue->now;
-    queue->now = user->served;
     user->served += queue->options.unit;
     list_remove(&user->link); /* so that others with the same virtual time come first */
     list_append(&queue->users, &user->link);
-    return item; /* fair_queue_settle forgets idle users */
+    /* fair_queue_settle forgets idle users */
+}
+
+struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start, void *context)
+{
+    struct fair_item *item = fair_queue_peek_if(queue, may_start, context);
+    if (item)
+        fair_queue_pop_before(queue, item, item);
+    return item;
 }
 
 struct fair_item *fair_queue_pop(struct fair_queue *queue)

@@ -81,6 +81,11 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
+/* Removes |item|, which is served before the item whose turn it is: |next|, the result of a peek.
+ * The queue's virtual time is that of |next|'s user, so the users who have to wait are not treated
+ * as if they had been served. */
+void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
+                           const struct fair_item *next);
 /* Returns true if the item was waiting. It then belongs to the caller again. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
 /* Call it once for each popped item, when it has ended. |cost| is its cost in all. Charges the

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "engine/jobs/compile_yield.h"
 #include "tests/support/fake_executor.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -37,6 +38,7 @@ static void on_done(struct compile_order *order)
 SET_UP(setup)
 {
     f->err = KILN_ERR_INIT;
+    step_clock(1); /* only let_time_pass lets time pass */
     fake_executor_init(&f->executor, 1);
     struct compile_queue_options options = { .executor = &f->executor.base,
                                              .limit = 20,
@@ -87,6 +89,20 @@ TEST_F(queue, a_user_whose_compile_took_long_comes_after_the_others)
     f->orders[0].order.started_ns -= long_ns;
     compile_all(f);
     assert_string_equal(f->finished, "0XYab");
+}
+
+TEST_F(queue, an_order_that_goes_first_costs_the_other_users_nothing)
+{
+    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    for (const char *name = "XYZ"; *name; name++)
+        must(submit(f, *name, 2, PRIORITY_INTERACTIVE), f->err);
+    f->orders[0].order.started_ns -= 50000000;
+    f->orders[1].order.queued_ns -= YIELD_WAIT_NS; /* a goes first */
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
+    must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
+    compile_all(f);
+    assert_string_equal(f->finished, "0aXYZb");
 }
 
 TEST_F(queue, interactive_goes_before_prefetch)

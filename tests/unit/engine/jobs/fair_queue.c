@@ -303,6 +303,17 @@ TEST_F(case, a_user_who_was_passed_over_earns_no_credit)
     assert_string_equal(pop_some(f, 5), "agbhc");
 }
 
+TEST_F(case, an_item_out_of_turn_costs_the_other_users_nothing)
+{
+    push_each(f, 1, "abc");
+    assert_string_equal(pop_some(f, 1), "a");
+    fair_queue_settle(&f->queue, 1, 10 * FAIR_QUEUE_UNIT);
+    push_each(f, 2, "de");
+    fair_queue_pop_before(&f->queue, item_named(f, 'b'), fair_queue_peek(&f->queue));
+    push_each(f, 3, "fg");
+    assert_string_equal(pop_some(f, 5), "dfegc");
+}
+
 TEST_F(case, a_reservation_outlasts_the_items)
 {
     assert_true(fair_queue_reserve(&f->queue, 1));
