@@ -4,6 +4,9 @@
 #include "engine/jobs/transfer_limits.h"
 
 #define TICK_MS 1000
+/* While compiles wait: how often to check whether one must give way. Short compared with
+ * YIELD_WAIT_NS. */
+#define SHARE_MS 100
 /* How often to check, during a stop, whether running work has ended. */
 #define DRAIN_TICK_MS 10
 /* Maximum time of a transfer.  It protects against a server that sends just enough to keep the
@@ -61,6 +64,7 @@ void serving_close(struct serving *s)
     if (s->transfers)
         transfers_close(s->transfers, on_transfers_closed, s);
     loop_timer_close(&s->tick);
+    loop_timer_close(&s->share);
 }
 
 void serving_end(struct serving *s)
@@ -106,6 +110,7 @@ void serving_drain(struct serving *s, uint64_t timeout_ms)
     s->deadline_ms = loop_now_ms(s->loop) + timeout_ms;
     server_drain(s->server);
     engine_drain(s->engine);
+    loop_timer_stop(&s->share);
     s->tick.fire = on_drain_tick;
     loop_timer_start(&s->tick, 0, DRAIN_TICK_MS);
 }
@@ -114,10 +119,21 @@ void serving_hurry(struct serving *s) { s->deadline_ms = 0; }
 
 /* ---- start ---- */
 
+/* A user who waits for a first compiler should not wait for the next tick, too. */
+static void on_compiles_wait(struct loop_timer *timer)
+{
+    struct serving *s = LOOP_OWNER_OF(struct serving, share, timer);
+    engine_share_compilers(s->engine);
+    if (engine_pulse(s->engine).waiting == 0)
+        loop_timer_stop(timer);
+}
+
 static void on_tick(struct loop_timer *timer)
 {
     struct serving *s = LOOP_OWNER_OF(struct serving, tick, timer);
     engine_tick(s->engine);
+    if (engine_pulse(s->engine).waiting > 0 && !loop_timer_is_running(&s->share))
+        loop_timer_start(&s->share, SHARE_MS, SHARE_MS);
     if (s->ticked)
         s->ticked(s);
 }
@@ -125,8 +141,10 @@ static void on_tick(struct loop_timer *timer)
 enum kiln_code serving_begin(struct serving *s, struct kiln_err *err)
 {
     enum kiln_code rc = loop_create(&s->loop, err);
-    if (!rc)
+    if (!rc) {
         loop_timer_init(s->loop, &s->tick, &s->owner, on_tick);
+        loop_timer_init(s->loop, &s->share, &s->owner, on_compiles_wait);
+    }
     return rc;
 }
 

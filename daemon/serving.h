@@ -54,6 +54,7 @@ struct serving {
     struct server *server;
     struct loop_owner owner;
     struct loop_timer tick;
+    struct loop_timer share; /* runs while compiles wait */
     enum serving_phase phase;
     uint64_t deadline_ms; /* when draining ends */
 

@@ -170,9 +170,11 @@ struct engine_pulse engine_pulse(const struct engine *e)
                                   .waiting = compile_queue_waiting(e->queue) };
 }
 
+void engine_share_compilers(struct engine *e) { compile_queue_tick(e->queue); }
+
 void engine_tick(struct engine *e)
 {
-    compile_queue_tick(e->queue);
+    engine_share_compilers(e);
     recency_write(e, /* force= */ false);
     accounting_write(e, /* force= */ false);
     history_write(e, /* force= */ false);

@@ -93,3 +93,6 @@ struct engine_pulse engine_pulse(const struct engine *engine);
 
 /* Housekeeping, about once a second: writes recency in batches, retries what failed before. */
 void engine_tick(struct engine *engine);
+/* The part of engine_tick that stops compiles which must give way to another user. Call it more
+ * often while compiles wait. */
+void engine_share_compilers(struct engine *engine);

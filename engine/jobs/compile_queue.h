@@ -67,7 +67,8 @@ bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *ord
  * as soon as another one needs its compiler, or after YIELD_SHARE_NS. */
 void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_order *order,
                                  bool is_abandoned);
-/* Call it once a second: stops running orders that have to give way. */
+/* Stops running orders that have to give way. Call it once a second, and more often while orders
+ * wait. */
 void compile_queue_tick(struct compile_queue *queue);
 /* Makes a waiting prefetch order interactive, because a request now waits for it. */
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
