@@ -18,80 +18,86 @@ struct engine;
 
 /* An event that an operator should know about. */
 struct engine_report {
-    const char *event;        /* its kind, one of common/log/log_events.def */
+    const char *event;        /* kind of the event: one of common/log/log_events.def */
     const char *text;         /* the message for the log */
-    bool trouble;             /* something is wrong */
+    bool trouble;             /* true if something is wrong */
     const struct digest *key; /* the kernel that the event is about; NULL: none */
-    const uint32_t *uid;      /* the user whose request caused it; NULL: no particular user */
-    struct bytes target;      /* empty: none */
+    const uint32_t *uid;      /* the user whose request caused it; NULL: no single user did */
+    struct bytes target;      /* the target that the event is about; empty: none */
     uint64_t duration_ns;     /* 0: none */
 };
 
-/* What the process around the engine adds to administrative answers. */
+/* The process around the engine, which adds its own data to administrative answers. */
 struct engine_host {
-    /* Settings with their origins, for 'config'; the caller owns the result. NULL if there are
-     * none. */
+    /* Returns the settings with their origins, for the answer to 'config'.  The caller owns the
+     * result.  May be NULL if the host has no settings. */
     struct json *(*config)(struct engine_host *host);
-    /* Adds the host's members (paths, pools, pid) to the answer of 'status'. */
+    /* Adds the host's members (paths, pools, pid) to the answer to 'status'. */
     void (*add_status)(struct engine_host *host, struct json *status);
-    /* Adds the host's counters (clients, worker_crashes, ...) to the answer of 'stats'. */
+    /* Adds the host's counters (clients, worker_crashes, ...) to the answer to 'stats'. */
     void (*add_stats)(struct engine_host *host, struct json *stats);
-    /* May be called often: the host limits the rate of its log. */
+    /* Reports an event.  It may be called often, so the host limits the rate of its log. */
     void (*report)(struct engine_host *host, const struct engine_report *report);
 };
 
 struct engine_options {
     struct executor *executor; /* borrowed */
     struct engine_host *host;  /* borrowed; may be NULL */
-    unsigned readers;          /* tasks of WORK_QUEUE_READ that the executor runs in parallel */
-    const struct engine_data *data; /* built into the program; borrowed; NULL: none */
-    const char *cache_directory;    /* NULL, with KERNEL_STORE_OFF: no cache */
+    unsigned readers;          /* how many tasks of WORK_QUEUE_READ the executor runs in parallel */
+    const struct engine_data *data; /* borrowed; data that is built into the program; NULL: none */
+    const char *cache_directory;    /* NULL: no cache, only allowed with KERNEL_STORE_OFF */
     uint64_t store_limit_bytes;
     uint64_t store_limit_bytes_uid; /* 0: none */
     enum kernel_store_mode store_mode;
-    const char *state_directory; /* of tuning.db; NULL: records are kept in memory if |data| is
-                                    given, else there are none */
+    /* Directory of tuning.db; NULL: records are kept in memory if |data| is given; otherwise
+     * there are none. */
+    const char *state_directory;
     uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
     enum tuning_stale tuning_stale;
-    const char *package_directory; /* of installed packages; NULL: only the packages of |data|
-                                      exist, and no request can write a file */
-    const char *const *more_package_directories; /* read-only; NULL-terminated; NULL: none */
-    const char *trusted_keys;                    /* directory of public keys */
-    uint64_t package_limit;                      /* bytes of one package */
-    const char *kfd_directory;                   /* NULL: sysfs; tests name another */
+    /* Directory of installed packages; NULL: there are only the packages of |data|, and no
+     * request can write a file. */
+    const char *package_directory;
+    /* Directories that are only read; NULL-terminated; NULL: none. */
+    const char *const *more_package_directories;
+    const char *trusted_keys; /* directory of public keys */
+    uint64_t package_limit;   /* maximum bytes of one package */
+    /* Directory of the KFD topology; NULL: that in sysfs; tests set another. */
+    const char *kfd_directory;
     bool require_signature; /* packages without a trusted signature are not used */
     uint64_t hot_limit_bytes;
     unsigned hot_limit_count;
-    unsigned failure_ttl_s;   /* how long a failed compile is remembered */
-    unsigned queue_limit;     /* waiting compiles of all users */
-    unsigned queue_limit_uid; /* waiting compiles of one user */
-    uint64_t queue_bytes;     /* held by waiting requests of all users */
-    uint64_t queue_bytes_uid; /* held by waiting requests of one user */
+    unsigned failure_ttl_s;   /* for how long the failure of a compilation is stored */
+    unsigned queue_limit;     /* maximum number of waiting compilations of all users */
+    unsigned queue_limit_uid; /* maximum number of waiting compilations of one user */
+    uint64_t queue_bytes;     /* maximum bytes that waiting requests of all users hold */
+    uint64_t queue_bytes_uid; /* maximum bytes that waiting requests of one user hold */
 };
 
 KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
                                            struct engine **ret_engine, struct kiln_err *err);
-/* Call it only when engine_idle(): no task is running, and no caller is joined. */
+/* Closes the engine.  Call it only if engine_idle() returns true: no task is running, and no caller
+ * is joined. */
 void engine_close(struct engine *engine);
 
-/* Reports what opening the store found, and asks a compiler process which toolchains are installed.
- * Requests that need a toolchain wait for that answer. */
+/* Starts the engine: reports what was found when the store was opened, and asks a compiler process
+ * which toolchains are installed.  Requests that need a toolchain wait for that answer. */
 void engine_start(struct engine *engine);
-/* From now on queued compiles fail with KILN_UNAVAILABLE; running compiles finish. */
+/* Stops accepting compilations: queued ones fail with KILN_UNAVAILABLE, running ones finish. */
 void engine_drain(struct engine *engine);
 bool engine_idle(const struct engine *engine);
-/* Applies new limits and policies from now on: the sizes, counts and times of |options|, and
- * tuning_stale. The other options keep the values that they had when the engine was opened. */
+/* Applies new limits and policies: the sizes, counts and times of |options|, and tuning_stale. The
+ * other options keep the values that they had when the engine was opened. */
 void engine_set_limits(struct engine *engine, const struct engine_options *options);
 
 struct engine_pulse {            /* the metrics that users look at first */
-    uint64_t asked;              /* kernels requested; each item of a batch counts */
-    uint64_t found;              /* of these, kernels found in a tier */
+    uint64_t asked;              /* number of kernels requested; each item of a batch counts */
+    uint64_t found;              /* number of those that were found in a tier */
     unsigned compiling, waiting; /* now */
 };
 struct engine_pulse engine_pulse(const struct engine *engine);
 
-/* Housekeeping, about once a second: writes recency in batches, retries what failed before. */
+/* Does periodic work; call it about once a second.  Writes the times of last use in batches, and
+ * retries work that failed before. */
 void engine_tick(struct engine *engine);
 /* The part of engine_tick that stops compiles which must give way to another user. Call it more
  * often while compiles wait. */

@@ -4,10 +4,11 @@
 /*
  * Data that is built into the program: tuning databases and packages, used in place.
  *
- * Role       names each item like the file that it was built from, and detects damage of its bytes.
- *            A look-up uses an item at once, because each record and each kernel in it has its own
- *            check. After its first use, the whole item is compared with its digest, once per
- *            process, in small steps. An item that fails is not used again
+ * Role       names each item like the file from which it was built, and detects damage to its
+ *            bytes.  A look-up uses an item without checking all of it, because each record and
+ *            each kernel in it has its own check.  After its first use, the whole item is compared
+ *            with its digest, once per process and in small steps.  An item that fails this check
+ *            is not used again
  * Ownership  items and bytes belong to the program and are never freed
  * Threading  any thread; a check belongs to one thread at a time
  */
@@ -18,18 +19,18 @@
 #include <stdatomic.h>
 
 enum engine_item_kind {
-    ENGINE_ITEM_TUNING,  /* an index: docs/formats/tuning-index.md */
-    ENGINE_ITEM_PACKAGE, /* .kpkg or .kdb */
+    ENGINE_ITEM_TUNING,  /* an index (docs/formats/tuning-index.md) */
+    ENGINE_ITEM_PACKAGE, /* a .kpkg or .kdb file */
 };
 
 enum engine_item_state { ITEM_UNUSED, ITEM_USED, ITEM_CHECKED, ITEM_DAMAGED };
 
 struct engine_item {
     enum engine_item_kind kind;
-    const char *name; /* name of MIOpen's file or of the package: "gfx906_60.HIP.fdb.txt" */
+    const char *name; /* name of MIOpen's file or of the package, such as "gfx906_60.HIP.fdb.txt" */
     const unsigned char *bytes; /* embedded by kiln_embed() */
     const unsigned long *size;
-    struct digest digest; /* SHA-256 of all its bytes */
+    struct digest digest; /* SHA-256 of |bytes| */
     _Atomic int state;    /* enum engine_item_state */
 };
 
@@ -39,7 +40,7 @@ struct engine_data {
 };
 
 struct bytes engine_item_view(const struct engine_item *item);
-/* Call it before each use; false: the item is damaged. */
+/* Marks the item as used; call it before each use.  Returns false if the item is damaged. */
 bool engine_item_use(struct engine_item *item);
 bool engine_item_is_damaged(const struct engine_item *item);
 
@@ -48,12 +49,13 @@ struct engine_item_check { /* a check in progress */
     struct sha256 sum;
     size_t at;
 };
-/* Starts the check of the first item that was used but not checked; false: there is none. |data|
- * may be NULL. */
+/* Starts the check of the first item that was used but not checked.  Returns false if there is
+ * none. |data| may be NULL. */
 bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check);
-/* Runs the check for a fraction of a millisecond. True: it is finished, and the item's state is
- * its result. */
+/* Runs the check for a fraction of a millisecond.  Returns true when it is finished; the item's
+ * state is then its result. */
 bool engine_item_check_step(struct engine_item_check *check);
-/* Runs the whole check at once, for an item that could not be opened. True: the bytes are as
- * built in, so the item was already bad then. False: the item is damaged and is not used again. */
+/* Runs the whole check at once, for an item that could not be opened.  Returns true if the bytes
+ * are those that were built in, so that the item was already bad then.  Returns false if the item
+ * is damaged; it is then not used again. */
 bool engine_item_is_as_built(struct engine_item *item);

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The static build's limits: the defaults of kilnd's settings (daemon/config/config.def), which the
- * engine must not include.  A test compares them (unit.daemon.embedded_defaults).
+ * The limits of a program with the engine linked in.  They are equal to the defaults of kilnd's
+ * settings (daemon/config/config.def), which the engine must not include.  A test compares both
+ * (unit.daemon.embedded_defaults).
  */
 #include <stdint.h>
 
@@ -17,8 +18,9 @@
 #define DEFAULT_QUEUE_UID 20000
 #define DEFAULT_QUEUE_BYTES ((uint64_t)1 << 30)
 #define DEFAULT_QUEUE_BYTES_UID ((uint64_t)256 << 20)
-/* worker_jobs, as a number and as an argument of kiln-compiler */
+/* Default of worker_jobs, as a number and as an argument of kiln-compiler. */
 #define DEFAULT_JOBS_MAX 200
 #define DEFAULT_JOBS_TEXT "200"
-#define DEFAULT_COMPILE_MS 300000u                    /* compile_timeout */
-#define DEFAULT_LIMITS_TEXT "600,4294967296,67108864" /* compile_cpu, _memory, _output */
+#define DEFAULT_COMPILE_MS 300000u /* default of compile_timeout */
+/* Defaults of compile_cpu, compile_memory and compile_output. */
+#define DEFAULT_LIMITS_TEXT "600,4294967296,67108864"

@@ -10,14 +10,15 @@ static struct direct_executor *self_of(struct executor *base)
 
 /* ---- operations of the executor ---- */
 
-/* One list serves all work queues: running one task at a time keeps their order. */
+/* Adds a task for a work queue.  All work queues use one list: because only one task runs at a
+ * time, the order of each queue is kept. */
 static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)work_queue;
     list_append(&self_of(base)->tasks, &task->item.link);
 }
 
-/* A task that is about to run is in no list. */
+/* Cancels a task.  A task that is about to run is in no list. */
 static bool cancel_task(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)base;
@@ -77,11 +78,11 @@ bool direct_executor_compiles(const struct direct_executor *x)
 void direct_executor_end_compile(struct direct_executor *x)
 {
     struct compile_task *task = x->compile;
-    x->compile = NULL; /* the done callback may start the next compile */
+    x->compile = NULL; /* first, because the done callback may start the next compilation */
     task->done(task);
 }
 
-/* A task's done callback may free it. */
+/* Runs the next task of this iteration.  The task's done callback may free it. */
 static bool run_due_task(struct direct_executor *x)
 {
     struct task *task = LIST_POP(&x->due, struct task, item.link);

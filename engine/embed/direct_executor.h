@@ -6,7 +6,7 @@
  * them (direct_executor_step).
  *
  * Role       runs the engine's tasks in order: a task's work callback, then its done callback.
- *            Passes compiles, one at a time, to an embed_compiler. Does not support transfers
+ *            Passes compilations, one at a time, to an embed_compiler. Does not support transfers
  * Ownership  borrows the compiler
  * Threading  one thread at a time; the caller waits for the compiler
  */
@@ -15,19 +15,20 @@
 
 struct direct_executor {
     struct executor base;         /* first member */
-    struct list tasks, later;     /* borrowed struct task, to be run in the next iteration */
-    struct list due, due_later;   /* likewise, in the current iteration */
-    struct compile_task *compile; /* borrowed: the current compile; NULL: none */
+    struct list tasks, later;     /* of struct task, borrowed; they run in the next iteration */
+    struct list due, due_later;   /* of struct task, borrowed; they run in the current iteration */
+    struct compile_task *compile; /* borrowed; the current compilation; NULL: none */
     bool compile_has_begun;
     struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */
 };
 
 void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler);
-/* Runs one step: begins a compile or runs a task. An iteration runs the tasks that were waiting
- * when it began, then those that were added by |later|. Tasks that these add belong to the next
- * iteration. False: no task is left; the compiler may still be busy. */
+/* Runs one step: begins a compilation or runs a task.  An iteration runs the tasks that were
+ * waiting when it began, and then those that |later| added before.  Tasks added meanwhile belong to
+ * the next iteration.  Returns false if no task is left; the compiler may still be busy. */
 bool direct_executor_step(struct direct_executor *executor);
-/* Whether a compile has begun and not ended, so that the caller can wait for the compiler. */
+/* Returns whether a compilation has begun and not ended, in which case the caller can wait for the
+ * compiler. */
 bool direct_executor_compiles(const struct direct_executor *executor);
-/* Runs the compile's done callback. Call it when the compiler has ended the compile. */
+/* Runs the done callback of the compilation; call it when the compiler has ended that. */
 void direct_executor_end_compile(struct direct_executor *x);

@@ -19,42 +19,46 @@
 #include <time.h>
 
 #define TICK_NS 1000000000ull
-/* Time between two steps of background work; each step takes a fraction of a millisecond. */
+/* Minimum time between two steps of background work.  Each step takes a fraction of a
+ * millisecond. */
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
-/* Each object in memory uses a descriptor, and the program needs descriptors, too. */
+/* Part of the program's limit of open files that objects in memory may use.  Each object uses a
+ * descriptor, and the program needs descriptors, too. */
 #define HOT_PART_OF_FILES 4
 
 struct embed_transport {
     struct transport base; /* first member */
     struct caller caller;
-    pid_t pid;               /* the process that opened it */
-    struct list ready;       /* of struct embed_frame, owned: not yet received */
-    struct embed_frame *out; /* owned: the frame that was received last */
-    enum kiln_code failed;   /* a reply could not be stored: no more replies follow */
+    pid_t pid;               /* the process that opened this transport */
+    struct list ready;       /* of struct embed_frame, owned; frames that were not received yet */
+    struct embed_frame *out; /* owned; the frame that was received last */
+    enum kiln_code failed;   /* the reason if a reply could not be stored; no more replies follow */
     bool is_stopped;
 };
 
 static struct {
-    /* The process that owns this state; negated while a thread of it takes the state over.
-     * 0: none yet. */
+    /* Id of the process that owns this state; negated while one of its threads takes the state
+     * over; 0: no process owns it yet. */
     _Atomic pid_t pid;
-    /* A thread is inside the engine. A child that is forked at this moment can have no engine. */
+    /* A thread is inside the engine. A child that is forked at this moment cannot have an
+     * engine. */
     atomic_bool is_inside;
-    bool is_lost;          /* this process was forked while a thread was inside */
-    pthread_mutex_t mutex; /* protects all fields below */
+    bool is_lost;          /* this process was forked while a thread was inside the engine */
+    pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t changed;
     unsigned transports;
-    struct engine *engine; /* NULL: not open */
+    struct engine *engine; /* NULL while it is not open */
     struct direct_executor executor;
-    bool is_waiting;                /* a thread waits for the compiler, without the mutex */
-    uint64_t tick_ns, idle_step_ns; /* when the next tick and the next idle step are due */
+    bool is_waiting; /* a thread waits for the compiler without the mutex */
+    /* When the next tick, and the next step of background work, are due. */
+    uint64_t tick_ns, idle_step_ns;
 } here = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- fork ---- */
 
-/* Makes waits on |changed| use the monotonic clock. */
+/* Initialises |changed| so that waits on it use the monotonic clock. */
 static void init_changed(void)
 {
     pthread_condattr_t attributes;
@@ -64,8 +68,8 @@ static void init_changed(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Resets the state that a child has inherited. The parent's engine is not freed, because its state
- * may be inconsistent, but nothing in the child uses it. */
+/* Resets the state that a child has inherited. Does not free the parent's engine, whose state may
+ * be inconsistent; nothing in the child uses it. */
 static void reset_in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -78,8 +82,8 @@ static void reset_in_child(void)
     here.is_waiting = false;
 }
 
-/* Detects a fork at the child's first call. A child that is forked while its parent takes the state
- * over does not wait for a thread that only the parent has. */
+/* Detects a fork at the child's first call. Also works in a child that is forked while its parent
+ * takes the state over: such a child does not wait for a thread that only exists in the parent. */
 static void detect_fork(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);
@@ -136,14 +140,15 @@ static struct engine_host host = {
     .add_stats = add_stats,
 };
 
-/* The engine logs nothing: standard error belongs to the program. */
+/* Drops a log line: the engine logs nothing, because standard error belongs to the program. */
 static void drop_log(enum log_level level, const char *message)
 {
     (void)level;
     (void)message;
 }
 
-/* The limit of objects in memory, which also depends on the program's limit of open files. */
+/* Returns the maximum number of objects in memory, which also depends on the program's limit of
+ * open files. */
 static unsigned hot_count(void)
 {
     struct rlimit files;
@@ -211,7 +216,7 @@ static void run_due_tick(void)
     engine_tick(here.engine);
 }
 
-/* Runs one step of background work along with each request. */
+/* Runs one step of background work if it is due; called with each request. */
 static void run_idle_step(void)
 {
     uint64_t now = clock_monotonic_ns();
@@ -233,7 +238,8 @@ static void wait_for_change(uint64_t deadline_ns)
     atomic_store(&here.is_inside, true);
 }
 
-/* One thread waits for the compiler; the others sleep until that thread reports a change. */
+/* Waits for the compiler.  Only one thread does this; the others sleep until that thread reports a
+ * change. */
 static void wait_for_compiler(uint64_t deadline_ns)
 {
     struct embed_compiler *compiler = here.executor.compiler;
@@ -293,7 +299,8 @@ static struct embed_frame *take_frame(struct embed_transport *t)
 
 static const struct caller_ops caller_ops = { .reply = store_reply };
 
-/* On success, the caller holds the mutex and calls release_mutex. */
+/* Locks the engine.  If it succeeds, the caller holds the mutex and calls release_mutex
+ * afterwards. */
 static enum kiln_code enter_engine(const struct embed_transport *t, struct kiln_err *err)
 {
     detect_fork();
@@ -322,7 +329,7 @@ static enum kiln_code pass_frame(struct embed_transport *t, struct bytes frame,
         return kiln_fail(err, KILN_INVALID, "the frame does not match its header");
     rc = service_handle(here.engine, &t->caller, &header, body, err);
     if (rc && !t->failed)
-        t->failed = KILN_UNAVAILABLE; /* reported after the reply that states the reason */
+        t->failed = KILN_UNAVAILABLE; /* reported after the reply, which states the reason */
     wake_waiting();
     return KILN_OK;
 }
@@ -388,8 +395,8 @@ static enum kiln_code report_failure(const struct embed_transport *t, struct kil
                      "(LimitNOFILE=, ulimit -n)");
 }
 
-/* The caller holds the mutex. Runs at least one waiting step even if the deadline has passed, so
- * that a caller that polls with short deadlines makes progress, too. */
+/* Waits for a frame; the caller holds the mutex.  Runs at least one waiting step, even if the
+ * deadline has passed, so that a caller that polls with short deadlines makes progress, too. */
 static enum kiln_code await_frame(struct embed_transport *t, uint64_t deadline_ns,
                                   struct kiln_err *err)
 {
@@ -472,7 +479,7 @@ static const struct transport_ops embed_ops = {
 
 /* ---- connecting ---- */
 
-/* The caller holds the mutex. */
+/* Opens the engine for the first transport, or joins it; the caller holds the mutex. */
 static enum kiln_code join_engine(const struct embed_setup *setup, struct embed_transport *t,
                                   struct kiln_err *err)
 {

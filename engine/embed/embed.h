@@ -5,10 +5,10 @@
  * The transport of a program that has the engine linked in: a call into the engine, under one
  * mutex.
  *
- * Role       a transport is one caller of the engine. Sending passes the frame to the service.
+ * Role       represents one caller of the engine.  Sending passes the frame to the service.
  *            Receiving runs waiting tasks (direct_executor.h) on the receiver's thread until a
- *            reply is ready. There are no threads and no fork handlers, so nothing runs between
- *            two calls
+ *            reply is ready. There are no threads and no fork handlers, so nothing runs between two
+ *            calls
  * Ownership  one engine for the process: the first transport opens it, and the last one closes it.
  *            The setup of the first transport is used; the objects that it borrows must stay valid
  *            for the life of the process
@@ -16,7 +16,7 @@
  *            waits for the compiler or for another thread's work
  * Fork       a child opens its own engine with its first transport; transports that its parent
  *            opened return KILN_UNAVAILABLE in the child. A child that was forked while a thread
- *            was inside the engine can never open one: KILN_UNAVAILABLE
+ *            was inside the engine can never open one; it gets KILN_UNAVAILABLE
  */
 #include "common/protocol/transport.h"
 #include "engine/embed/embed_compiler.h"
@@ -25,7 +25,7 @@ struct engine_data;
 
 struct embed_setup {
     const struct engine_data *data;  /* borrowed */
-    struct embed_compiler *compiler; /* borrowed; NULL: nothing is compiled */
+    struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */
 };
 
 KILN_MUST_CHECK enum kiln_code embed_connect(const struct embed_setup *setup,

@@ -66,5 +66,5 @@ void embed_frame_release(struct embed_frame *frame, struct transport_frame *ret_
                                            .body = bytes_of(frame->body, frame->header.body_size),
                                            .descriptors = frame->descriptors,
                                            .descriptor_count = frame->header.descriptors };
-    frame->header.descriptors = 0; /* the descriptors belong to the receiver */
+    frame->header.descriptors = 0; /* the descriptors now belong to the receiver */
 }

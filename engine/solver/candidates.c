@@ -8,13 +8,14 @@
  * splits a number into a left and a right half; each round changes one half by a hash of the other.
  * Every round can be undone, so the whole is one-to-one.  2^b may exceed count.  A result beyond
  * the last point goes through the network again until it is a point ("cycle walking": Black and
- * Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  As 2^b < 2 * count, fewer than two
+ * Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  Because 2^b < 2 * count, fewer than two
  * passes are needed on average.
  *
  * Example: 6 points need 3 bits.  If the network maps 2 to 7 and 7 to 4, candidate 2 is point 4.
  */
 #define ROUNDS 6u
-#define SAMPLE_MAX 2048u /* points checked for a count: 0.2 to 1.2 ms, as measured */
+/* Number of points that are checked to count the valid ones; measured: 0.2 to 1.2 ms. */
+#define SAMPLE_MAX 2048u
 
 static unsigned bits_for(uint32_t count)
 {
@@ -36,7 +37,7 @@ static struct candidate_part part_of(const char *solver, const struct perf_space
                                                        (uint64_t)part << 32 | count) };
 }
 
-/* Keeps the parts sorted by size, smallest first. */
+/* Inserts a part so that the parts are sorted by size, smallest first. */
 static void insert_part(struct candidate_order *order, const struct candidate_part *part)
 {
     uint32_t at = order->part_count++;
@@ -72,8 +73,8 @@ static uint32_t low_bits(uint64_t x, unsigned bits)
     return (uint32_t)(x & (((uint64_t)1 << bits) - 1));
 }
 
-/* A permutation of the numbers of left_bits + right_bits bits: each round XORs one half with a
- * hash of the other half and the round's key. */
+/* Permutes the numbers of left_bits + right_bits bits.  Each round XORs one half with a hash of the
+ * other half and the round's key. */
 static uint32_t permute_number(const struct candidate_part *p, uint32_t number)
 {
     uint32_t right = low_bits(number, p->right_bits);
@@ -89,13 +90,14 @@ static uint32_t permute_number(const struct candidate_part *p, uint32_t number)
 }
 
 /*
- * The part of candidate |index|, and the candidate's number within that part.
+ * Returns the part of candidate |index|; |ret_within| receives the candidate's number within that
+ * part.
  *
- * The parts take turns, smallest first, until the smallest has no points left; then the rest go on.
- * Parts of 2, 3 and 5 points (a, b, c) give: a0 b0 c0 a1 b1 c1 | b2 c2 | c3 c4.  Each pass of the
- * loop skips one such block: |done| points of every remaining part are used up, |left| parts
- * remain, and |first| is the smallest of them.  Candidate 7 above: the first block has 6, so
- * candidate 7 is number 1 in the second block, which is c2.
+ * The parts supply candidates in turn, smallest first, until the smallest has no points left; then
+ * the other parts continue.  Parts of 2, 3 and 5 points (a, b, c) give: a0 b0 c0 a1 b1 c1 | b2 c2 |
+ * c3 c4.  Each pass of the loop skips one such block: |done| points of every remaining part are
+ * used up, |left| parts remain, and |first| is the smallest of them.  Candidate 7 above: the first
+ * block has 6, so candidate 7 is number 1 in the second block, which is c2.
  */
 static uint32_t part_at(const struct candidate_order *order, uint32_t index, uint32_t *ret_within)
 {
@@ -122,12 +124,13 @@ uint32_t candidate_point(const struct candidate_order *order, uint32_t index)
 /* ---- counting ---- */
 
 struct sample {
-    uint32_t checked, valid; /* points of one part */
+    uint32_t checked, valid; /* number of checked and of valid points of one part */
 };
 
-/* Scales the valid share of each part's sample up to the size of the part.  Parts differ in their
- * share of valid points, so one share for the whole space would be off.  Example: 500 of 1000
- * checked points of a part of 8000, and 100 of 1000 of a part of 5000, give 4000 + 500. */
+/* Estimates the number of valid points.  Multiplies the size of each part by the valid share of its
+ * sample.  Parts differ in their share of valid points, so one share for the whole space would be
+ * off.  Example: 500 of 1000 checked points of a part of 8000, and 100 of 1000 of a part of 5000,
+ * give 4000 + 500. */
 static uint64_t estimate_valid(const struct candidate_order *order,
                                const struct sample samples[PERF_PARTS_MAX])
 {

@@ -23,7 +23,7 @@
 #define CANDIDATES_MAX (1u << 20)
 
 struct candidate_part {
-    uint32_t first; /* number of its first point in the space */
+    uint32_t first; /* number in the space of the part's first point */
     uint32_t count;
     unsigned left_bits, right_bits;
     uint64_t seed;
@@ -36,17 +36,18 @@ struct candidate_order {
 };
 
 struct candidate_order candidate_order_of(const char *solver, const struct perf_space *space);
-/* The point that is candidate |index|, which must be below |count|.  Pass the result to
+/* Returns the point that is candidate |index|, which must be below |count|.  Pass the result to
  * perf_space_at. */
 uint32_t candidate_point(const struct candidate_order *order, uint32_t index);
 
 struct candidate_count {
     uint32_t valid;
-    bool is_estimate; /* from a sample, because the space has more points than the sample */
+    /* True if |valid| is from a sample, because the space has more points than the sample. */
+    bool is_estimate;
 };
-/* How many points are valid for the problem.  The count is exact up to 2048 points.  Beyond that
- * it is estimated for each part from the first 2048 candidates.  The estimate is at least 1,
- * because the config that the solver itself chooses is valid. */
+/* Counts the points that are valid for the problem.  The count is exact for a space of up to 2048
+ * points.  Beyond that it is estimated for each part from the first 2048 candidates.  The estimate
+ * is at least 1, because the config that the solver itself chooses is valid. */
 struct candidate_count candidates_count_valid(const struct solver *solver,
                                               const struct problem *problem,
                                               const struct target *target);

@@ -5,11 +5,12 @@
 
 /* A row in shared memory, which is called a panel: the bytes that one swizzle permutes. */
 #define PANEL_BYTES 128u
-#define COLUMNS_MIN 32u   /* wgmma does not pay for fewer columns */
-#define PLANE_MULTIPLE 4u /* elements: the distances of a map are multiples of 16 bytes */
-#define RESIDUES_MAX 8u   /* strides of two in 3-D */
+#define COLUMNS_MIN 32u /* with fewer columns, wgmma is not worth it */
+/* In elements, because the distances of a map are multiples of 16 bytes. */
+#define PLANE_MULTIPLE 4u
+#define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
-#define RESULT_ROWS 64u /* rows of one box of the result when it is written */
+#define RESULT_ROWS 64u /* number of rows in one box of the result when it is written */
 
 /*
  * Limits of im2col tensor maps and of the copies that use them (CUDA driver API,
@@ -23,9 +24,9 @@
  *     first tap meets     -1  0  1  2  3             lower corner -1, upper corner -1 (3 - 4)
  *     last tap meets             1  2  3  4  .       reach 2
  *
- * The lower corner counts from the tensor's first pixel, the upper corner from its last.  Corners
- * must fit 8 bits with a sign, tap offsets 8 bits without.  Maps of volumes have one dimension
- * more, and only 5 bits for each.
+ * The lower corner counts from the tensor's first pixel, the upper corner from its last pixel.
+ * Corners must fit 8 signed bits, and tap offsets 8 unsigned bits.  Maps of volumes have one more
+ * dimension, and only 5 bits for each number.
  */
 #define PLANE_BITS 8
 #define VOLUME_BITS 5
@@ -36,16 +37,17 @@
 struct box {
     int lower, upper, reach;
     uint32_t step;
-    bool is_met; /* false: no tap reaches these pixels */
+    bool is_met; /* false: no tap reaches the pixels of this box */
 };
 
 /* One axis of a convolution. */
 struct axis {
     uint32_t in, out, filter, pad, stride, dilation;
-    uint32_t residue; /* of the pixels of x modulo the stride; backward data only */
+    uint32_t residue; /* residue of the pixels of x modulo the stride; only for backward data */
 };
 
-/* A tap reads pixel p * stride - pad + tap * dilation of x for pixel p of y. */
+/* Returns the box for the other directions.  For pixel p of y, a tap reads pixel p * stride - pad +
+ * tap * dilation of x. */
 static struct box forward_box(const struct axis *a)
 {
     int lower = -(int)a->pad;
@@ -58,7 +60,7 @@ static struct box forward_box(const struct axis *a)
 }
 
 /*
- * Backward data, for the pixels of x that have one residue modulo the stride.
+ * Returns the box for backward data, for the pixels of x that have one residue modulo the stride.
  *
  * Pixel i of x receives from tap t the pixel (i + pad - t * dilation) / stride of y, if that is
  * whole.  So pixels of one residue of i + pad share the same taps: the first such tap, then every
@@ -87,7 +89,7 @@ static struct box data_box(const struct axis *a)
                          .is_met = true };
 }
 
-/* Boxes along w, h and d. */
+/* The boxes along w, h and d. */
 enum { AXIS_W, AXIS_H, AXIS_D, BOXES };
 
 /* Fills |ret| for a residue class of backward data; other directions have only class 0.  Returns
@@ -115,13 +117,14 @@ static uint32_t element_of(const struct packing *packing)
     return (uint32_t)data_type_size((enum data_type)packing->problem.type);
 }
 
-/* Elements of a panel. */
+/* Returns the number of elements of a panel. */
 static uint32_t panel_of(const struct packing *packing)
 {
     return PANEL_BYTES / element_of(packing);
 }
 
-/* The number of residue classes; if it exceeds RESIDUES_MAX, some number above that. */
+/* Returns the number of residue classes, or any number above RESIDUES_MAX if there are more classes
+ * than that. */
 static uint32_t residues_of(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
@@ -129,7 +132,7 @@ static uint32_t residues_of(const struct packing *packing)
     if (q->direction != DIRECTION_BACKWARD_DATA)
         return 1;
     if (s.d > RESIDUES_MAX || s.h > RESIDUES_MAX || s.w > RESIDUES_MAX)
-        return RESIDUES_MAX + 1; /* the product below might overflow */
+        return RESIDUES_MAX + 1; /* because the product below might overflow */
     return s.d * s.h * s.w;
 }
 
@@ -140,7 +143,8 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* A tile has whole runs of pixels of an image: at most a third of the products may be idle. */
+/* Returns whether an image has a suitable number of pixels.  A tile has whole runs of pixels of one
+ * image, and at most a third of the products may be idle. */
 static bool planes_suit(uint64_t pixels)
 {
     uint64_t in_runs = (pixels + RUN_PIXELS - 1) / RUN_PIXELS * RUN_PIXELS;
@@ -161,12 +165,12 @@ void bulk_adapt(const struct problem *p, struct packing *packing)
 {
     if (bulk_reads_planes(p))
         packing_keep_planes(packing);
-    /* wgmma reads TF32 operands only if the elements of each sum are neighbours. */
+    /* wgmma reads TF32 operands only if the elements of each sum are contiguous. */
     if (p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_DATA)
         packing_turn_weights(packing);
 }
 
-/* Whether a map needs the dimension d: VOLUME in kernels/conv_implicit_gemm_bulk.cl. */
+/* Returns whether a map needs the dimension d (VOLUME in kernels/conv_implicit_gemm_bulk.cl). */
 static bool is_volume(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
@@ -191,7 +195,7 @@ static bool boxes_fit(const struct packing *packing)
     for (uint32_t residue = 0; residue < residues_of(packing); residue++) {
         struct box boxes[BOXES];
         if (!boxes_of(packing, residue, boxes))
-            continue; /* nothing is copied */
+            continue; /* nothing to do: this tensor is not copied */
         for (int i = 0; i < BOXES - !has_depth; i++)
             if (!box_fits(&boxes[i], bits))
                 return false;
@@ -199,8 +203,9 @@ static bool boxes_fit(const struct packing *packing)
     return true;
 }
 
-/* A copy of a whole tile may read beyond the end of a channel group.  The hardware supplies zeros
- * only outside the tensor, so the group must have no neighbour or end with a whole tile. */
+/* Returns whether a tile's channels fit a group.  A copy of a whole tile may read beyond the end of
+ * a group of channels.  The hardware only supplies zeros outside the tensor, so the group must be
+ * the only one, or must end with a whole tile. */
 static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;
@@ -209,8 +214,8 @@ static bool channels_fit(const struct packing *packing, const struct product_til
     case DIRECTION_FORWARD: return q->groups == 1 || c % t->tile_k == 0;
     case DIRECTION_BACKWARD_DATA: return q->groups == 1 || k % t->tile_k == 0;
     default:
-        return bulk_is_flat(packing) || c % panel_of(packing) == 0; /* a panel must hold
-                                                                     * channels of one tap only */
+        /* Because a panel must have channels of only one tap. */
+        return bulk_is_flat(packing) || c % panel_of(packing) == 0;
     }
 }
 
@@ -239,7 +244,8 @@ static struct tensor_map map_of(const struct packing_plan *plan, int tensor)
                                 .swizzle = TENSOR_MAP_SWIZZLE_128 };
 }
 
-/* fp32 operands are rounded while they are copied, because wgmma ignores the other bits. */
+/* Returns the map of an operand, without its dimensions.  fp32 operands are rounded while they are
+ * copied, because wgmma would ignore the bits that TF32 does not have. */
 static struct tensor_map map_of_operand(const struct packing_plan *plan, int tensor)
 {
     struct tensor_map map = map_of(plan, tensor);
@@ -292,7 +298,7 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     map.channels = panel_of(packing);
     map.pixels = pixels;
     struct box boxes[BOXES];
-    bool is_met = boxes_of(packing, residue, boxes); /* if not, the kernel never reads this map */
+    bool is_met = boxes_of(packing, residue, boxes); /* if false, the kernel never reads this map */
     for (uint32_t axis = 0; axis < map.rank - 2; axis++) {
         map.lower[axis] = is_met ? boxes[axis].lower : 0;
         map.upper[axis] = is_met ? boxes[axis].upper : 0;
@@ -356,7 +362,7 @@ static void add_gradient(const struct packing_plan *plan, struct solution_kernel
     add_map(plan, kernel, &map);
 }
 
-/* LEFT_MAPS of the kernel. */
+/* Returns the value of LEFT_MAPS for the kernel. */
 static uint32_t left_maps(uint32_t residues)
 {
     return residues == 1 ? 1 : residues <= RESIDUES_OF_PLANE ? RESIDUES_OF_PLANE : RESIDUES_MAX;
@@ -371,7 +377,7 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
         add_source(plan, kernel, ARGUMENT_X, 0, t);
         add_weights(plan, kernel, t->tile_n);
         break;
-    case DIRECTION_BACKWARD_DATA: /* the kernel takes one map of the left operand, four or eight */
+    case DIRECTION_BACKWARD_DATA: /* the kernel has one, four or eight maps of the left operand */
         for (uint32_t i = 0; i < left_maps(residues); i++)
             add_source(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t);
         add_weights(plan, kernel, plan->packing->turns_w ? t->tile_n : t->tile_k);

@@ -12,17 +12,19 @@
  */
 #include "engine/solver/conv_product.h"
 
-/* Whether bulk copies can load the operands of such tiles. */
+/* Returns whether bulk copies can load the operands of such tiles. */
 bool bulk_fits(const struct packing *packing, const struct product_tiling *tiling);
-/* True for 1x1 filters with stride 1 and no padding: pixels can then be numbered consecutively
- * across rows and images. */
+/* Returns true for 1x1 filters with stride 1 and no padding, for which pixels can be numbered
+ * consecutively across rows and images. */
 bool bulk_is_flat(const struct packing *packing);
-/* Whether x and y are used with their channels first, without packing (TF32, 1x1 filters). */
+/* Returns whether x and y are used with their channels first, without packing (TF32, 1x1
+ * filters). */
 bool bulk_reads_planes(const struct problem *problem);
-/* Changes what packing_of returned to what bulk copies need. */
+/* Adapts the packing that packing_of returned to the needs of bulk copies. */
 void bulk_adapt(const struct problem *problem, struct packing *packing);
-/* Whether bulk copies can write such tiles of the result: the pixels of its rows must be
- * contiguous.  False for backward weights, which has too few tiles to gain from it. */
+/* Returns whether bulk copies can write such tiles of the result: the pixels of its rows must be
+ * contiguous.  Returns false for backward weights, whose result has too few tiles to gain from bulk
+ * copies. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);
 /* Adds the map of the result |tensor|: ARGUMENT_X or ARGUMENT_Y. */
 void bulk_result(const struct packing_plan *plan, int tensor, struct solution_kernel *kernel);

@@ -31,20 +31,23 @@
  * any target.
  */
 #define REGISTERS_MAX 104u
-/* Sums of weights that an item keeps.  Its other registers hold the inputs of these sums. */
+/* Maximum number of weights' sums that an item keeps.  Its other registers contain the inputs of
+ * these sums. */
 #define SUMS_MAX 48u
 /* Maximum number of multiply-adds in a kernel's unrolled loops; twice as many pairs of input and
  * output may be tested for a tap between them.
  * Beyond that, code outgrows the instruction caches and takes seconds to compile. */
 #define UNROLLED_MAX 4096u
-#define WORKSPACE_MAX (512ull << 20) /* for partial sums */
-/* Enough work items to fill a large GPU a few times. */
+#define WORKSPACE_MAX (512ull << 20) /* space for partial sums */
+/* Number of work items that is enough to fill a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
 /* Blocks of two columns take more registers, so they need more items to hide latency. */
 #define ITEMS_FOR_WIDE (1u << 19)
-/* With more taps in a plane, a block of four channels has no room for its weights. */
+/* Maximum number of taps in a plane for which a block of four channels has registers for its
+ * weights. */
 #define BLOCK_TAPS_MAX 16u
-/* Strips that an item sums before another split pays off, where channels come first. */
+/* Number of strips that an item must sum before another split is worth it, for layouts with
+ * channels first. */
 #define STRIPS_OF_ITEM 7ull
 
 enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
@@ -97,7 +100,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 
 /* ---- sizes that follow from a config ---- */
 
-/* Channels and pixels of the output of forward or backward data. */
+/* Return the number of channels and of pixels of the output of forward or backward data. */
 static uint32_t output_channels(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k;
@@ -108,8 +111,8 @@ static struct extent output_extent(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->in : problem_output(p);
 }
 
-/* WINDOW of the kernel: the number of inputs that |count| neighbouring outputs read along an
- * axis. */
+/* Returns the value of WINDOW for the kernel: the number of inputs that |count| neighbouring
+ * outputs read along an axis. */
 static uint64_t window(const struct problem *p, uint64_t count, uint32_t filter, uint32_t stride,
                        uint32_t dilation)
 {
@@ -123,15 +126,16 @@ struct tap_block {
     uint32_t rows, columns;
 };
 
-/* The size of parts of at most |most|, as even as possible: 7 in parts of at most 5 gives 4 (and
- * 3). */
+/* Divides |whole| into as few parts of at most |most| as possible, of nearly equal size.  Returns
+ * the size of the largest part.  Example: 7 in parts of at most 5 gives 4 (and 3). */
 static uint32_t part_evenly(uint32_t whole, uint32_t most)
 {
     uint32_t parts = (uint32_t)ceil_div(whole, most);
     return (uint32_t)ceil_div(whole, parts);
 }
 
-/* At most a third of the sums in a row: a few rows of taps then use each loaded row of y. */
+/* Returns the block of taps for an item.  A row has at most a third of the sums, so that several
+ * rows of taps use each loaded row of y. */
 static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
 {
     struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MAX / 3 / vector) };
@@ -139,7 +143,8 @@ static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
     return block;
 }
 
-/* Pixels of a row of x that a strip of |columns| outputs reads for a block of taps. */
+/* Returns the number of pixels of a row of x that a strip of |columns| outputs reads for a block of
+ * taps. */
 static uint64_t pixels_met(const struct problem *p, uint32_t columns, struct tap_block taps)
 {
     if (columns == 1)
@@ -152,7 +157,7 @@ static uint64_t channel_blocks(uint32_t channels, const struct perf_config *conf
     return ceil_div(channels, (uint64_t)config->values[LANES] * config->values[VECTOR]);
 }
 
-/* Items of a work group along the pixels. */
+/* Returns the number of items of a work group along the pixels. */
 static uint32_t places(const struct perf_config *config)
 {
     return config->values[GROUP] / config->values[LANES];
@@ -164,13 +169,13 @@ static uint64_t strips(const struct problem *p, const struct perf_config *config
     return (uint64_t)p->n * out.d * out.h * ceil_div(out.w, config->values[COLUMNS]);
 }
 
-/* Workspace for the partial sums, in bytes. */
+/* Returns the size of the workspace for the partial sums, in bytes. */
 static uint64_t parts_size(const struct problem *p, uint64_t splits)
 {
     return splits > 1 ? splits * problem_w_elements(p) * sizeof(float) : 0;
 }
 
-/* Number of blocks of outputs in one channel (forward and backward data). */
+/* Returns the number of blocks of outputs in one channel (forward and backward data). */
 static uint64_t blocks(const struct problem *p, const struct perf_config *config)
 {
     struct extent out = output_extent(p);
@@ -241,7 +246,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     if (channels % vector || p->c % vector)
         return false;
     if (lanes / 2 * vector >= channels && lanes > axes[0][is_last(p)][LANES].values[0])
-        return false; /* more than half of the items would be idle */
+        return false; /* because more than half of the items would be idle */
     if (!is_launchable(p, target, config))
         return false;
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
@@ -264,7 +269,7 @@ static uint16_t widest_vector(const struct problem *p)
     return vector;
 }
 
-/* Items that share a pixel's channels: at most half of them may be idle. */
+/* Returns the number of items that share a pixel's channels.  At most half of them may be idle. */
 static uint16_t lanes_for(const struct problem *p, uint32_t vector)
 {
     uint16_t lanes = is_last(p) ? 32 : 1;
@@ -274,15 +279,15 @@ static uint16_t lanes_for(const struct problem *p, uint32_t vector)
     return lanes;
 }
 
-/* The starting point of the heuristic: an item computes one output, or one part of each sum.  It
- * is valid wherever it can be launched. */
+/* Returns the config with which the heuristic begins: an item computes one output, or one part of
+ * each sum.  This config is valid if it can be launched. */
 static struct perf_config first_config(const struct problem *p)
 {
     struct perf_config config = { .count = AXES };
     config.values[VECTOR] = widest_vector(p);
     config.values[LANES] = lanes_for(p, config.values[VECTOR]);
     config.values[GROUP] = 128;
-    config.values[ROWS] = 1; /* the same axis is SPLITS for backward weights */
+    config.values[ROWS] = 1; /* this axis has SPLITS for backward weights */
     config.values[COLUMNS] = 1;
     if (is_for_weights(p) && !is_last(p))
         config.values[GROUP] = p->stride.w > 1 ? 256 : 64;
@@ -336,7 +341,8 @@ static const struct wanted_block last_blocks[BLOCKS_WANTED] = {
 
 static uint64_t round_up(uint64_t whole, uint64_t part) { return ceil_div(whole, part) * part; }
 
-/* At most a seventh of what the blocks compute may lie outside the plane. */
+/* Returns whether at most a seventh of the outputs that the blocks compute lie outside the
+ * plane. */
 static bool covers_well(uint64_t plane, uint64_t computed) { return computed * 6 <= plane * 7; }
 
 static const struct wanted_block *wanted_blocks(const struct problem *p)
@@ -346,9 +352,9 @@ static const struct wanted_block *wanted_blocks(const struct problem *p)
     return p->stride.h > 1 || p->stride.w > 1 ? first_blocks_strided : first_blocks;
 }
 
-/* Estimated instructions of an item for one plane of the filter, as NVRTC compiles them: for each
- * element an address, a test and a conversion; multiply-adds; weights from shared memory; stores.
- */
+/* Estimates the number of instructions of an item for one plane of the filter, in NVRTC's code.  It
+ * counts an address, a test and a conversion for each element, the multiply-adds, the loads of
+ * weights from shared memory, and the stores. */
 static double estimate_item(const struct problem *p, const struct perf_config *config)
 {
     double columns = config->values[COLUMNS], rows = config->values[ROWS];
@@ -366,9 +372,9 @@ static double estimate_item(const struct problem *p, const struct perf_config *c
 /*
  * Chooses vector, rows and columns for a filter too large for blocks of four channels: its weights
  * alone, times four, exceed the registers.  Fewer channels leave registers for a block, which loads
- * each element less often.  Fewer items than ITEMS_WANTED take as long, because they leave a part
- * of the GPU idle.  Blocks of more than four rows are left out: NVRTC uses 160 to 220 registers for
- * some of them.
+ * each element less often.  If there are fewer items than ITEMS_WANTED, the time is that of
+ * ITEMS_WANTED items, because a part of the GPU is idle.  Blocks of more than four rows are left
+ * out: NVRTC uses 160 to 220 registers for some of them.
  */
 #define NARROW_ROWS_MAX 4
 
@@ -441,8 +447,8 @@ static void choose_columns(const struct problem *p, const struct target *target,
     }
 }
 
-/* Doubles the splits until the items fill the GPU, or until an item has too few strips to pay
- * for the extra reduction. */
+/* Doubles the splits until the items fill the GPU, or until an item has so few strips that the
+ * additional reduction is not worth it. */
 static void choose_splits(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {

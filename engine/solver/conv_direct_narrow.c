@@ -39,21 +39,25 @@ static const struct perf_axis axes[AXES] = {
  * SHARED_MAX is the shared memory that every target grants a work group by default.
  */
 #define SHARED_MAX 32768u
-#define SUMS_MAX 128u      /* of one item, in registers */
-#define UNROLLED_MAX 2048u /* multiply-adds of one channel: for the instruction caches */
-#define WEIGHTS_MAX 64u    /* of one row of taps, in registers */
+#define SUMS_MAX 128u /* maximum number of sums of one item, which are in registers */
+/* Maximum number of multiply-adds of one channel, so that the code fits the instruction caches. */
+#define UNROLLED_MAX 2048u
+/* Maximum number of weights of one row of taps, which are in registers. */
+#define WEIGHTS_MAX 64u
 #define ITEMS_MIN 32u
 #define ITEMS_MAX 256u
 /* ConvImplicitGemm is faster for groups of this many channels or more. */
 #define CHANNELS_TOO_WIDE 8u
 
-/* Along one axis, H or W. */
+/* The blocks of x and the pixels of y that they need, along one axis, H or W. */
 struct reach {
     uint64_t blocks; /* number of blocks of x */
-    uint64_t more;   /* pixels of y that a strip reads beyond one for each block */
+    /* Number of pixels of y that a strip reads in addition to one for each block. */
+    uint64_t more;
 };
 
-/* |more| is the kernel's OFFSET of the first tap minus that of the last. */
+/* Computes |blocks| and |more|.  |more| is the kernel's OFFSET of the first tap minus that of the
+ * last one. */
 static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
                              uint32_t dilation)
 {
@@ -80,7 +84,7 @@ static uint64_t weights_in_row(const struct problem *p)
     return round_to_four((uint64_t)p->filter.w * (p->c / p->groups));
 }
 
-/* Bytes of the kernel's arrays some_y and some_w. */
+/* Returns the size of the kernel's arrays some_y and some_w, in bytes. */
 static uint64_t shared_bytes(const struct problem *p, const uint16_t *v)
 {
     uint64_t columns = (uint64_t)v[STRIPS] * v[COLUMNS] + reach_w(p).more;
@@ -102,14 +106,14 @@ static bool fits(const struct problem *p, const struct target *target, const uin
     uint64_t products = (uint64_t)p->filter.h * p->filter.w * channels * v[COLUMNS];
     if (p->stride.h > SUMS_MAX || p->stride.w > SUMS_MAX || p->filter.h > UNROLLED_MAX ||
         p->filter.w > UNROLLED_MAX)
-        return false; /* the products above may have overflowed 64 bits */
+        return false; /* because the products above may have overflowed 64 bits */
     return items >= ITEMS_MIN && items <= ITEMS_MAX && sums <= SUMS_MAX &&
            products <= UNROLLED_MAX && weights_in_row(p) <= WEIGHTS_MAX &&
            reach_w(p).more <= WEIGHTS_MAX && shared_bytes(p, v) <= SHARED_MAX &&
            geometry_is_launchable(target, tiles_of(p, v), items);
 }
 
-/* Any problem that fits is valid with these smallest values.  The kernel compiles for every
+/* A problem that fits at all is valid with these smallest values.  The kernel compiles for every
  * family of targets. */
 static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
 
@@ -127,7 +131,8 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
-/* Rejects work groups of which more than half would always be idle, except the smallest. */
+/* Checks a config.  Rejects work groups with more than half of the items always idle, except the
+ * smallest group. */
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
@@ -138,24 +143,27 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            (v[DEPTH] == 1 || v[DEPTH] <= p->k / p->groups);
 }
 
-#define UNITS 132.0 /* compute units of an H100 or H200 */
+#define UNITS 132.0 /* number of compute units of an H100 or H200 */
 #define REGISTERS_A_UNIT 65536.0
 #define SHARED_OF_UNIT (227.0 * 1024)
-#define LANES_A_UNIT 128.0 /* multiply-adds in a cycle */
+#define LANES_A_UNIT 128.0 /* multiply-adds of a compute unit in a cycle */
 #define GROUPS_A_UNIT 32.0
-#define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs for anything but sums */
-#define COST_OF_READING 16.0       /* four floats from shared memory; a multiply-add costs 1 */
-#define COST_OF_FETCHING 8.0       /* copying an element of y to shared memory */
-#define COST_OF_BARRIERS 30.0      /* cycles of a step in which a work group's items wait */
-#define LATENCY 1500.0             /* cycles from the start of a step's copies to their use */
+#define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs in addition to its sums */
+/* Reading four floats from shared memory; the cost of a multiply-add is 1. */
+#define COST_OF_READING 16.0
+#define COST_OF_FETCHING 8.0 /* copying an element of y to shared memory */
+/* Cycles of a step in which the items of a work group wait. */
+#define COST_OF_BARRIERS 30.0
+/* Cycles from the start of a step's copies until the data can be used. */
+#define LATENCY 1500.0
 #define CYCLES_PER_US 1000.0
 
 /*
- * Estimated time in microseconds.
+ * Estimates the time in microseconds.
  *
- * A work group copies |depth| channels, waits, and multiplies them: a step.  Work groups that are
- * |together| on a unit hide each other's waiting.  So a step of all of them takes the sum of their
- * work, or the latency of one, whichever is longer.
+ * In one step, a work group copies |depth| channels, waits, and multiplies them.  |together| work
+ * groups run on a unit at the same time, and one works while others wait.  So a step of all of them
+ * takes the sum of their work, or the latency of one, whichever is longer.
  *
  * CYCLES_PER_US was fitted to five trials on an H100 and an H200, where the estimate is off by at
  * most 10 %.  It is 57 % of the clock, because not every instruction is a multiply-add.
@@ -183,7 +191,7 @@ static double estimate(const struct problem *p, const struct target *target, con
     return ceil(tiles / (UNITS * together)) * steps * step / CYCLES_PER_US;
 }
 
-/* The estimated time of the best config. */
+/* Finds the best config and returns its estimated time. */
 static double choose_best(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {
@@ -218,8 +226,8 @@ static void choose_config(const struct problem *p, const struct target *target,
  */
 #define PACKED_CHUNK 16u /* bytes */
 #define PACKED_COLUMNS 32.0
-#define PACKED_US 10.0               /* launches of three kernels */
-#define PACKED_PRODUCTS_PER_US 130e6 /* in 16 bits; half of it in TF32 */
+#define PACKED_US 10.0               /* time of launching three kernels */
+#define PACKED_PRODUCTS_PER_US 130e6 /* for 16-bit types; half of it for TF32 */
 #define PACKED_BYTES_PER_US 3e6
 
 static double estimate_packed(const struct problem *p)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * ConvDirectNarrow: backward data where a group has few channels of x, without a matrix product
+ * ConvDirectNarrow: backward data for groups with few channels of x, without a matrix product
  * (kernels/conv_direct_narrow.cl).  The first layer of an image network is the typical case: its
  * matrix product would have only three rows.
  */

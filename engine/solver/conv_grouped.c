@@ -30,19 +30,24 @@
  *   Backward weights: warps divide the taps (at most TAPS_EACH_MAX for each warp) and the blocks of
  *   weights.  PARTS warps also share the pixels of a tile, and SPLITS work groups share the tiles.
  *   Each of the PARTS * SPLITS writes its own fp32 copy of the weights, a slot; split_reduce.h adds
- *   the slots up.
+ *   up the slots.
  */
-#define BLOCK 16u         /* channels and pixels of one product on the matrix cores */
-#define CHUNK 8u          /* channels of a 16-byte copy */
-#define BUNDLE_MAX 64u    /* channels of a bundle; larger groups fill ConvImplicitGemm's tiles */
-#define FAVOURED_MAX 16u  /* channels of a group; with 32 ConvImplicitGemm is faster (H100) */
-#define TAPS_MAX 343u     /* 7x7x7 */
-#define TAPS_EACH_MAX 10u /* taps whose sums one warp keeps, in eight registers each */
-#define SHARED_MAX 99u * 1024 /* bytes that every one of the targets grants a work group */
+/* Number of channels and pixels of one product on the matrix cores. */
+#define BLOCK 16u
+#define CHUNK 8u /* number of channels of a 16-byte copy */
+/* Maximum channels of a bundle; ConvImplicitGemm is suitable for larger groups. */
+#define BUNDLE_MAX 64u
+/* Maximum channels of a group; with 32, ConvImplicitGemm is faster (H100). */
+#define FAVOURED_MAX 16u
+#define TAPS_MAX 343u /* 7x7x7 */
+/* Maximum number of taps whose sums one warp keeps, in eight registers each. */
+#define TAPS_EACH_MAX 10u
+/* Bytes of shared memory that a work group can have on all these targets. */
+#define SHARED_MAX 99u * 1024
 #define WARPS_MAX 16u
-#define SLOTS_MAX 1024u /* fp32 copies of the weights */
+#define SLOTS_MAX 1024u /* maximum number of fp32 copies of the weights */
 #define WORKSPACE_MAX (512ull << 20)
-#define PIXELS_MAX 512u /* pixels of a tile */
+#define PIXELS_MAX 512u /* maximum number of pixels of a tile */
 
 enum axis { ROWS, COLUMNS, SLAB, WARPS, BLOCKS_M, AXES, PARTS = WARPS, SPLITS = BLOCKS_M };
 
@@ -60,7 +65,7 @@ static const struct perf_axis axes[2][AXES] = {
       { "splits", PERF_VALUES(1, 2, 4, 8, 16, 32, 64, 128, 256, 512) } },
 };
 
-/* Valid wherever the solver applies. */
+/* The config of smallest values, which is valid if the solver applies. */
 static const uint16_t smallest[2][AXES] = { { 1, 7, 1, 2, 1 }, { 1, 7, 1, 1, 1 } };
 
 static bool is_for_weights(const struct problem *p)
@@ -73,7 +78,8 @@ static uint64_t taps_of(const struct problem *p)
     return (uint64_t)p->filter.d * p->filter.h * p->filter.w;
 }
 
-/* Number of groups that are multiplied like one; 0: the bundle would have too many channels. */
+/* Returns the number of groups that are multiplied like one, or 0 if the bundle would have too many
+ * channels. */
 static uint32_t bundle_of(const struct problem *p)
 {
     uint32_t c = p->c / p->groups, k = p->k / p->groups, bundle = 1;
@@ -86,15 +92,17 @@ static uint32_t bundle_of(const struct problem *p)
 
 /* The resources that a config needs. */
 struct cost {
-    uint32_t bundle;                 /* groups in a bundle */
-    uint32_t c, k;                   /* channels of a slab */
-    uint64_t patch, result, weights; /* bytes in shared memory */
-    uint64_t slabs, tiles;           /* tiles of all images and residues */
-    uint32_t taps_each, warps;       /* taps of a warp (weights); warps of a work group */
+    uint32_t bundle;                 /* number of groups in a bundle */
+    uint32_t c, k;                   /* number of channels of a slab */
+    uint64_t patch, result, weights; /* bytes of shared memory */
+    /* Number of slabs, and number of tiles of all images and residues. */
+    uint64_t slabs, tiles;
+    /* Number of taps of a warp (for weights), and number of warps of a work group. */
+    uint32_t taps_each, warps;
 };
 
-/* Number of source pixels along one axis that |pixels| neighbouring results read.  A residue of
- * backward data is a convolution of stride 1 (data_box in conv_bulk.c explains why). */
+/* Returns the number of source pixels along one axis that |pixels| neighbouring results read.  A
+ * residue of backward data is a convolution of stride 1 (data_box in conv_bulk.c explains why). */
 static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t filter,
                            uint32_t stride, uint32_t dilation)
 {
@@ -104,8 +112,8 @@ static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t fi
     return pixels + (ceil_div(filter, step) - 1) * ((uint64_t)step * dilation / stride);
 }
 
-/* Number of pixels along one axis that are cut into tiles: of one residue of x for backward data,
- * else of y. */
+/* Returns the number of pixels along one axis that are divided into tiles: for backward data, those
+ * of one residue of x; otherwise those of y. */
 static uint64_t places(const struct problem *p, uint32_t in, uint32_t out, uint32_t stride)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? ceil_div(in, stride) : out;
@@ -130,8 +138,9 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(places(p, p->in.w, out.w, p->stride.w), v[COLUMNS]);
 }
 
-/* Bytes from one pixel to the next in shared memory.  One chunk of padding makes the distance an
- * odd number of chunks, so that eight neighbouring pixels are in different banks. */
+/* Returns the number of bytes from one pixel to the next in shared memory.  One chunk of padding
+ * makes the distance an odd number of chunks, so that eight neighbouring pixels are in different
+ * banks. */
 static uint32_t pitch_of(uint32_t channels) { return channels * 2 + 16; }
 
 static struct cost cost_of(const struct problem *p, const uint16_t *v)
@@ -165,7 +174,7 @@ static uint64_t groups_of(const struct problem *p, const struct cost *c, const u
     return c->slabs * (is_for_weights(p) ? v[SPLITS] : c->tiles);
 }
 
-/* Whether half of the tile's pixels, of the slab or of the warps would always be idle. */
+/* Returns whether half of the tile's pixels, of the slab or of the warps would always be idle. */
 static bool is_wasteful(const struct problem *p, const struct cost *c, const uint16_t *v)
 {
     struct extent out = problem_output(p);
@@ -204,8 +213,8 @@ static bool applies(const struct problem *p, const struct target *target)
            geometry_fits_30_bits(p) && fits(p, target, smallest[is_for_weights(p)]);
 }
 
-/* Of groups of one channel only the weights' gradient is faster than ConvDepthwise's: that one adds
- * up the sums of all its items in shared memory. */
+/* Returns whether the solver is favoured.  For groups of one channel, only backward weights is
+ * faster than ConvDepthwise, which adds up the sums of all items in shared memory. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
@@ -230,22 +239,26 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define PROCESSORS 132.0
 #define SHARED_OF_PROCESSOR (227.0 * 1024)
 #define WARPS_OF_PROCESSOR 64.0
-#define WARP_REGISTERS_SHARE 24.0 /* warps of a multiprocessor that registers allow */
+/* Maximum number of warps of a multiprocessor, as limited by registers. */
+#define WARP_REGISTERS_SHARE 24.0
 #define COPY_BYTES_PER_CYCLE 40.0
-#define ZEROS_COST 3.0  /* cost of weights that cannot be copied in chunks; other copies cost 1 */
-#define LOAD_CYCLES 4.0 /* a load of 512 bytes from shared memory */
-#define FILL_CYCLES 2200.0 /* start of a work group up to its first product, and its end */
+/* Cost of copying weights that cannot be copied in chunks; other copies cost 1. */
+#define ZEROS_COST 3.0
+#define LOAD_CYCLES 4.0 /* time of a load of 512 bytes from shared memory */
+/* Time from the start of a work group to its first product, and of its end. */
+#define FILL_CYCLES 2200.0
 #define SLOT_BYTES_PER_CYCLE 2000.0
 
 /*
- * Estimated time in cycles.
+ * Estimates the time in cycles.
  *
- * A work group is limited by two pipes: copies into shared memory and loads from it for the matrix
- * cores.  They overlap partly: the slower one counts whole, the faster one by 0.3.  |together| work
- * groups share a multiprocessor, as far as shared memory, registers and the number of groups allow.
- * They take either the time of their work, or the latency of one of them, whichever is longer.  The
- * total is that time, times the rounds of work groups over the device.  Backward weights repeats it
- * for each tile of a split, and adds the time to write and sum the slots.
+ * A work group is limited by copies into shared memory, and by loads from it for the matrix cores.
+ * The two overlap partly: the slower one counts completely, and the faster one counts 0.3 of its
+ * time.  |together| work groups share a multiprocessor, as far as shared memory, registers and the
+ * number of groups allow.  They take either the time of their work, or the latency of one of them,
+ * whichever is longer.  The total is that time, times the rounds of work groups over the device.
+ * Backward weights repeats it for each tile of a split, and adds the time to write and sum the
+ * slots.
  */
 static double estimate(const struct problem *p, const uint16_t *v)
 {

@@ -6,7 +6,7 @@
 const struct igemm_path *const igemm_paths[] = {
     &igemm_path_mma,
     &igemm_path_mfma,
-    &igemm_path_vector, /* applies to every target, so it comes last */
+    &igemm_path_vector, /* comes last, because it applies to every target */
     NULL,
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm on AMD's matrix cores: MFMA instructions of CDNA, WMMA of RDNA 3 and 4.  The
- * blocking is that of conv_product.h; here are the machines' limits and a time model. */
+/* ConvImplicitGemm on AMD's matrix cores: MFMA instructions of CDNA, WMMA of RDNA 3 and 4.
+ * conv_product.h explains how the product is divided; this file has the machines' limits and a
+ * model of the time. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
 #include "engine/solver/geometry.h"
@@ -8,10 +9,11 @@
 
 #include <string.h>
 
-#define SHARED_MAX 65536u /* LDS of one work group, in bytes */
+#define SHARED_MAX 65536u /* maximum bytes of LDS of one work group */
 #define THREADS_MAX 512u
-/* Registers of one item: for its sums, and an estimate of all others.  CDNA has as many again
- * (accumulation registers), so its limits are higher. */
+/* Limits for the registers of one item: those for its sums, and an estimate of all others.  CDNA
+ * has the same number of additional registers (accumulation registers), so its limits are
+ * higher. */
 #define SUMS_MAX 128u
 #define SUMS_MAX_RDNA 64u
 #define OTHERS_MAX 104u
@@ -24,9 +26,10 @@ enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
 static const struct machine {
     const char *arch;
     enum cores cores;
-    bool takes_pairs;       /* bf16 in pairs: it has only v_mfma_f32_16x16x8_bf16 */
-    uint16_t compute_units; /* of the largest GPU with this arch */
-    uint16_t multiply_adds; /* of one compute unit in a cycle, from data sheets */
+    /* bf16 operands come in pairs: the GPU has only v_mfma_f32_16x16x8_bf16. */
+    bool takes_pairs;
+    uint16_t compute_units; /* number of compute units of the largest GPU with this arch */
+    uint16_t multiply_adds; /* multiply-adds of one compute unit in a cycle, from data sheets */
 } machines[] = {
     { "gfx908", CORES_MFMA, true, 120, 512 },
     { "gfx90a", CORES_MFMA, false, 110, 512 },
@@ -63,7 +66,7 @@ static const struct perf_axis axes[AXES] = {
     [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
 };
 
-/* Returns NULL when the target has no matrix cores that this path supports. */
+/* Finds the target's matrix cores.  Returns NULL if it has none that this path supports. */
 static const struct machine *machine_of(const struct target *target)
 {
     char arch[LIMIT_TARGET_TEXT];
@@ -81,7 +84,7 @@ static uint32_t wave_of(const struct machine *machine)
     return machine->cores == CORES_MFMA ? 64 : 32;
 }
 
-/* Whether the smallest tiles can be launched; they are valid wherever they can. */
+/* Returns whether the smallest tiles can be launched.  If so, they are valid. */
 static bool smallest_is_launchable(const struct packing *packing, const struct target *target)
 {
     struct product_tiling t = { .tile_m = 64, .tile_n = 32, .tile_k = 32, .band = 1, .slices = 1 };
@@ -116,8 +119,8 @@ struct cost {
     struct packing packing;
     struct product product;
     struct product_tiling tiling;
-    uint32_t shared;       /* bytes of LDS, as a static array */
-    uint32_t sums, others; /* registers of one item, estimated */
+    uint32_t shared;       /* bytes of LDS, allocated as a static array */
+    uint32_t sums, others; /* estimated number of registers of one item */
 };
 
 static void cost_of(const struct problem *p, const struct machine *machine, const uint16_t *v,
@@ -140,15 +143,15 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     ret->shared = product_tile_bytes(t, v[STAGES]);
     uint32_t wave_m = v[TILE_M] / v[WAVES_M], wave_n = v[TILE_N] / v[WAVES_N];
     uint32_t operand = machine->cores == CORES_WMMA_RDNA3 ? 8 : 4;
-    uint32_t left = v[TILE_M] * v[TILE_K] / 8 / t->threads; /* 16-byte chunks that one item
-                                                             * copies */
+    /* Number of 16-byte chunks that one item copies. */
+    uint32_t left = v[TILE_M] * v[TILE_K] / 8 / t->threads;
     uint32_t right = v[TILE_N] * v[TILE_K] / 8 / t->threads;
     ret->sums = wave_m * wave_n / wave;
     ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
 }
 
-/* Items that copy a transposed operand each keep the same chunk of a row in all steps.  So a row
- * must not have more chunks than the group has items. */
+/* Returns whether transposed operands fit.  An item that copies one copies the same chunk of a row
+ * in all steps.  So a row must not have more chunks than the group has items. */
 static bool turns_fit(const struct problem *p, const struct cost *c)
 {
     const struct product_tiling *t = &c->tiling;
@@ -182,21 +185,22 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 /* ---- the choice without measurements ---- */
 
-#define SHARED_BYTES_PER_CYCLE 128.0 /* of one compute unit's LDS */
-#define COPY_BYTES_PER_CYCLE 64.0    /* from the L1 cache to a compute unit */
-/* Start and end of a work group, as tiles along the reduction. */
+#define SHARED_BYTES_PER_CYCLE 128.0 /* rate of one compute unit's LDS */
+#define COPY_BYTES_PER_CYCLE 64.0    /* rate from the L1 cache to a compute unit */
+/* Time of a work group's start and end, expressed as a number of tiles along the reduction. */
 #define FILL_TILES 8.0
-/* Writing a partial sum and reading it again, as multiply-adds of all compute units together. */
+/* Time to write a partial sum and to read it again, expressed as a number of multiply-adds of all
+ * compute units together. */
 #define REDUCE_MULTIPLY_ADDS 128.0
 
 /*
- * Estimated time in cycles, from data sheets rather than measurements (a roofline model, as
+ * Estimates the time in cycles, from data sheets rather than measurements (a roofline model, as
  * group_cycles in conv_implicit_gemm_mma.c explains).
  *
- * For each tile along the reduction three pipes work in parallel: matrix cores, LDS reads and
- * copies into LDS.  The slowest one bounds the tile.  The total is that time, times the tiles of
- * one work group (plus its start and end), times the rounds that the work groups take.
- * Where a sum is cut into slices, the final reduction is added.
+ * For each tile along the reduction, matrix cores, LDS reads and copies into LDS work in parallel.
+ * The slowest of the three determines the time of the tile.  The total is that time, times the
+ * tiles of one work group (plus its start and end), times the rounds that the work groups take.  If
+ * a sum is divided into slices, the time of the final reduction is added.
  */
 static double estimate(const struct problem *p, const struct machine *machine, const uint16_t *v)
 {
@@ -226,7 +230,7 @@ static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {
     static const uint16_t shapes[][4] = {
-        /* tile m, n; waves m, n */
+        /* Columns: tile_m, tile_n, waves_m, waves_n. */
         { 128, 128, 2, 2 }, { 128, 128, 2, 4 }, { 256, 64, 4, 1 }, { 256, 64, 4, 2 },
         { 128, 64, 2, 2 },  { 64, 128, 2, 2 },  { 64, 64, 2, 2 },  { 64, 64, 2, 1 },
         { 128, 32, 4, 1 },  { 64, 32, 2, 1 },   { 64, 32, 2, 2 },

@@ -6,11 +6,11 @@
  *   1  WIDE_ASYNC       wgmma (sm_90a): four warps, a "team", multiply together, with operands in
  *                       shared memory; all warps copy (cp.async)
  *   2  WIDE_BULK        wgmma, and one more warp copies tiles with bulk tensor copies
- *   3  WIDE_PERSISTENT  the same with persistent work groups: each computes several tiles, and the
- *                       copies of the next tile overlap with the end of the current one
+ *   3  WIDE_PERSISTENT  like WIDE_BULK, but each work group computes several tiles, and the copies
+ *                       of the next tile overlap with the end of the current one
  *
- * The blocking is that of conv_product.h; this file has the limits of the hardware and models of
- * the time.
+ * conv_product.h explains how the product is divided; this file has the limits of the hardware and
+ * models of the time.
  */
 #include "engine/solver/conv_bulk.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
@@ -28,8 +28,9 @@
 #define THREAD_REGISTERS_MAX 255u
 #define OCCUPANCY_MAX 4u
 #define WARP_SUMS_MIN 1024u
-#define WIDE_SUMS_MAX (128u * 128u) /* results of a team: 128 registers of each item */
-#define PROCESSORS 132u             /* multiprocessors of a large GPU */
+/* Maximum number of results of a team: 128 registers of each item. */
+#define WIDE_SUMS_MAX (128u * 128u)
+#define PROCESSORS 132u /* number of multiprocessors of a large GPU */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
 
@@ -59,7 +60,7 @@ static const struct perf_axis axes[AXES] = {
     [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
 };
 
-/* The axes of products in TF32. */
+/* The axes for products in TF32. */
 static const struct perf_axis tf32_axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(tiles_m) },
     [TILE_N] = { "tile_n", VALUES(tiles_n) },
@@ -87,7 +88,7 @@ static const struct perf_axis wide_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_ASYNC, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
-/* The same for sm_90a. */
+/* The axes for products in TF32 on sm_90a. */
 static const struct perf_axis wide_tf32_axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(wide_tiles_m) },
     [TILE_N] = { "tile_n", VALUES(wide_tiles_n) },
@@ -141,7 +142,8 @@ static bool has_wgmma(const struct target *target) { return strcmp(target->text,
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-static uint32_t shared_max(const struct target *target) /* bytes of one multiprocessor */
+/* Returns the bytes of shared memory of one multiprocessor. */
+static uint32_t shared_max(const struct target *target)
 {
     switch (target_capability(target)) {
     case 80:
@@ -154,14 +156,16 @@ static uint32_t shared_max(const struct target *target) /* bytes of one multipro
     }
 }
 
-/* Rates in TF32 on an H200, with which 16 of ResNet-50's problems in NCHW were measured: packing,
- * wgmma, and the vector path's mma.sync. */
+/* Rates in TF32 of packing, of wgmma, and of the vector path's mma.sync.  They were measured on an
+ * H200 with 16 of ResNet-50's problems in NCHW. */
 #define PACKED_BYTES_PER_US 3.5e6
 #define TF32_FLOPS_PER_US 300e6
 #define TF32_VECTOR_FLOPS_PER_US 100e6
-#define TF32_STRIDED_FLOPS_PER_US 50e6 /* backward data with strides, and backward weights */
-/* The vector path's copies of pixels, and those of 4 bytes in the directions that write pixels:
- * with strides, or where planes are no multiple of four. */
+/* For backward data with strides, and for backward weights. */
+#define TF32_STRIDED_FLOPS_PER_US 50e6
+/* Rates of the vector path's copies of pixels.  The second rate is for copies of 4 bytes in the
+ * directions that write pixels: with strides, or if the size of a plane is not a multiple of
+ * four. */
 #define VECTOR_BYTES_PER_US 1.8e6
 #define VECTOR_ODD_BYTES_PER_US 0.55e6
 
@@ -173,8 +177,8 @@ static double vector_bytes_per_us(const struct problem *p, bool is_strided)
                                                                 : VECTOR_BYTES_PER_US;
 }
 
-/* Whether packing both tensors for wgmma takes less time than the vector path, which reads any
- * layout. */
+/* Returns whether packing both tensors for wgmma takes less time than the vector path, which reads
+ * any layout. */
 static bool packing_pays(const struct problem *p, const struct target *target,
                          const struct packing *packing)
 {
@@ -192,7 +196,7 @@ static bool packing_pays(const struct problem *p, const struct target *target,
     return has_wgmma(target) && p->groups == 1 && packing->narrow_c == 0 && wide < vector;
 }
 
-/* Whether bulk copies can read both tensors as they are, with channels first. */
+/* Returns whether bulk copies can read both tensors in their own layout, with channels first. */
 static bool reads_planes(const struct problem *p, const struct target *target)
 {
     return has_wgmma(target) && target->has_tensor_maps && bulk_reads_planes(p);
@@ -233,14 +237,15 @@ struct cost {
     struct packing packing;
     struct product product;
     struct product_tiling tiling;
-    uint32_t registers; /* registers of one thread, estimated */
-    uint32_t occupancy; /* work groups resident on one multiprocessor */
+    uint32_t registers; /* estimated number of registers of one thread */
+    uint32_t occupancy; /* number of work groups that are resident on one multiprocessor */
 };
 
-/* Registers in addition to the sums with bulk copies; with fewer, ptxas rejects the program. */
+/* Number of registers that a thread needs in addition to its sums, if bulk copies are used.  With
+ * fewer, ptxas rejects the program. */
 #define BULK_REGISTERS 26u
 #define PERSISTENT_REGISTERS 32u
-#define REGISTERS_STEP 8u /* registers are allocated in multiples of this */
+#define REGISTERS_STEP 8u /* the number of registers of a thread is a multiple of this */
 
 static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, bool has_residues)
 {
@@ -248,20 +253,20 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
     uint32_t sums = warp_m * warp_n / 32;
     if (t->is_bulk) {
         uint32_t all = sums + (t->is_persistent ? PERSISTENT_REGISTERS : BULK_REGISTERS);
-        if (t->turns_right ||
-            t->holds_left) /* the left operand of a tile along the reduction, and its addresses */
+        if (t->turns_right || t->holds_left) /* registers for the left operand of a tile along the
+                                                reduction, and for its addresses */
             all += 2 * v[TILE_K] * warp_m / 32;
         return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
     }
     uint32_t operands = v[WIDE] ? 8 : 2 * (warp_m / 4 + warp_n / 4);
     uint32_t rows = v[TILE_M] * v[TILE_K] * t->element / 16 /
-                    t->threads; /* 16-byte chunks that one item copies */
+                    t->threads; /* number of 16-byte chunks that one item copies */
     return sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (has_residues ? 16 : 0);
 }
 
-/* Number of persistent work groups: they fill the device, and all but the last compute the same
- * number of tiles.  The number is an argument of the launch, so devices of all sizes share the code
- * object. */
+/* Returns the number of persistent work groups.  They fill the device, and all except the last one
+ * compute the same number of tiles.  The number is an argument of the launch, so devices of all
+ * sizes share the code object. */
 static uint32_t persistent_groups(uint64_t tiles, const struct target *target, uint32_t occupancy)
 {
     uint64_t together =
@@ -270,8 +275,9 @@ static uint32_t persistent_groups(uint64_t tiles, const struct target *target, u
     return (uint32_t)((tiles + rounds - 1) / rounds);
 }
 
-/* wgmma reads TF32 only along the reduction.  Backward weights has both operands across it, unless
- * they have channels first. */
+/* Returns whether the right operand must be transposed.  wgmma reads TF32 only if elements along
+ * the reduction are contiguous.  For backward weights they are not, in both operands, unless the
+ * tensors have channels first. */
 static bool turns_right(const struct problem *p)
 {
     return p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_WEIGHTS &&
@@ -306,9 +312,9 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                   .holds_left = v[WIDE] == WIDE_BULK && holds_left(p),
                                   .threads = 32u * v[WARPS_M] * v[WARPS_N] };
     if (t->is_bulk)
-        t->threads += 32; /* one warp only copies */
+        t->threads += 32; /* one more warp, which only copies */
     product_slice(&ret->product, v[SPLIT], t);
-    if (v[WIDE] == WIDE_BULK) /* unused stages would only take space */
+    if (v[WIDE] == WIDE_BULK) /* because unused stages would only take space */
         t->stages = least(t->stages, t->slice);
     t->shared = product_tile_bytes(t, v[WIDE] == NARROW ? least(t->stages, t->slice) : t->stages);
     ret->registers = registers_of(v, t, ret->product.residues > 1);
@@ -320,14 +326,15 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                       ret->occupancy);
 }
 
-/* Whether a sum of |slice| tiles is too short to use all stages, so that fewer stages would do. */
+/* Returns whether a sum of |slice| tiles is too short to use all stages, so that fewer stages are
+ * enough. */
 static bool has_idle_stages(const uint16_t *v, uint32_t slice)
 {
     switch (v[WIDE]) {
     case NARROW: return v[STAGES] > 2 && v[STAGES] > slice + 1;
     case WIDE_ASYNC: return v[STAGES] > 3 && v[STAGES] > slice + 2;
     case WIDE_BULK: return v[STAGES] > 3 && v[STAGES] > slice;
-    default: return false; /* the next tile's copies use them */
+    default: return false; /* no stage is idle: the next tile's copies use them */
     }
 }
 
@@ -341,22 +348,25 @@ static bool is_redundant(const struct problem *p, const uint16_t *v, const struc
     if (warp_sums < WARP_SUMS_MIN / (v[WIDE] ? 2 : 1) ||
         (v[WARPS_M] * v[WARPS_N] > (v[WARPS_M] == 12 ? 12 : 8) && warp_sums < 2 * WARP_SUMS_MIN))
         return true;
-    /* The L1 cache only helps backward weights, where neighbouring items read the same pixel. */
+    /* The L1 cache is only useful for backward weights, because neighbouring items then read the
+     * same pixel. */
     if (v[CACHE] && p->direction != DIRECTION_BACKWARD_WEIGHTS)
         return true;
     return product_is_redundant(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
            has_idle_stages(v, c->tiling.slice);
 }
 
-/* cp.async distributes copies evenly over the items only for powers of two. */
+/* Returns whether a tile size is not a power of two.  Only for powers of two, cp.async distributes
+ * the copies evenly over the items. */
 static bool is_of_three(const uint16_t *v)
 {
     return v[TILE_M] == 192 || v[TILE_N] == 192 || v[WARPS_M] == 12;
 }
 
-/* wgmma multiplies 64 rows at a time for a team.  A transposed operand is stored in panels of 64
- * columns.  The previous tile is still being multiplied while the next ones are copied.  So at
- * least three stages are needed, or two if the next tile's copies overlap (WIDE_PERSISTENT). */
+/* Returns whether wgmma can use these tiles.  It multiplies 64 rows at a time for a team, and a
+ * transposed operand is stored in panels of 64 columns.  The previous tile is still being
+ * multiplied while the next ones are copied.  So at least three stages are needed, or two if the
+ * next tile's copies overlap (WIDE_PERSISTENT). */
 static bool is_wide_shape(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_PERSISTENT) ||
@@ -369,11 +379,11 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
            (v[WIDE] >= WIDE_BULK || !is_of_three(v));
 }
 
-/* wgmma does not round TF32: only bulk copies do. */
+/* Returns whether the config can use TF32.  wgmma does not round to TF32; only bulk copies do. */
 static bool has_wide_tf32(const uint16_t *v) { return v[WIDE] >= WIDE_BULK; }
 
-/* The maximum for one thread.  Each quarter of a multiprocessor has a quarter of the registers and
- * runs whole warps. */
+/* Returns the maximum number of registers of one thread.  Each quarter of a multiprocessor has a
+ * quarter of the registers and runs whole warps. */
 static uint32_t registers_max(uint32_t threads)
 {
     return least(THREAD_REGISTERS_MAX, REGISTERS / ((threads + 127) / 128 * 128));
@@ -406,50 +416,55 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 /*
  * Three models estimate the time in microseconds.  For each tile along the reduction, the matrix
- * cores, the reads from shared memory and the copies work in parallel.  So the slowest bounds the
- * tile (a roofline model: Williams, Waterman and Patterson, "Roofline: An Insightful Visual
- * Performance Model for Multicore Architectures", 2009).  A work group's time is that of its tiles,
- * plus start and end.  Work groups run in rounds: as many at a time as are resident on all
- * multiprocessors.  Split-K adds the time of the final reduction.
+ * cores, the reads from shared memory and the copies work in parallel.  So the slowest of them
+ * determines the time of the tile (a roofline model: Williams, Waterman and Patterson, "Roofline:
+ * An Insightful Visual Performance Model for Multicore Architectures", 2009).  A work group's time
+ * is that of its tiles, plus start and end.  Work groups run in rounds: as many at a time as are
+ * resident on all multiprocessors.  Split-K adds the time of the final reduction.
  *
- * The constants were fitted to the 1442 trials: an H200, ResNet-50's 69 problems in fp16.  Those
- * for TF32 are not measured.
+ * The constants were fitted to 1442 trials on an H200, with ResNet-50's 69 problems in fp16.  Those
+ * for TF32 were not measured.
  */
 #define CYCLES_PER_US 1700.0
-#define FMA_PER_CYCLE 1200.0      /* of one multiprocessor, by mma.sync */
-#define TF32_FMA_PER_CYCLE 600.0  /* likewise in TF32; not measured, half of it */
+#define FMA_PER_CYCLE 1200.0 /* of one multiprocessor, with mma.sync */
+/* Of one multiprocessor in TF32; not measured: half of that for fp16. */
+#define TF32_FMA_PER_CYCLE 600.0
 #define WIDE_FMA_PER_CYCLE 2100.0 /* by wgmma */
 #define WIDE_STEP_CYCLES 50.0     /* overhead of a tile along the reduction */
 #define WIDE_STAGES 4
-#define SHARED_BYTES_PER_CYCLE 116.0 /* from shared memory to registers */
-#define COPY_BYTES_PER_CYCLE 115.0   /* from the L2 cache */
-#define WEIGHTS_CHUNK_CYCLES 0.084   /* backward weights: the address of each 16-byte copy */
-#define FILL_CYCLES 3100.0 /* start of a work group up to its first product, and its end */
-#define BASE_US 11.0       /* overhead of a launch */
+#define SHARED_BYTES_PER_CYCLE 116.0 /* rate from shared memory to registers */
+#define COPY_BYTES_PER_CYCLE 115.0   /* rate from the L2 cache */
+/* For backward weights: time for the address of each 16-byte copy. */
+#define WEIGHTS_CHUNK_CYCLES 0.084
+/* Time from the start of a work group to its first product, and of its end. */
+#define FILL_CYCLES 3100.0
+#define BASE_US 11.0 /* overhead of a launch */
 #define REDUCE_BYTES_PER_US 6.0e6
 #define REDUCE_US 5.0
-/* WIDE_BULK, fitted to 459 trials. */
+/* Constants for WIDE_BULK, fitted to 459 trials. */
 #define BULK_FMA_PER_CYCLE 2400.0
-#define BULK_BYTES_PER_CYCLE 80.0 /* of bulk copies */
-#define BULK_RESULT_CYCLES 0.11   /* to store an element of the result */
-#define BULK_SUM_CYCLES 0.30      /* to store an fp32 sum of a slice, and to add it up at the end */
-/* Forward and backward data: an im2col map copies a tile's pixels in IM2COL_CYCLES, and in
- * IM2COL_ROW_CYCLES more for each pixel. Fitted to 10 tilings of layers with long sums. */
+#define BULK_BYTES_PER_CYCLE 80.0 /* rate of bulk copies */
+#define BULK_RESULT_CYCLES 0.11   /* time to store an element of the result */
+/* Time to store an fp32 sum of a slice, and to add it up at the end. */
+#define BULK_SUM_CYCLES 0.30
+/* For forward and backward data: an im2col map needs IM2COL_CYCLES to copy a tile's pixels, and in
+ * addition IM2COL_ROW_CYCLES for each pixel. Fitted to 10 tilings of layers with long sums. */
 #define IM2COL_CYCLES 250.0
 #define IM2COL_ROW_CYCLES 1.35
 #define BULK_LONE_TEAM 1.25 /* slowdown if only one team is resident */
 #define BULK_BASE_US 3.6
 #define BULK_REDUCE_US 8.2
-/* WIDE_PERSISTENT, fitted to 970 trials: results are stored while the next tile is multiplied. */
+/* Constants for WIDE_PERSISTENT, fitted to 970 trials.  Results are stored while the next tile is
+ * multiplied. */
 #define PERSISTENT_FMA_PER_CYCLE 2770.0
 #define PERSISTENT_BYTES_PER_CYCLE 76.0
 #define PERSISTENT_RESULT_CYCLES 0.10
-#define PERSISTENT_RING 0.7 /* time of a tile that more stages would hide */
+#define PERSISTENT_RING 0.7 /* part of a tile's time that more stages would hide */
 #define PERSISTENT_BASE_US 3.3
 
 /*
- * Cycles of a work group that is alone on a multiprocessor: tiles * (max(multiply, read, copy)
- * + overhead).
+ * Returns the cycles of a work group that is alone on a multiprocessor: tiles * (max(multiply,
+ * read, copy) + overhead).
  *
  *     multiply  M * N * K products, at the rate of the matrix cores
  *     read      WARPS_N * M * K + WARPS_M * N * K elements from shared memory: each warp reads its
@@ -458,7 +473,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  *     copy      (M + N) * K elements from the L2 cache
  *
  * Example: tiles of 128 x 128 x 32 in fp16, 2 x 2 warps.  524 288 products take 437 cycles, reads
- * of 32 KiB 282 cycles, copies of 16 KiB 142 cycles.  So the matrix cores bound this tile.
+ * of 32 KiB 282 cycles, copies of 16 KiB 142 cycles.  So the matrix cores determine the time of
+ * this tile.
  */
 static double group_cycles(const struct problem *p, const uint16_t *v, uint32_t tiles)
 {
@@ -483,7 +499,7 @@ static double together_of(const struct cost *c, double groups)
     return least(c->occupancy, (uint32_t)(groups / PROCESSORS) + 1);
 }
 
-/* Number of rounds, with |together| work groups resident on each multiprocessor. */
+/* Returns the number of rounds, with |together| work groups resident on each multiprocessor. */
 static double rounds_of(double groups, double together)
 {
     return (double)(uint64_t)((groups + PROCESSORS * together - 1) / (PROCESSORS * together));
@@ -503,10 +519,11 @@ static double estimate_async(const struct problem *p, const uint16_t *v, const s
     return us;
 }
 
-/* How much longer wgmma and copies take for an element than in fp16: twice in TF32. */
+/* Returns by what factor wgmma and copies take longer for an element than in fp16; it is 2 in
+ * TF32. */
 static double scale_of(const struct cost *c) { return c->tiling.element / 2.0; }
 
-/* Cycles of a tile along the reduction for bulk copies. */
+/* Returns the cycles of a tile along the reduction for bulk copies. */
 static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_per_cycle)
 {
     bool is_for_weights = c->packing.problem.direction == DIRECTION_BACKWARD_WEIGHTS;
@@ -515,16 +532,18 @@ static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_
     return is_for_weights || bulk_is_flat(&c->packing) || copy > address ? copy : address;
 }
 
-/* Cycles in which shared memory, 128 bytes in each, is busy with a tile along the reduction whose
- * right operand is transposed.  A row of a tile has 128 bytes.  Bulk copies write each once.  The
- * left operand's rows are read once, or by two teams; the right one's are read and written to
- * transpose them, and then read by each team along M.  Three tilings took 0.91 to 1.01 of this. */
+/* Returns for how many cycles shared memory is busy with a tile along the reduction whose right
+ * operand is transposed.  It transfers 128 bytes in a cycle, which is one row of a tile.  Bulk
+ * copies write each row once.  Rows of the left operand are read once or twice, once by each team.
+ * Rows of the right operand are read and written to transpose them, and are then read by each team
+ * along M. Three tilings were measured; they took 0.91 to 1.01 times this. */
 static double turning_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
 }
 
-/* The same for a left operand in registers: the lanes of a warp meet in pairs in the same bank. */
+/* Like turning_cycles, for a left operand in registers, where the lanes of a warp access the same
+ * bank in pairs. */
 static double holding_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + 2 * v[WARPS_N]) + v[TILE_N] * (1.0 + v[WARPS_M] / 4.0);
@@ -534,7 +553,7 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
 {
     bool is_cut = c->tiling.slices > 1;
     double elements = (double)v[TILE_M] * v[TILE_N];
-    double depth = v[TILE_K] * scale_of(c); /* scaled to the time of fp16 */
+    double depth = v[TILE_K] * scale_of(c); /* scaled so that it takes the time of fp16 */
     double multiply = elements * depth / BULK_FMA_PER_CYCLE;
     double copy = copy_cycles(v, c, BULK_BYTES_PER_CYCLE);
     double together = together_of(c, groups);
@@ -545,7 +564,7 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
         step = turning_cycles(v);
     if (c->tiling.holds_left && holding_cycles(v) > step)
         step = holding_cycles(v);
-    /* More stages do not help tiles that transpose, unless they are narrow. */
+    /* For tiles that transpose, more than four stages do not help, unless the tiles are narrow. */
     uint32_t useful = c->tiling.turns_right && v[TILE_N] >= 128 ? 4 : v[STAGES];
     double idle = 0.1 / (least(v[STAGES], useful) - 1);
     double cycles =
@@ -585,7 +604,7 @@ enum { SHAPE_M, SHAPE_N, SHAPE_WARPS_M, SHAPE_WARPS_N, SHAPE_WIDE, SHAPE };
 
 struct choice {
     struct perf_config config;
-    double us; /* estimated; 0: no valid config so far */
+    double us; /* estimated time; 0: there is no valid config yet */
 };
 
 static const uint16_t shapes[][SHAPE] = {
@@ -596,7 +615,7 @@ static const uint16_t shapes[][SHAPE] = {
     { 256, 32, 4, 1 },     { 128, 32, 4, 1 },     { 64, 32, 2, 1 }
 };
 
-/* Among shapes with equal estimates, the first is chosen. */
+/* The shapes to choose from.  Of shapes with equal estimates, the first one is chosen. */
 static const uint16_t bulk_shapes[][SHAPE_WIDE] = { { 192, 128, 12, 1 }, { 128, 128, 8, 1 },
                                                     { 128, 256, 8, 1 },  { 256, 128, 8, 1 },
                                                     { 128, 192, 8, 1 },  { 64, 128, 4, 1 },
@@ -625,10 +644,11 @@ static void consider(const struct problem *p, const struct target *target, const
     }
 }
 
-/* With fewer tiles along the reduction, transposing the right operand does not pay. */
+/* Minimum number of tiles along the reduction for which transposing the right operand is worth
+ * it. */
 #define TURNED_STEPS_MIN 5u
 
-/* Whether bulk copies are chosen if they are possible. */
+/* Returns whether bulk copies are chosen if they are possible. */
 static bool wants_bulk(const struct problem *p, const struct target *target)
 {
     struct packing packing;
@@ -637,8 +657,8 @@ static bool wants_bulk(const struct problem *p, const struct target *target)
            (!turns_right(p) || product_of(&packing, tf32_tiles_k[1]).tiles >= TURNED_STEPS_MIN);
 }
 
-/* Bulk copies are chosen wherever they are possible.  The models were fitted separately, so their
- * estimates must not be compared with each other. */
+/* Chooses a config.  Uses bulk copies if they are possible: the models were fitted separately, so
+ * their estimates must not be compared with each other. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {

@@ -5,16 +5,17 @@
  * The paths of ConvImplicitGemm: one for each kind of hardware that multiplies matrices.
  *
  * Role       each path is one kernel family with its own tuning space.  A problem on a target has
- *            exactly one path, so the text of a perf config has one meaning there.  It is the first
- *            of igemm_paths[] that applies and is favoured, else the first that applies
+ *            exactly one path, so the text of a perf config has only one meaning for them.  It is
+ *            the first path of igemm_paths[] that applies and is favoured, else the first one that
+ *            applies
  * Ownership  static data
  * Threading  pure functions
  */
 #include "engine/solver/solver.h"
 
-/* Members mean the same as those of struct solver with the same names.  None is NULL. */
+/* The members have the meaning of those of struct solver with the same names.  None is NULL. */
 struct igemm_path {
-    const char *name; /* "vector", "mma", "mfma": for tests and docs */
+    const char *name; /* "vector", "mma" or "mfma"; for tests and documentation */
     bool (*applies)(const struct problem *problem, const struct target *target);
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
@@ -33,12 +34,13 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
-/* Whether the vector path copies to shared memory without going through registers.  It does so in
- * fp32 where the GPU can (cp.async of sm_80 and later). */
+/* Returns whether the vector path copies directly to shared memory, not through registers.  It does
+ * so in fp32 if the GPU supports that (cp.async of sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 
-/* Whether products are computed in TF32: the problem allows it and the GPU has it. */
+/* Returns whether products are computed in TF32: the problem must allow it and the GPU must support
+ * it. */
 bool igemm_uses_tf32(const struct problem *problem, const struct target *target);
 
-/* Returns NULL when no path applies. */
+/* Finds the problem's path.  Returns NULL if none applies. */
 const struct igemm_path *igemm_path_for(const struct problem *problem, const struct target *target);

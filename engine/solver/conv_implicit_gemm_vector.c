@@ -9,12 +9,13 @@
  *     backward data     c          pixels of x          channels of y, taps
  *     backward weights  k          channels of x, taps  pixels of y
  *
- * It is blocked twice, as in any fast matrix product.  A work group computes TILE_M x TILE_N
- * results: it copies TILE_K columns of one operand and TILE_K rows of the other into shared memory,
- * multiplies them, and goes on.  Up to STAGES such steps are in shared memory, so copies overlap
- * with products.  An item keeps ITEM_M x ITEM_N sums in registers.  Where M x N has too few tiles
- * to fill the GPU, SPLITS work groups share one tile's sum, and split_reduce.h adds up their parts.
- * PREPARE rearranges the weights once, so that they are copied in 16-byte pieces.
+ * It is divided at two levels, as in any fast matrix product.  A work group computes TILE_M x
+ * TILE_N results: it copies TILE_K columns of one operand and TILE_K rows of the other into shared
+ * memory, multiplies them, and continues with the next ones.  Up to STAGES such steps are in shared
+ * memory, so copies overlap with products.  An item keeps ITEM_M x ITEM_N sums in registers.  If M
+ * x N has too few tiles to fill the GPU, SPLITS work groups share one tile's sum, and
+ * split_reduce.h adds up their parts.  PREPARE rearranges the weights once, so that they are copied
+ * in 16-byte pieces.
  *
  * Example: 64 x 64 tiles with 8 x 4 results each need 128 items; one value of K costs an item 12
  * loads from shared memory for 32 multiply-adds.
@@ -31,18 +32,22 @@
 #include "engine/solver/sources.h"
 #include "engine/solver/split_reduce.h"
 
-/* Shared memory in bytes: NVIDIA's limit for static arrays; a work group's share of AMD's LDS;
- * the least that OpenCL promises. */
+/* Limits of shared memory in bytes: NVIDIA's limit for static arrays, a work group's maximum of
+ * AMD's LDS, and the minimum that OpenCL guarantees. */
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
-#define SHARED_DYNAMIC (99u * 1024) /* that every GPU with TF32 grants a work group */
+/* Bytes that a work group can have on every GPU with TF32. */
+#define SHARED_DYNAMIC (99u * 1024)
 #define WORKSPACE_MAX (512ull << 20)
-#define ASYNC_FROM 80u /* compute capability 8.0 */
+#define ASYNC_FROM 80u /* first compute capability with cp.async, 8.0 */
 #define TF32_FROM 80u
-#define TAP_BITS_MAX 31u      /* filter sizes of all axes: a bit of a mask for each */
-#define PLACES_MAX 1024u      /* entries of a flat sum's table, which is in shared memory */
-#define PREPARE_TAPS_MAX 128u /* taps of a block of weights that is being rearranged */
+/* Maximum sum of the filter sizes of all axes, because a mask has a bit for each. */
+#define TAP_BITS_MAX 31u
+/* Maximum entries of the table of a flat sum, which is in shared memory. */
+#define PLACES_MAX 1024u
+/* Maximum number of taps of a block of weights that is being rearranged. */
+#define PREPARE_TAPS_MAX 128u
 #define PREPARE_ITEMS 256u
 #define PREPARE_ROWS 32u
 #define ELEMENTS_MAX (1ull << 31)
@@ -90,10 +95,11 @@ static bool is_pointwise(const struct problem *p)
     return taps_of(p) == 1 && !p->pad.d && !p->pad.h && !p->pad.w;
 }
 
-/* Backward data if the filter is as large as the stride and tiles x, as in the first layer of a
- * vision transformer.  Each pixel of x then gets one product for each channel of y.  With channels
- * and taps as rows, this is a product of w, as it is, and y.  By classes of the stride, it would
- * be stride x stride products with the few rows of an image's channels. */
+/* Returns true for backward data if the filter is as large as the stride, so that x is divided into
+ * patches, as in the first layer of a vision transformer.  Each pixel of x then gets one product
+ * for each channel of y.  With channels and taps as rows, this is a product of w, as it is, and y.
+ * With classes of the stride, there would be stride x stride products instead, each with only as
+ * many rows as an image has channels. */
 static bool is_patches(const struct problem *p)
 {
     struct extent f = p->filter, s = p->stride, out = problem_output(p);
@@ -104,12 +110,12 @@ static bool is_patches(const struct problem *p)
 }
 
 /*
- * Number of classes of columns: 1, except for backward data with strides.
+ * Returns the number of classes of columns.  It is 1, except for backward data with strides.
  *
- * There, a pixel of x gets contributions only from taps t with (i + pad - t * dilation) divisible
- * by the stride.  Pixels with the same residue of i + pad share these taps, so each residue is a
- * class with its own sum.  Example: stride 2 and a 3x3 filter have 4 classes, with 4, 2, 2 and 1
- * taps; without classes three quarters of the products would be with zero.
+ * With strides, a pixel of x gets contributions only from taps t with (i + pad - t * dilation)
+ * divisible by the stride.  Pixels with the same residue of i + pad share these taps, so each
+ * residue is a class with its own sum.  Example: stride 2 and a 3x3 filter have 4 classes, with 4,
+ * 2, 2 and 1 taps; without classes three quarters of the products would be with zero.
  */
 static uint64_t classes_of(const struct problem *p)
 {
@@ -128,8 +134,8 @@ static bool is_favoured(const struct problem *p, const struct target *target)
     return m >= ROWS_FAVOURED;
 }
 
-/* Number of pixels along one axis whose place, counting the padding, is |residue| modulo the
- * stride. */
+/* Returns the number of pixels along one axis whose position, including the padding, is |residue|
+ * modulo the stride. */
 static uint64_t class_size(uint32_t residue, uint32_t in, uint32_t pad, uint32_t stride)
 {
     uint32_t first = (residue + stride - pad % stride) % stride;
@@ -191,18 +197,19 @@ uint64_t vector_tiles(const struct vector_product *product, uint32_t groups, con
     return ceil_div(product->m, v[TILE_M]) * vector_column_tiles(product, v[TILE_N]) * groups;
 }
 
-/* The smallest tiling is valid wherever it can be launched. */
+/* Returns whether the smallest tiling can be launched.  If so, it is valid. */
 static bool smallest_is_launchable(const struct problem *p, const struct target *target)
 {
     static const uint16_t smallest[AXES] = { 16, 64, 4, 4, 4 };
     if (target->family != TARGET_AMDGPU)
-        return true; /* 2^31 results and 2^30 mostly empty tiles are still few enough work groups */
+        /* Even 2^31 results and 2^30 mostly empty tiles do not need too many work groups. */
+        return true;
     struct vector_product product = vector_product_of(p);
     return geometry_is_launchable(target, vector_tiles(&product, p->groups, smallest),
                                   vector_items(smallest));
 }
 
-/* Whether the kernel keeps a mask of the taps that read inside the image. */
+/* Returns whether the kernel keeps a mask of the taps that read inside the image. */
 static bool taps_are_masked(const struct problem *p)
 {
     bool is_padded = p->pad.d || p->pad.h || p->pad.w;
@@ -231,8 +238,9 @@ static bool copies_are_async(const struct problem *p, const struct target *targe
     return igemm_vector_copies_are_async((enum data_type)p->type, target);
 }
 
-/* Whether the sum treats channels and taps as one flat dimension.  Otherwise each tap's channels
- * are padded to a multiple of |tile_k|; a flat sum pays off when that padding exceeds a quarter. */
+/* Returns whether the sum treats channels and taps as one flat dimension.  Otherwise each tap's
+ * channels are padded to a multiple of |tile_k|.  A flat sum is worth it if that padding is more
+ * than a quarter. */
 static bool is_flat(const struct problem *p, uint32_t tile_k)
 {
     uint64_t channels = p->c / p->groups;
@@ -266,7 +274,8 @@ struct perf_space vector_space(const struct problem *p, const struct target *tar
     };
 }
 
-/* Size of the rearranged weights, which the kernel lays out as [group][tap][channel][row]. */
+/* Returns the number of elements of the rearranged weights, whose layout is
+ * [group][tap][channel][row]. */
 static uint64_t prepared_elements(const struct problem *p, uint32_t tile_k)
 {
     struct vector_product product = vector_product_of(p);
@@ -281,14 +290,14 @@ static uint64_t prepared_bytes(const struct problem *p, uint32_t tile_k)
     return prepared_elements(p, tile_k) * data_type_size((enum data_type)p->type);
 }
 
-/* The kernel's DEPTH: channels in one work group's block. */
+/* Returns the kernel's DEPTH: the number of channels in one work group's block. */
 static uint32_t prepare_depth(uint32_t taps)
 {
     uint32_t depth = PREPARE_ROWS / taps;
     return depth > 8 ? 8 : depth ? depth : 1;
 }
 
-/* Number of work groups that rearrange the weights. */
+/* Returns the number of work groups that rearrange the weights. */
 static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
 {
     struct vector_product product = vector_product_of(p);
@@ -299,7 +308,7 @@ static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
            ceil_div(channels, prepare_depth(product.taps)) * p->groups;
 }
 
-/* Whether the workspace can hold a rearranged copy of the weights. */
+/* Returns whether the workspace can hold a rearranged copy of the weights. */
 bool vector_prepared_weights_fit(const struct problem *p, const struct target *target,
                                  uint32_t tile_k)
 {
@@ -332,16 +341,16 @@ static bool registers_suffice(const uint16_t *v, bool async)
     return sums <= (items > 256 ? 64 : 128) && fetched <= (async ? 64u : sums > 64 ? 16u : 32u);
 }
 
-#define PADDING_MAX 4u  /* floats after each row in shared memory */
-#define TF32_PADDING 8u /* the same for matrix cores */
+#define PADDING_MAX 4u  /* maximum number of floats after each row in shared memory */
+#define TF32_PADDING 8u /* number of floats after each row, for matrix cores */
 
-/* Whether warps of 8 x 4 items fill the tile. */
+/* Returns whether warps of 8 x 4 items fill the tile. */
 static bool warps_suit(const uint16_t *v)
 {
     return v[TILE_M] / v[ITEM_M] % 8 == 0 && v[TILE_N] / v[ITEM_N] % 4 == 0;
 }
 
-/* Bytes of the stages, with rows that are padded by |padding| floats. */
+/* Returns the size of the stages in bytes, with rows that are padded by |padding| floats. */
 static uint32_t stages_bytes(const uint16_t *v, uint32_t padding)
 {
     return (uint32_t)v[STAGES] * v[TILE_K] * (v[TILE_M] + v[TILE_N] + 2 * padding) *
@@ -361,7 +370,7 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
-/* Rejects tiles of which more than half would always be idle, except small ones. */
+/* Tiles with more than half always idle are rejected, except tiles of at most this size. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u
@@ -378,8 +387,8 @@ static bool tiles_suit(const struct vector_product *product, const uint16_t *v, 
            (v[TILE_K] <= SMALL_K || v[TILE_K] < 2 * depth);
 }
 
-/* With more tiles than TILES_TO_SPLIT the GPU is full without splits.  A split must sum at least
- * four steps. */
+/* If there are more tiles than TILES_TO_SPLIT, the GPU is full without splits.  A split must sum at
+ * least four steps. */
 #define TILES_TO_SPLIT 1024u
 #define GROUPS_OF_SPLITS 8192u
 
@@ -430,7 +439,8 @@ static void write_options(const struct problem *p, const struct target *target, 
     option_define(&text, "PREPARE", 0);
 }
 
-/* Defines only what rearranging depends on, so that many configs share the program. */
+/* Writes the options of the program that rearranges weights.  Defines only values on which it
+ * depends, so that many configs share the program. */
 static void write_prepare_options(const struct problem *p, const uint16_t *v, char *options,
                                   size_t size)
 {

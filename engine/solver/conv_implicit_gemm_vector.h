@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What the files of ConvImplicitGemm's vector path share: conv_implicit_gemm_vector.c has its
- * tuning space and makes its solutions, conv_implicit_gemm_vector_choose.c chooses a config.
+ * Declarations shared by the files of ConvImplicitGemm's vector path.  conv_implicit_gemm_vector.c
+ * has its tuning space and creates its solutions; conv_implicit_gemm_vector_choose.c chooses a
+ * config.
  *
  * Ownership  plain values
  * Threading  pure functions
@@ -12,31 +13,31 @@
 
 enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-/* The product: |m| rows and |n| columns.  The columns fall into |classes|, each of which has its
- * own tiles (see classes_of in conv_implicit_gemm_vector.c). */
+/* The product: |m| rows and |n| columns.  The columns are divided into |classes|, each of which has
+ * its own tiles (see classes_of in conv_implicit_gemm_vector.c). */
 #define CLASSES_MAX 64u
 struct vector_product {
-    uint32_t m, channels, taps; /* in one group; |channels| and |taps| are summed over, in
-                                 * forward and backward data */
+    /* Of one group; forward and backward data sum over |channels| and |taps|. */
+    uint32_t m, channels, taps;
     uint64_t columns[CLASSES_MAX];
     uint32_t classes;
     uint64_t steps_of_one; /* maximum number of products summed for one result */
 };
 struct vector_product vector_product_of(const struct problem *problem);
 
-/* |v|: the values of a perf config, by enum axis. */
+/* In these functions, |v| has the values of a perf config, indexed by enum axis. */
 
-/* Items of a work group. */
+/* Returns the number of items of a work group. */
 uint32_t vector_items(const uint16_t *v);
-/* Tiles along the columns of all classes. */
+/* Returns the number of tiles along the columns of all classes. */
 uint64_t vector_column_tiles(const struct vector_product *product, uint32_t tile_n);
-/* Tiles of all groups, without splits. */
+/* Returns the number of tiles of all groups, not counting splits. */
 uint64_t vector_tiles(const struct vector_product *product, uint32_t groups, const uint16_t *v);
 
 struct perf_space vector_space(const struct problem *problem, const struct target *target);
 bool vector_config_is_valid(const struct problem *problem, const struct target *target,
                             const struct perf_config *config);
-/* Whether the workspace can hold a rearranged copy of the weights. */
+/* Returns whether the workspace can hold a rearranged copy of the weights. */
 bool vector_prepared_weights_fit(const struct problem *problem, const struct target *target,
                                  uint32_t tile_k);
 void vector_choose_config(const struct problem *problem, const struct target *target,

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The choice of a config for ConvImplicitGemm's vector path, without measurements: a model of the
- * time that each of a few tilings takes.
+ * Chooses a config for ConvImplicitGemm's vector path without measurements, by a model of the time
+ * that each of several tilings takes.
  */
 #include "engine/solver/conv_implicit_gemm_vector.h"
 #include "engine/solver/geometry.h"
 
 #include <math.h>
 
-/* What a tiling achieves on one compute unit. */
+/* The performance of a tiling. */
 struct tiling {
     uint16_t values[STAGES + 1];
-    uint16_t resident; /* work groups resident at a time */
-    float pixels;      /* TFLOP/s of a whole device filled with them, forward and backward data */
-    float weights;     /* the same for backward weights; 0: not used for them */
+    uint16_t resident; /* number of work groups that are resident on a compute unit at a time */
+    float pixels;      /* TFLOP/s of a device that is full of them, for forward and backward data */
+    float weights;     /* TFLOP/s for backward weights; 0: not used for them */
 };
 
-/* Measured on an H200 over the problems of ResNet-50, in fp32. */
+/* Tilings for GPUs with asynchronous copies.  The speeds were measured on an H200 with the problems
+ * of ResNet-50, in fp32. */
 static const struct tiling async_tilings[] = {
     { { 128, 128, 16, 8, 8, 2 }, 2, 45.0F, 39.6F }, { { 64, 128, 16, 8, 8, 3 }, 4, 46.0F, 0 },
     { { 64, 64, 16, 8, 4, 3 }, 7, 42.5F, 36.2F },   { { 64, 64, 16, 8, 8, 3 }, 8, 42.5F, 0 },
@@ -58,24 +59,28 @@ static const struct tiling other_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 64, 16, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },
     { { 64, 16, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
 };
-#define FIRST_SMALL 8 /* from here on about 64 items with 4 x 4 results each: for CPUs */
+/* From this index on: about 64 items with 4 x 4 results each, for CPUs. */
+#define FIRST_SMALL 8
 
-#define UNITS 132.0               /* compute units, of the H200 */
-#define ITEMS_TO_FILL 288.0       /* items that keep a unit busy */
-#define STEPS_OF_BEGIN_AND_END 20 /* overhead to fill the stages and to store, in steps */
-#define BYTES_A_US 3.5e6          /* for partial sums, written and read again */
+#define UNITS 132.0         /* number of compute units of the H200 */
+#define ITEMS_TO_FILL 288.0 /* number of items that keep a unit busy */
+/* Time to fill the stages and to store the results, in steps. */
+#define STEPS_OF_BEGIN_AND_END 20
+/* Rate for partial sums, which are written and read again. */
+#define BYTES_A_US 3.5e6
 #define US_A_LAUNCH 3.0
-/* Weights that were not rearranged are copied 4 bytes at a time. */
+/* Factor of the speed if weights were not rearranged, because they are then copied 4 bytes at a
+ * time. */
 #define SLOWER_BY_WEIGHTS 0.97
 
 /*
- * Estimated time in microseconds.
+ * Estimates the time in microseconds.
  *
  * The tiles are distributed over |slots| (compute units times resident work groups) in rounds.  A
- * full round takes the time of one tile times the resident work groups, as they share the unit. The
- * last round is partial: |rest| groups on each unit.  If these are too few items to hide latency,
- * the unit runs at the fraction |busy| of its speed.  Splits add the time of writing and reading
- * the parts, and splits and preparation add a launch each.
+ * full round takes the time of one tile times the number of resident work groups, because they
+ * share the unit. The last round is partial: |rest| groups on each unit.  If these are too few
+ * items to hide latency, the unit runs at the fraction |busy| of its speed.  Splits add the time of
+ * writing and reading the parts, and splits and preparation add a launch each.
  */
 static double estimate(const struct problem *p, const struct vector_product *product,
                        const struct tiling *tiling, const uint16_t *v)
@@ -84,13 +89,13 @@ static double estimate(const struct problem *p, const struct vector_product *pro
                    (double)vector_column_tiles(product, v[TILE_N]) * v[SPLITS];
     double steps = (double)product->steps_of_one / product->classes / v[SPLITS];
     double rate = p->direction == DIRECTION_BACKWARD_WEIGHTS ? tiling->weights : tiling->pixels;
-    rate *= 1e6 / UNITS; /* operations of one unit in a microsecond */
+    rate *= 1e6 / UNITS; /* number of operations of one unit in a microsecond */
     if (p->direction == DIRECTION_FORWARD && !v[PREPARE])
         rate *= SLOWER_BY_WEIGHTS;
     double one = 2.0 * v[TILE_M] * v[TILE_N] * (steps + STEPS_OF_BEGIN_AND_END) / rate;
     double slots = UNITS * tiling->resident, full = floor(tiles / slots);
-    double rest =
-        ceil((tiles - full * slots) / UNITS); /* work groups on each unit in the last round */
+    /* Number of work groups on each unit in the last round. */
+    double rest = ceil((tiles - full * slots) / UNITS);
     double busy = sqrt(rest * vector_items(v) / ITEMS_TO_FILL);
     double us = one * (full * tiling->resident + (busy < 1 && rest > 0 ? rest / busy : rest));
     if (v[SPLITS] > 1)
@@ -100,7 +105,7 @@ static double estimate(const struct problem *p, const struct vector_product *pro
 }
 
 struct choice {
-    double us; /* estimated by the model */
+    double us; /* time that the model estimates */
     struct perf_config config;
 };
 
@@ -113,13 +118,13 @@ static void consider(const struct problem *p, const struct target *target,
     for (uint32_t axis = 0; axis <= STAGES; axis++)
         config.values[axis] = tiling->values[axis];
     config.values[ROWS_FIRST] = 1;
-    /* In the original layout a tap's weights are not contiguous, so rearranging them always pays
-     * off. */
+    /* In the original layout a tap's weights are not contiguous, so rearranging them is always
+     * worth it. */
     bool prepares = all.axes[PREPARE].count > 1 && product->taps > 1 &&
                     vector_prepared_weights_fit(p, target, tiling->values[TILE_K]);
     for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {
         if (all.axes[SPLITS].values[s] & (all.axes[SPLITS].values[s] - 1))
-            continue; /* the model was fitted to powers of two */
+            continue; /* because the model was fitted only to powers of two */
         for (uint32_t prepare = prepares; prepare < all.axes[PREPARE].count; prepare++) {
             config.values[SPLITS] = all.axes[SPLITS].values[s];
             config.values[PREPARE] = (uint16_t)prepare;
@@ -130,8 +135,8 @@ static void consider(const struct problem *p, const struct target *target,
     }
 }
 
-/* Backward data with strides has classes with short and with long sums.  Given enough rounds,
- * they run side by side, so that the long ones do not finish alone. */
+/* Backward data with strides has classes with short and with long sums.  If there are enough
+ * rounds, both run at the same time, so that at the end not only long sums are left. */
 #define ROUNDS_TO_MIX 4
 #define ITEMS_AT_A_TIME 512
 

@@ -8,7 +8,8 @@
 
 #define COPY_BYTES 16u
 #define NARROW_MAX 4u
-#define PATCH_CHANNELS_MAX 7u /* of x; 8 are copied without padding */
+/* Maximum channels of x for patches; 8 channels are copied without padding. */
+#define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
 #define SECTOR_BYTES 32u
@@ -24,13 +25,14 @@ static uint32_t element_size(const struct problem *p)
     return (uint32_t)data_type_size((enum data_type)p->type);
 }
 
-/* Elements of a copy. */
+/* Returns the number of elements of a copy. */
 static uint32_t chunk_of(const struct problem *p) { return COPY_BYTES / element_size(p); }
 
 static uint64_t pixels(struct extent e) { return (uint64_t)e.d * e.h * e.w; }
 
-/* Channels of a pixel before folding: the least power of two that holds them and starts each window
- * of the filter at a multiple of 16 bytes.  0: do not fold, because there are more channels or the
+/* Returns the padded number of channels of a pixel before folding.  It is the smallest power of two
+ * that is not less than the number of channels, and for which each window of the filter begins at a
+ * multiple of 16 bytes.  Returns 0 if x is not to be folded, because there are more channels or the
  * problem has no rows to fold. */
 static uint32_t narrow_channels(const struct problem *p)
 {
@@ -62,7 +64,7 @@ static bool is_cut(uint32_t filter, uint32_t pad, uint32_t stride, uint32_t dila
     return filter == stride && pad == 0 && (filter == 1 || dilation == 1);
 }
 
-/* Whether to pack x in patches (see conv_packing.h). */
+/* Returns whether to pack x in patches (see conv_packing.h). */
 static bool is_in_patches(const struct problem *p)
 {
     return p->groups == 1 && p->c <= PATCH_CHANNELS_MAX && pixels(p->filter) > 1 &&
@@ -88,8 +90,8 @@ static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
     return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
 }
 
-/* Backward data numbers the pixels of x residue by residue, as if each axis were a multiple of its
- * stride.  Those numbers must fit 31 bits, too. */
+/* Returns whether the kernel's pixel numbers fit 31 bits.  Backward data numbers the pixels of x
+ * residue by residue, as if the length of each axis were a multiple of its stride. */
 static bool strides_are_countable(const struct problem *p, uint64_t channels)
 {
     uint64_t places = (uint64_t)round_up(p->in.d, p->stride.d) * round_up(p->in.h, p->stride.h) *
@@ -141,23 +143,27 @@ static struct solution_argument reserve_workspace(struct solution *s, uint64_t s
     return (struct solution_argument){ ARGUMENT_WORKSPACE, at };
 }
 
-/* A tensor as kernels/conv_reorder.cl sees it: entries (images, or rows k of the weights) of pixels
- * (or taps) of channels. */
+/* A tensor in the form that kernels/conv_reorder.cl uses: entries (images, or rows k of the
+ * weights) of pixels (or taps) of channels. */
 struct reorder {
-    enum layout layout;           /* of the plain tensor; a packed one has channels last */
-    uint32_t groups, c, c_packed; /* c: channels of a group */
-    struct extent pixels;         /* of the plain tensor */
-    struct extent patches; /* patches along each axis; each becomes one packed pixel.  0: x is not
-                              cut into patches */
-    bool has_fours;        /* each four elements of a row stay neighbours in a patch */
-    uint32_t w_packed, w_first;     /* width in the packed tensor, and where the plain row starts */
-    uint32_t outer, outer_packed;   /* entries of a group: weights only, else 1 */
-    uint32_t outers, outers_packed; /* all entries */
-    uint32_t together;              /* chunks of a pixel that neighbouring items copy; 0: they copy
-                                     * neighbours of the plain tensor */
+    enum layout layout;           /* layout of the plain tensor; a packed one has channels last */
+    uint32_t groups, c, c_packed; /* |c|: channels of a group */
+    struct extent pixels;         /* pixels of the plain tensor */
+    /* Number of patches along each axis; each becomes one packed pixel; 0: x is not divided into
+     * patches. */
+    struct extent patches;
+    /* Any four neighbouring elements of a row are neighbours in a patch, too. */
+    bool has_fours;
+    /* Width in the packed tensor, and where the plain row begins in it. */
+    uint32_t w_packed, w_first;
+    uint32_t outer, outer_packed;   /* number of entries of a group for weights; otherwise 1 */
+    uint32_t outers, outers_packed; /* number of all entries */
+    /* Number of chunks of a pixel that neighbouring items copy; 0: they copy neighbours of the
+     * plain tensor. */
+    uint32_t together;
 };
 
-/* Describes weights that are packed for patches: rows of k, which only get longer. */
+/* Describes weights that are packed for patches: rows of k, which only become longer. */
 static struct reorder row_reorder(const struct packing_plan *plan)
 {
     const struct problem *p = plan->problem, *q = &plan->packing->problem;
@@ -173,7 +179,8 @@ static struct reorder row_reorder(const struct packing_plan *plan)
                              .outers_packed = q->k };
 }
 
-/* Describes the same with channels and entries of a group exchanged in the packed tensor. */
+/* Describes the tensor of |r| with channels and entries of a group exchanged in the packed
+ * tensor. */
 static struct reorder turned(struct reorder r)
 {
     struct reorder ret = r;
@@ -247,16 +254,16 @@ static struct reorder flat_reorder(uint64_t elements)
                              .outers_packed = (uint32_t)elements };
 }
 
-/* Chunks of a packed pixel. */
+/* Returns the number of chunks of a packed pixel. */
 static uint32_t chunks_of(const struct packing_plan *plan, const struct reorder *r)
 {
     uint32_t chunks = r->c_packed * r->groups / chunk_of(plan->problem);
     return chunks ? chunks : 1;
 }
 
-/* For tensors whose neighbours are not neighbours in the packed tensor: the largest number of
- * chunks of a pixel that neighbouring items may copy while they still read whole sectors of the
- * plain tensor. */
+/* Returns the maximum number of chunks of a pixel that neighbouring items may copy, if they still
+ * read whole sectors of the plain tensor.  It is for tensors whose neighbouring elements are not
+ * neighbours in the packed tensor. */
 static uint32_t together_of(const struct packing_plan *plan, const struct reorder *r)
 {
     uint32_t most = element_size(plan->problem) * 32 / SECTOR_BYTES, together = 1;
@@ -265,7 +272,7 @@ static uint32_t together_of(const struct packing_plan *plan, const struct reorde
     return together;
 }
 
-/* Number of items for |pixels| packed pixels. */
+/* Returns the number of items for |pixels| packed pixels. */
 static uint64_t items_together(const struct packing_plan *plan, const struct reorder *r,
                                uint64_t pixels)
 {

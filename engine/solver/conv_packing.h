@@ -4,50 +4,53 @@
 /*
  * Packing: converts tensors to the layout that the matrix-core kernels read, and results back.
  *
- * Role       a packed tensor has its channels last, and the channels of each group are padded to a
- *            multiple of 16 bytes, so that 16-byte copies suffice.  Tensors that have this layout
- *            already are used in place; others are copied to the workspace
- *            (kernels/conv_reorder.cl)
+ * Role       decides how tensors are packed.  A packed tensor has its channels last, and the
+ *            channels of each group are padded to a multiple of 16 bytes, so that kernels only need
+ *            16-byte copies.  Tensors that have this layout already are used in place; others are
+ *            copied to the workspace (kernels/conv_reorder.cl)
  * Ownership  plain values
  * Threading  pure functions
  *
- * Folding: the three channels of an image are not padded to 8, which would waste five eighths of
- * the products, but to 4.  The pixels under one row of the filter are neighbours in memory.  They
- * become the channels of one wide pixel, and the filter becomes one pixel wide.  Example: a 7x7
- * filter with stride 2 over 3 channels becomes a 7x1 filter over 7 * 4 = 28 channels, padded to 32.
+ * Folding: the three channels of an image are padded to 4, not to 8, which would waste five eighths
+ * of the products.  The pixels under one row of the filter are neighbours in memory.  They become
+ * the channels of one wide pixel, and the filter becomes one pixel wide.  Example: a 7x7 filter
+ * with stride 2 over 3 channels becomes a 7x1 filter over 7 * 4 = 28 channels, padded to 32.
  * Neighbouring wide pixels overlap: they are 2 * 4 = 8 elements apart.
  *
- * Patches: where strides equal the filter and nothing is padded, each pixel of x belongs to one
- * pixel of y at most.  With few channels of x, this is a 1x1 convolution: the pixels under the
+ * Patches: if strides are equal to the filter and there is no padding, each pixel of x belongs to
+ * one pixel of y at most.  With few channels of x, this is a 1x1 convolution: the pixels under the
  * filter become the channels of one wide pixel, in the order of the weights.  Example: a 4x4 filter
  * with stride 4 over 3 channels becomes a 1x1 filter over 48 channels.  Without it, backward data
  * would pad the 3 channels to 8, and read y 16 times, once for each residue modulo the strides.
  */
 #include "engine/solver/solver.h"
 
-#define PACKING_TENSORS 3 /* numbered as enum argument_kind: x, w, y */
+/* Number of tensors; their indexes are x, w, y, as in enum argument_kind. */
+#define PACKING_TENSORS 3
 
 struct packing {
-    struct problem problem; /* of the packed tensors */
-    struct extent out;      /* size of y; problem_output(&problem) would also count padding pixels
-                             * of a folded problem */
-    uint32_t x_pixel;       /* elements from one pixel of x to the next */
-    uint32_t narrow_c;      /* channels of a pixel before folding, padded; 0: not folded */
-    bool has_patches;       /* x is packed in patches */
-    bool has_planes;        /* x and y keep their channels first */
-    bool turns_w;           /* the packed weights have a row for each channel of x, not of y */
-    bool moves[PACKING_TENSORS];        /* whether the tensor goes through the workspace */
-    uint64_t elements[PACKING_TENSORS]; /* of the packed tensor */
+    struct problem problem; /* the problem of the packed tensors */
+    /* Size of y; problem_output(&problem) would also count the padding pixels of a folded
+     * problem. */
+    struct extent out;
+    uint32_t x_pixel;  /* number of elements from one pixel of x to the next */
+    uint32_t narrow_c; /* padded number of channels of a pixel before folding; 0: not folded */
+    bool has_patches;  /* x is packed in patches */
+    bool has_planes;   /* x and y keep their layout, with channels first */
+    bool turns_w;      /* the packed weights have a row for each channel of x, not of y */
+    bool moves[PACKING_TENSORS];        /* whether the tensor is copied to or from the workspace */
+    uint64_t elements[PACKING_TENSORS]; /* number of elements of the packed tensor */
 };
 
-/* False if a packed tensor would have 2^31 elements or more.  For backward data the same limit
- * holds for x with each axis padded to a multiple of the stride. */
+/* Decides how to pack the problem's tensors.  Returns false if a packed tensor would have 2^31
+ * elements or more.  For backward data the same limit holds for x with each axis padded to a
+ * multiple of the stride. */
 bool packing_of(const struct problem *p, struct packing *ret_packing);
 
 /* Packs the weights with rows and channels exchanged, so that the elements of each sum of backward
  * data are neighbours in both operands. */
 void packing_turn_weights(struct packing *packing);
-/* Uses x and y in their layout, channels first, although the product reads them. */
+/* Keeps the layout of x and y, with channels first, although the product reads them. */
 void packing_keep_planes(struct packing *packing);
 
 /* A solution under construction. */
@@ -60,9 +63,9 @@ struct packing_plan {
 
 /* Decides where each tensor is, and adds the kernels that pack the two operands. */
 void packing_begin(struct packing_plan *plan);
-/* Reserves workspace for the result as |slices| slices of fp32 sums (split-K), which replaces the
- * packed result. */
+/* Reserves workspace for the result in the form of |slices| slices of fp32 sums (split-K), which
+ * replace the packed result. */
 void packing_slice_result(struct packing_plan *plan, uint32_t slices);
-/* Call after the product was added.  Adds the kernel that sums the slices and unpacks the result,
- * where either is necessary. */
+/* Adds the kernel that sums the slices and unpacks the result, if one of the two is necessary.
+ * Call it after the product was added. */
 void packing_end(struct packing_plan *plan, uint32_t slices);

@@ -6,7 +6,7 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-#define SIGNALS 16u /* bytes of a stage's barriers in shared memory */
+#define SIGNALS 16u /* bytes of shared memory for the barriers of a stage */
 
 static const char *const header_names[] = { "kiln/prelude.h",          "kiln/matrix_cores.h",
                                             "kiln/matrix_cores_amd.h", "kiln/conv_view.h",
@@ -28,7 +28,8 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
 #define FILTER_SUM_MAX 31u
 #define CHANNELS_FAVOURED 4u
 #define SHORT_SUM_ELEMENTS_MAX (1u << 21)
-#define SPLIT_GROUPS_MAX 2048u /* more work groups than any GPU holds: do not split further */
+/* No GPU runs more work groups at a time, so there is no need to split further. */
+#define SPLIT_GROUPS_MAX 2048u
 /* The smallest tiles of any path. */
 #define TILE_M_MIN 64u
 #define TILE_N_MIN 32u
@@ -51,8 +52,9 @@ bool product_covers(const struct problem *p, bool has_tf32, struct packing *ret_
     return filter.d + filter.h + filter.w <= FILTER_SUM_MAX;
 }
 
-/* Backward data of one channel of y: a product whose sum has one element for each tap, padded to
- * 32 or more.  If x is small, the kernels that pack take longer than the vector units. */
+/* Returns true for backward data of one channel of y with a small x.  The sums of its product have
+ * one element for each tap, padded to 32 or more.  If x is small, the kernels that pack take longer
+ * than the vector units would need for everything. */
 static bool is_short_sum(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA && p->k == p->groups &&
@@ -86,7 +88,7 @@ struct product product_of(const struct packing *packing, uint32_t tile_k)
     struct extent out = packing->out, s = q->stride, f = q->filter, dilation = q->dilation;
     uint32_t c = q->c / q->groups, k = q->k / q->groups;
     uint32_t out_pixels = q->n * out.d * out.h * out.w;
-    uint32_t runs = divide_up(out.d * out.h * out.w, RUN_PIXELS); /* of an image */
+    uint32_t runs = divide_up(out.d * out.h * out.w, RUN_PIXELS); /* number of runs of an image */
     if (packing->has_planes && q->direction == DIRECTION_BACKWARD_WEIGHTS)
         return (struct product){ k, c, q->n * runs, 1, 1 };
     if (packing->has_planes) {
@@ -124,9 +126,9 @@ uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
     bool is_staged = t->slices == 1 && (t->element < sizeof(float) || t->is_persistent);
     uint32_t result = is_staged ? t->tile_m * t->tile_n * t->element : 0;
     uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
-    if (t->turns_right) /* two buffers */
+    if (t->turns_right) /* two buffers for the transposed operand */
         operands += 2 * t->tile_n * t->tile_k * t->element;
-    if (t->is_persistent) /* the result has its own space */
+    if (t->is_persistent) /* because the result has its own space */
         return operands + result + signals;
     return (operands > result ? operands : result) + signals;
 }
@@ -234,7 +236,7 @@ static struct solution_program mma_program(void)
 static struct solution_program *add_product(const struct packing_plan *plan,
                                             const struct product_tiling *t)
 {
-    /* left, right, result */
+    /* The tensors in the order left, right, result. */
     static const int order[][3] = { { ARGUMENT_X, ARGUMENT_W, ARGUMENT_Y },
                                     { ARGUMENT_Y, ARGUMENT_W, ARGUMENT_X },
                                     { ARGUMENT_Y, ARGUMENT_X, ARGUMENT_W } };

@@ -24,7 +24,7 @@
  * Source of both: CUTLASS's documentation, "Efficient GEMM in CUDA" (there, a band is a
  * threadblock rasterization).  Backward data with strides: data_box in conv_bulk.c.
  *
- * Role       computes the shape of the product, and makes a solution that computes it in tiles.
+ * Role       computes the shape of the product, and creates a solution that computes it in tiles.
  *            NVIDIA's and AMD's paths (conv_implicit_gemm_mma.c, conv_implicit_gemm_mfma.c) choose
  *            the tiles
  * Ownership  plain values
@@ -32,56 +32,62 @@
  */
 #include "engine/solver/conv_packing.h"
 
-/* Pixels of an image that a kernel numbers together if x and y have channels first. */
+/* Number of pixels of an image that a kernel numbers consecutively (a run), if x and y have
+ * channels first. */
 #define RUN_PIXELS 32u
 
 struct product {
-    uint64_t rows, columns; /* of one group, and of the residue with the most rows */
-    uint32_t tiles;         /* number of tiles along the reduction */
-    uint32_t residues;      /* backward data: residue classes modulo the strides; else 1 */
-    uint32_t residues_busy; /* the classes that at least one tap meets */
+    /* Rows and columns of one group, and of the residue with the most rows. */
+    uint64_t rows, columns;
+    uint32_t tiles; /* number of tiles along the reduction */
+    /* For backward data: number of residue classes modulo the strides; otherwise 1. */
+    uint32_t residues;
+    uint32_t residues_busy; /* number of classes that at least one tap reaches */
 };
 
-/* Whether the kernel supports the problem: fp16 or bf16, packed tensors that can be indexed, and
- * filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be rounded to
- * TF32.  On true, |ret_packing| is filled. */
+/* Returns whether the kernel supports the problem: fp16 or bf16, packed tensors that can be
+ * indexed, and filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be
+ * rounded to TF32.  If it returns true, it has filled |ret_packing|. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* False for groups with few channels, which leave matrix cores mostly idle, and for small backward
- * data of one channel of y. */
+/* Returns false for groups with few channels, which leave matrix cores mostly idle, and for small
+ * backward data of one channel of y. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);
 
 /* How a kernel divides the product. */
 struct product_tiling {
-    uint32_t tile_m, tile_n, tile_k;   /* of a work group */
-    uint32_t element;                  /* bytes of an operand's element */
-    uint32_t warps_m, warps_n, stages; /* warps (waves) of a work group; tiles in shared memory */
-    uint32_t band;            /* rows of tiles that are computed together, for the L2 cache */
-    uint32_t slice, slices;   /* split-K: tiles in a slice; number of slices */
-    bool is_wide;             /* wgmma: four warps along M multiply together */
-    bool is_bulk;             /* is_wide, and bulk copies load the tiles */
-    bool is_persistent;       /* is_bulk, and a work group computes several tiles */
-    bool turns_right;         /* is_bulk, and transposes the right operand in shared memory */
-    bool holds_left;          /* is_bulk, and loads the left operand into registers */
+    uint32_t tile_m, tile_n, tile_k; /* size of the tile that a work group computes */
+    uint32_t element;                /* bytes of an element of an operand */
+    /* Number of warps (waves) of a work group, and number of tiles in shared memory. */
+    uint32_t warps_m, warps_n, stages;
+    /* Number of rows of tiles that are computed together, for the L2 cache. */
+    uint32_t band;
+    uint32_t slice, slices; /* for split-K: number of tiles in a slice, and number of slices */
+    bool is_wide;           /* four warps along M multiply together (wgmma) */
+    bool is_bulk;           /* only with is_wide: bulk copies load the tiles */
+    bool is_persistent;     /* only with is_bulk: a work group computes several tiles */
+    /* Only with is_bulk: the right operand is transposed in shared memory. */
+    bool turns_right;
+    bool holds_left;          /* only with is_bulk: the left operand is loaded into registers */
     uint32_t groups;          /* number of persistent work groups; 0: one per tile */
-    uint32_t threads, shared; /* items of a work group; its bytes of shared memory */
+    uint32_t threads, shared; /* number of items of a work group, and its bytes of shared memory */
 };
 
 /* Sets |slice| and |slices| of |ret| for a reduction in |split| parts.  There are fewer slices if
  * the last ones would be empty. */
 void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret);
-/* Bytes of shared memory of a work group. The operands' tiles and the result's tile use the same
- * bytes, except in persistent groups, which have space for both. The barriers at which bulk copies
- * signal their end are included. */
+/* Returns the bytes of shared memory of a work group. The operands' tiles and the result's tile use
+ * the same bytes, except in persistent groups, which have space for both. The barriers at which
+ * bulk copies signal their end are included. */
 uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages);
-/* Number of work groups, including those without work. */
+/* Returns the number of work groups, including those without work. */
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
 
-/* Whether another tiling computes the same with fewer resources.  True if the matrix fills at
- * most half of a tile, if the reduction is split although the work groups fill any GPU without
- * that, or if the reduction is too short for |split| slices (see product_slice). */
+/* Returns whether another tiling computes the same with fewer resources.  This is so if the matrix
+ * fills at most half of a tile, if the reduction is split although the work groups fill any GPU
+ * without that, or if the reduction is too short for |split| slices (see product_slice). */
 bool product_is_redundant(const struct packing *packing, const struct product *product,
                           const struct product_tiling *tiling, uint32_t split);
 

@@ -39,11 +39,12 @@
  * The constants below bound the workspace: at most what a training job can spare for one layer.
  */
 #define WORKSPACE_MAX (2ull << 30)
-#define WORKSPACE_OF_SPLITS (512ull << 20) /* the part of it that the product's path may use */
+/* The part of it that the path of the product may use. */
+#define WORKSPACE_OF_SPLITS (512ull << 20)
 #define WORKSPACE_ALIGNMENT 256u
-/* Work items of a group, for the transforms of tiles, of filters (with the channels that a group
- * covers) and of the filter's gradient.  Measured on an H200: 64, 128 and 256 differ by less than
- * 1 %. */
+/* Number of work items of a group, for the transforms of tiles, of filters and of the filter's
+ * gradient.  For filters, also the number of channels that a group transforms.  Measured on an
+ * H200: 64, 128 and 256 differ by less than 1 %. */
 #define TRANSFORM_GROUP_SIZE 128u
 #define FILTER_GROUP_SIZE 256u
 #define FILTER_BLOCK_TO 32u
@@ -53,9 +54,9 @@
 /* The tile must stay first: cli/driver/rounding.c reads it from a config's text. */
 enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 
-/* After this solver's own axis come those of the product, with the names that the vector path
- * gives them.  Axes of that path that are missing here take their first value; they made no
- * measurable difference. */
+/* The axes are this solver's own one, and after it those of the product, with their names in the
+ * vector path.  Axes of that path that are missing here have their first value; in measurements,
+ * other values made no difference. */
 #define SPACE(item_values, ...)                                                             \
     {                                                                                       \
         { "tile", PERF_VALUES(2, 4) }, { "tile_m", PERF_VALUES(16, 32, 64, 128, 256) },     \
@@ -69,8 +70,8 @@ enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 #define WEIGHT_ITEMS (4, 8, 16)
 #define AXES_MAX 8
 
-/* First index: pixels, or backward weights, which alone have splits.  Second: whether the
- * product's copies are asynchronous. */
+/* First index: forward and backward data, or backward weights; only the latter have splits.
+ * Second: whether the product's copies are asynchronous. */
 static const struct perf_axis axes[2][2][AXES_MAX] = {
     { SPACE(PIXEL_ITEMS, 1, 2), SPACE(PIXEL_ITEMS, 2, 3, 4) },
     { SPACE(WEIGHT_ITEMS, 1, 2), SPACE(WEIGHT_ITEMS, 2, 3, 4) },
@@ -97,10 +98,11 @@ struct side { /* one of the two tensors with pixels */
 };
 
 struct shape {
-    struct side from, to; /* the tensor that is read, and the one that is cut into output tiles */
-    struct extent out;    /* spatial size of |to| */
+    /* |from| is the tensor that is read, |to| the one that is divided into output tiles. */
+    struct side from, to;
+    struct extent out; /* spatial size of |to| */
     uint32_t tile, points;
-    uint64_t tiles; /* tile slots for each image in the workspace */
+    uint64_t tiles; /* number of tile slots for each image in the workspace */
 };
 
 static struct shape shape_of(const struct problem *p, uint32_t tile)
@@ -168,7 +170,7 @@ static struct workspace workspace_of(const struct problem *product, uint64_t pro
     return w;
 }
 
-/* Whether the transformed tensors can be indexed in 31 bits and fit the workspace. */
+/* Returns whether the transformed tensors can be indexed in 31 bits and fit the workspace. */
 static bool fits(const struct problem *p, uint32_t tile)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -191,7 +193,7 @@ static bool is_3x3(const struct problem *p)
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    (void)target; /* the kernels compile for every family of targets */
+    (void)target; /* because the kernels compile for every family of targets */
     return p->type != TYPE_INT8 && is_3x3(p) && geometry_fits_30_bits(p) &&
            (fits(p, 2) || fits(p, 4));
 }
@@ -203,9 +205,9 @@ static bool applies(const struct problem *p, const struct target *target)
 #define DIRECT_TF32_A_US 55e6
 #define BYTES_A_US 3.4e6
 #define US_A_LAUNCH 3.0
-#define LAUNCHES_MORE 3 /* launches in addition to the one of a direct convolution */
+#define LAUNCHES_MORE 3 /* number of launches in addition to that of a direct convolution */
 
-/* Estimated time in microseconds. */
+/* Estimates the time in microseconds. */
 static double cost(const struct problem *p, uint32_t tile)
 {
     struct shape s = shape_of(p, tile);
@@ -253,8 +255,8 @@ static double direct_cost(const struct problem *p, const struct target *target)
     return direct * least / rows * (1 + ends);
 }
 
-/* Favoured only where the direct solution would run on the vector units, or would leave most of the
- * matrix cores idle.  For OpenCL devices the gain is unknown. */
+/* Returns whether the solver is favoured: only if the direct solution would run on the vector
+ * units, or would leave most of the matrix cores idle.  For OpenCL devices the gain is unknown. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     const struct igemm_path *direct = igemm_path_for(p, target);
@@ -276,7 +278,8 @@ static const struct perf_axis *find_axis(const struct perf_space *in, const char
     return NULL;
 }
 
-/* The product's part of a config; false where the vector path does not know one of the values. */
+/* Gets the product's part of a config.  Returns false if the vector path does not know one of the
+ * values. */
 static bool product_config(const struct problem *product, const struct target *target,
                            const struct perf_config *config, struct perf_config *ret_config)
 {
@@ -314,8 +317,9 @@ static const struct tiling tilings[] = {
     { 32, 64, 8, 4, 4 },   { 32, 32, 8, 4, 4 },   { 16, 64, 4, 4, 4 },
 };
 #define TILINGS (sizeof(tilings) / sizeof(tilings[0]))
-#define FIRST_CHANNELS_LAST 1 /* the first is best only where pixels come last, as measured */
-/* Enough work groups to fill a large GPU twice. */
+/* The first tiling is only the best if channels come last, as measured. */
+#define FIRST_CHANNELS_LAST 1
+/* Number of work groups that fills a large GPU twice. */
 #define GROUPS_WANTED 264u
 #define STAGES_WANTED 2
 
@@ -337,8 +341,8 @@ static void choose_tiling(const struct problem *p, const struct target *target,
     }
 }
 
-/* Takes what the vector path would choose for the product; each value is rounded down to one
- * that the axis here has. */
+/* Uses the config that the vector path would choose for the product.  Each value is rounded down to
+ * one that the axis here has. */
 static void choose_as_product(const struct problem *p, const struct target *target,
                               struct perf_config *config)
 {
@@ -374,12 +378,13 @@ static void choose_config(const struct problem *p, const struct target *target,
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* Values of KILN_STEP in the kernels. */
+/* The values of KILN_STEP in the kernels. */
 enum step { STEP_FILTER, STEP_FROM, STEP_TO, STEP_GRADIENT, STEP_WEIGHTS };
 
 static bool is_of_filters(enum step step) { return step == STEP_FILTER || step == STEP_WEIGHTS; }
 
-/* Defines no image sizes, so that layers of different sizes share the program. */
+/* Defines the options for filters.  They contain no image sizes, so that layers of different sizes
+ * share the program. */
 static void define_filter(struct option_text *text, const struct problem *p)
 {
     option_define(text, "DIRECTION", p->direction);
@@ -438,7 +443,7 @@ static void add_filter(const struct problem *p, const struct shape *s, uint64_t 
 /* A transform of pixels of x or y to points, or of points to pixels. */
 struct transform {
     enum step step;
-    bool is_of_x; /* else of y */
+    bool is_of_x; /* pixels of x; false: pixels of y */
 };
 
 static void add_transform(const struct problem *p, const struct shape *s,

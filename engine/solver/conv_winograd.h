@@ -10,8 +10,8 @@
  * 1x1 convolution, which ConvImplicitGemm's vector path solves; the axes of that path are part of
  * this solver's space.  The batch size is not compiled into any program.
  *
- * It adds larger intermediate terms than direct convolution, so its rounding errors are larger.
- * cli/driver/rounding.c derives by how much.
+ * Its intermediate values are larger than those of direct convolution, so its rounding errors are
+ * larger.  cli/driver/rounding.c derives a bound for them.
  */
 #include "engine/solver/solver.h"
 

@@ -19,8 +19,8 @@ bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64
     return groups <= INT32_MAX && (target->family != TARGET_AMDGPU || groups * items <= UINT32_MAX);
 }
 
-/* Tap t meets the residue t * dilation modulo the stride.  That repeats after stride /
- * gcd(stride, dilation) taps; the loop is Euclid's algorithm for the gcd. */
+/* Returns stride / gcd(stride, dilation).  Tap t meets the residue t * dilation modulo the stride,
+ * which repeats after that many taps.  The loop is Euclid's algorithm for the gcd. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation)
 {
     uint32_t a = stride, b = dilation;

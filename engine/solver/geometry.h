@@ -9,20 +9,21 @@
 #include "common/protocol/problem.h"
 #include "common/target/target.h"
 
-/* Whether the dilated filter, and the padded input plus one stride, are shorter than 2^30 along
- * each axis.  Kernels compute coordinates of the padded input in signed 32-bit integers. */
+/* Returns whether the dilated filter, and the padded input plus one stride, are shorter than 2^30
+ * along each axis.  Kernels compute coordinates of the padded input in signed 32-bit integers. */
 bool geometry_fits_30_bits(const struct problem *p);
 
-/* Whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the
- * kernels' 32-bit counters allow 2^31 - 1 groups; AMD's GPUs also limit a launch to 2^32 - 1
- * work items. */
+/* Returns whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the
+ * kernels' 32-bit counters allow 2^31 - 1 groups; AMD's GPUs also limit a launch to 2^32 - 1 work
+ * items. */
 bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64_t items);
 
-/* Distance from a tap of the filter to the next one that meets the same residue class of x
- * modulo the stride: stride / gcd(stride, dilation).  Stride 2, dilation 1: every second tap. */
+/* Returns the distance from a tap of the filter to the next one that meets the same residue class
+ * of x modulo the stride: stride / gcd(stride, dilation).  Example: with stride 2 and dilation 1,
+ * it is every second tap. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation);
 
-/* Number of elements of the tensor that the problem's direction computes. */
+/* Returns the number of elements of the tensor that the problem's direction computes. */
 uint64_t geometry_output_elements(const struct problem *p);
 
 static inline uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }

@@ -4,23 +4,23 @@
 /*
  * The -DKILN_... options of a program, as every kernel family reads them (kernels/README.md).
  *
- * Role       the only code that writes them, so that a problem is always spelled the same way and
- *            has one cache key
+ * Role       writes the options.  No other code does, so a problem always gives the same text, and
+ *            thus one cache key
  * Ownership  the caller owns the text's storage
  * Threading  no shared state
  */
 #include "common/protocol/problem.h"
 
-struct option_text { /* under construction */
-    char *data;      /* borrowed; NUL-terminated after each call that wrote something */
+struct option_text { /* a text under construction */
+    char *data;      /* borrowed; NUL-terminated after each call that appended something */
     size_t size, used;
 };
 
-/* -DKILN_<name>=<value>. Text that does not fit is cut off; solution_program.options is large
- * enough. */
+/* Appends -DKILN_<name>=<value>.  Text that does not fit is cut off; solution_program.options is
+ * large enough. */
 void option_define(struct option_text *text, const char *name, uint32_t value);
-/* The three options -DKILN_<name>_{D,H,W}. */
+/* Appends the three options -DKILN_<name>_{D,H,W}. */
 void option_define_extent(struct option_text *text, const char *name, struct extent value);
-/* Defines everything of a problem except its batch size: DIRECTION TYPE C K GROUPS, IN OUT
- * FILTER PAD STRIDE DILATION, X_LAST W_LAST Y_LAST. */
+/* Appends options for all properties of a problem except its batch size: DIRECTION TYPE C K GROUPS,
+ * IN OUT FILTER PAD STRIDE DILATION, X_LAST W_LAST Y_LAST. */
 void option_define_problem(struct option_text *text, const struct problem *p);

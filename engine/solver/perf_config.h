@@ -15,47 +15,49 @@
 
 #define PERF_AXES_MAX 16
 #define PERF_PARTS_MAX 8
-#define PERF_CONFIG_TEXT_MAX (PERF_AXES_MAX * 6u) /* bytes, with the terminating NUL */
+/* Maximum bytes of a config's text, with the terminating NUL. */
+#define PERF_CONFIG_TEXT_MAX (PERF_AXES_MAX * 6u)
 
 struct perf_axis {
-    const char *name;       /* "tile_m", for users and messages */
-    const uint16_t *values; /* static, ascending */
+    const char *name;       /* name shown to users, such as "tile_m" */
+    const uint16_t *values; /* static; in ascending order */
     uint32_t count;         /* at least 1 */
 };
 
-/* The values of an axis and their count, for a static initializer after the axis's name. */
+/* Expands to the values of an axis and their number, for a static initialiser after the axis's
+ * name. */
 #define PERF_VALUES(...) \
     (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
 
 struct perf_space {
     const struct perf_axis *axes; /* static; each axis has all values that a config may have */
     uint32_t count;               /* number of axes; 0: nothing to tune */
-    /* Static; |count| axes for each part.  With 0 parts the product of |axes| is the only part.
-     * Otherwise each part is a product of some of the values, and no point is in two parts.
-     * Parts serve spaces where the value of one axis restricts the others. */
+    /* Static; |count| axes for each part.  If |part_count| is 0, the product of |axes| is the only
+     * part.  Otherwise each part is a product of some of the values, and no point is in two parts.
+     * Parts are used for spaces in which the value of one axis restricts the values of others. */
     const struct perf_axis *parts;
     uint32_t part_count;
 };
 
 struct perf_config {
-    uint32_t count; /* as many as the space has axes */
+    uint32_t count; /* equal to the number of axes of the space */
     uint16_t values[PERF_AXES_MAX];
 };
 
-/* The values separated by commas, in the order of the axes. */
+/* Writes the values separated by commas, in the order of the axes. */
 void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MAX]);
-/* The message of KILN_INVALID names the axis that lacks the value, or says that the number of
- * values is wrong.  Does not check that the solver calls the point valid. */
+/* Reads a config.  The message of KILN_INVALID names the axis that does not have the value, or says
+ * that the number of values is wrong.  Does not check that the solver calls the point valid. */
 KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct perf_space *space,
                                                 struct perf_config *ret_config,
                                                 struct kiln_err *err);
 
-/* Number of points of all parts, valid or not; every solver's fits 32 bits. */
+/* Returns the number of points of all parts, valid or not.  It fits 32 bits for every solver. */
 uint32_t perf_space_size(const struct perf_space *space);
-/* Number of parts: 1 where the space is one product, 0 where there is nothing to tune. */
+/* Returns the number of parts: 1 if the space is one product, 0 if there is nothing to tune. */
 uint32_t perf_space_parts(const struct perf_space *space);
 uint32_t perf_part_size(const struct perf_space *space, uint32_t part);
-/* The point with number |index|.  Parts follow one another; within a part the last axis varies
- * fastest. */
+/* Returns the point with number |index|.  Parts follow one another; within a part the last axis
+ * varies fastest. */
 void perf_space_at(const struct perf_space *space, uint32_t index, struct perf_config *ret_config);
 bool perf_axis_has(const struct perf_axis *axis, uint16_t value);

@@ -5,8 +5,8 @@
  * Solvers: algorithms that can solve some problems.  Each has its own C file; the registry lists
  * them in order of preference.
  *
- * Role       from a problem and a target, makes the programs to compile, the launch geometry and
- *            the kernel arguments
+ * Role       turns a problem and a target into the programs to compile, the launch geometry and the
+ *            kernel arguments
  * Ownership  a solution owns its option texts (fixed arrays); sources are static data
  * Threading  pure functions
  */
@@ -20,24 +20,25 @@
 #define SOLUTION_HEADERS_MAX 7
 
 struct solution_program {
-    const char *name;                /* "conv_direct_naive.cl", the file's name in kernels/ */
-    struct bytes source;             /* static: embedded from kernels/ */
-    const char *const *header_names; /* static; header i is header_texts[i] */
-    struct bytes header_texts[SOLUTION_HEADERS_MAX]; /* static bytes */
+    /* The file's name in kernels/, such as "conv_direct_naive.cl". */
+    const char *name;
+    struct bytes source;                             /* static; embedded from kernels/ */
+    const char *const *header_names;                 /* static; header i is header_texts[i] */
+    struct bytes header_texts[SOLUTION_HEADERS_MAX]; /* the bytes are static */
     uint32_t header_count;
-    char options[2048]; /* checked against the allow-list like any client's options */
+    char options[2048]; /* checked against the allow-list, like options of a client */
 };
 
 struct solution_argument {
     enum argument_kind kind;
-    uint64_t value; /* ARGUMENT_TENSOR_MAP: index into solution.maps */
+    uint64_t value; /* for ARGUMENT_TENSOR_MAP: index into solution.maps */
 };
 
 struct solution_kernel {
-    const char *name;      /* entry point, static */
+    const char *name;      /* name of the entry point, static */
     uint32_t program;      /* index into solution.programs */
-    uint32_t grid[3];      /* work groups */
-    uint32_t group[3];     /* work items in one work group */
+    uint32_t grid[3];      /* number of work groups */
+    uint32_t group[3];     /* number of work items in one work group */
     uint32_t shared_bytes; /* dynamic shared memory (LDS) of the launch, in addition to static
                             * arrays */
     uint32_t argument_count;
@@ -46,9 +47,9 @@ struct solution_kernel {
 
 struct solution {
     const struct solver *solver;
-    struct perf_config config; /* the config that it was made with; count 0: the solver has no
-                                * space */
-    uint64_t workspace_size;   /* bytes */
+    /* The config of this solution; count 0: the solver has no tuning space. */
+    struct perf_config config;
+    uint64_t workspace_size; /* bytes */
     uint32_t program_count;
     struct solution_program programs[LIMIT_PLAN_KERNELS];
     uint32_t kernel_count;
@@ -58,25 +59,25 @@ struct solution {
 };
 
 struct solver {
-    const char *name;      /* "ConvDirectNaive" */
-    const char *algorithm; /* MIOpen's name for its family: "Direct", "ImplicitGEMM", "Winograd",
-                            * ... */
+    const char *name; /* such as "ConvDirectNaive" */
+    /* MIOpen's name of its family: "Direct", "ImplicitGEMM", "Winograd", ... */
+    const char *algorithm;
     bool (*applies)(const struct problem *problem, const struct target *target);
-    /* Whether it is likely the fastest solver when nothing was measured.  NULL: always when it
-     * applies. */
+    /* Returns whether the solver is likely to be the fastest, if nothing was measured.  NULL:
+     * always true if the solver applies. */
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
 
     /* The tuning space: the valid points of these axes.  NULL: nothing to tune.  The functions
      * below may only be called for problems to which the solver applies. */
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
     bool (*config_is_valid)(const struct problem *problem, const struct target *target,
-                            const struct perf_config *config); /* all values must be on their
-                                                                * axes */
+                            /* All values of |config| must be on their axes. */
+                            const struct perf_config *config);
     /* Chooses a valid config by heuristic. */
     void (*choose_config)(const struct problem *problem, const struct target *target,
                           struct perf_config *ret_config);
 
-    /* |config| must be valid. */
+    /* Creates a solution.  |config| must be valid. */
     enum kiln_code (*solve)(const struct problem *problem, const struct target *target,
                             const struct perf_config *config, struct solution *ret_solution,
                             struct kiln_err *err);
@@ -84,32 +85,34 @@ struct solver {
 
 extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 
-/* Returns NULL when no solver has that name. */
+/* Finds a solver by name.  Returns NULL if there is none. */
 const struct solver *solver_find(struct bytes name);
-/* The solver of that name, if it applies to the (valid) problem.  KILN_NOT_FOUND and
- * KILN_UNSUPPORTED as in solver_solve. */
+/* Finds the solver of that name and checks that it applies to the problem, which must be valid.
+ * Returns KILN_NOT_FOUND and KILN_UNSUPPORTED like solver_solve. */
 KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
                                            const struct target *target, struct bytes name,
                                            const struct solver **ret_solver, struct kiln_err *err);
-/* The first favoured solver that applies, else the first that applies, else NULL. |problem| must
- * be valid. */
+/* Returns the first favoured solver that applies, else the first that applies, else NULL. |problem|
+ * must be valid. */
 const struct solver *solver_choose(const struct problem *problem, const struct target *target);
 /* Fails with KILN_UNSUPPORTED and a message that no solver applies. */
 enum kiln_code solver_none(const struct problem *problem, const struct target *target,
                            struct kiln_err *err);
-/* The solver's tuning space; empty when there is nothing to tune. */
+/* Returns the solver's tuning space, which is empty if there is nothing to tune. */
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
                                const struct target *target);
 
-/* The solver and the config that a caller or a tuning record demands.  Heuristics choose what is
- * left empty. */
+/* The solver and the config that a caller or a tuning record requests.  A heuristic chooses what is
+ * empty. */
 struct solver_choice {
-    struct bytes solver; /* empty: as solver_choose */
-    struct bytes config; /* in the format of perf_config_write; empty: chosen by heuristic */
+    struct bytes solver; /* name of the solver; empty: solver_choose chooses it */
+    /* Text in the format of perf_config_write; empty: the heuristic chooses it. */
+    struct bytes config;
 };
 
-/* KILN_UNSUPPORTED when no solver applies.  KILN_NOT_FOUND when no solver has that name; the
- * message lists the names.  KILN_INVALID for a config that is not in the solver's space. */
+/* Creates a solution.  Returns KILN_UNSUPPORTED if no solver applies; KILN_NOT_FOUND if no solver
+ * has the requested name (the message lists the names); and KILN_INVALID if the config is not in
+ * the solver's space. */
 KILN_MUST_CHECK enum kiln_code solver_solve(const struct problem *problem,
                                             const struct target *target,
                                             const struct solver_choice *choice,

@@ -8,11 +8,11 @@
 #include "engine/solver/conv_winograd.h"
 
 const struct solver *const solvers[] = {
-    &solver_conv_grouped, /* on matrix cores, so before solvers on the vector units */
+    &solver_conv_grouped, /* uses matrix cores, so it comes before solvers on the vector units */
     &solver_conv_depthwise,
     &solver_conv_direct_narrow,
     &solver_conv_winograd,
     &solver_conv_implicit_gemm,
-    &solver_conv_direct_naive, /* applies to almost everything, so it comes last */
+    &solver_conv_direct_naive, /* comes last, because it applies to almost everything */
     NULL,
 };

@@ -6,13 +6,13 @@
 
 #define GROUP_SIZE 256u
 #define SLICES_MAX 64u
-/* Enough work groups to keep a large GPU's memory busy: four for each of 132 units. */
+/* Number of work groups that keeps a large GPU's memory busy: four for each of 132 units. */
 #define GROUPS_WANTED 528u
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* How many items share the parts of one output.  With few outputs and many parts, one item for
- * each output would leave most of the GPU idle. */
+/* Returns how many items share the parts of one output.  With few outputs and many parts, one item
+ * for each output would leave most of the GPU idle. */
 static uint32_t slices_for(const struct split_reduce *r)
 {
     uint32_t slices = 1;

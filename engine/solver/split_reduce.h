@@ -11,10 +11,11 @@
 #include "engine/solver/solver.h"
 
 struct split_reduce {
-    uint32_t type;                   /* enum data_type of the output */
-    struct solution_argument parts;  /* |splits| partial results of |elements| fp32 values */
-    struct solution_argument output; /* the parts have its layout */
-    uint64_t elements;               /* elements of the output, fewer than 2^31 */
+    uint32_t type; /* type of the output (enum data_type) */
+    /* |splits| partial results, each with |elements| fp32 values. */
+    struct solution_argument parts;
+    struct solution_argument output; /* has the layout of the parts */
+    uint64_t elements;               /* number of elements of the output, below 2^31 */
     uint32_t splits;
 };
 

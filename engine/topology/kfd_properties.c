@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A node's properties are about 800 bytes today. */
+/* Maximum size of a file.  A node's properties are about 800 bytes today. */
 #define PROPERTIES_MAX (64u << 10)
 
 bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret_value)
@@ -60,7 +60,7 @@ static const char *read_lines(struct kfd_properties *p, struct bytes text)
     return NULL;
 }
 
-/* Opens without blocking: the path could be a pipe instead of a regular file. */
+/* Reads a file.  Opens it without blocking, because the path could be a pipe. */
 static enum kiln_code read_text(const char *path, struct buffer *ret_text, int *ret_errno,
                                 struct kiln_err *err)
 {

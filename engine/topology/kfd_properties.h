@@ -14,20 +14,21 @@
 
 struct kfd_property {
     const char *name;
-    size_t offset; /* of its uint64_t in the struct that receives the numbers */
+    size_t offset; /* offset of the value, a uint64_t, in the struct that receives the numbers */
 };
 
 struct kfd_properties { /* what to read from a file, and the result */
     const struct kfd_property *rows;
-    size_t count;  /* of rows, at most 32 */
-    void *numbers; /* the struct with the rows' offsets, zeroed by the caller */
+    size_t count;  /* number of rows, at most 32 */
+    void *numbers; /* the struct to which the rows' offsets refer, zeroed by the caller */
     unsigned seen; /* result: bit i is set if the file has row i */
 };
 
-/* Reads the file |path|. Names that no row has are skipped. KILN_INVALID: a number is malformed or
- * its name is repeated. |ret_errno| is errno if opening or reading failed, otherwise 0. */
+/* Reads the file |path|. Names that no row has are skipped. Returns KILN_INVALID if a number is
+ * malformed or a name is repeated.  |ret_errno| receives errno if the file could not be opened or
+ * read, otherwise 0. */
 KILN_MUST_CHECK enum kiln_code kfd_properties_read(const char *path,
                                                    struct kfd_properties *properties,
                                                    int *ret_errno, struct kiln_err *err);
-/* Parses decimal digits with a value of at most |max|; false for any other text. */
+/* Parses decimal digits with a value of at most |max|.  Returns false for any other text. */
 bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret_value);
