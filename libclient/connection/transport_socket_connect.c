@@ -114,9 +114,9 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     }
 }
 
-/* Returns a connected socket, or -1 with errno set.  While kilnd's queue of new connections is full,
- * a connect that does not block would fail each time: the kernel gives free places to those that
- * wait. */
+/* Returns a connected socket, or -1 with errno set.  While kilnd's queue of new connections is
+ * full, a connect that does not block would fail each time: the kernel gives free places to those
+ * that wait. */
 static int try_connect(const char *path)
 {
     const struct timeval wait = { .tv_usec = TRANSPORT_CONNECT_MS * 1000 };

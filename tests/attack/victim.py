@@ -47,8 +47,8 @@ OPERATIONS = (
 )
 COMPILE = "compile"
 TITLES = {operation.name: operation.name for operation in OPERATIONS} | {
-    "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch", "put": "tuning_put",
-    "tuning": "tuning_get", "connect": "new connection"}
+    "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch",
+    "put": "tuning_put", "tuning": "tuning_get", "connect": "new connection"}
 
 
 class Sample(NamedTuple):
