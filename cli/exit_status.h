@@ -16,9 +16,9 @@ enum exit_status {
     EXIT_NOT_FOUND = 5,
 };
 
-/* The exit status for a KILN_E_ code. */
+/* Returns the exit status for a KILN_E_ code. */
 enum exit_status exit_status_of(int code);
-/* What the user can do about |code|; NULL when there is no general advice. */
+/* Returns advice for |code|, or NULL if there is no general advice. */
 const char *exit_status_advice(int code);
-/* The section of --help that lists the exit statuses. */
+/* Returns the section of --help that lists the exit statuses. */
 const char *exit_status_help(void);

@@ -12,7 +12,8 @@
 #define CLI_MUST_CHECK __attribute__((warn_unused_result))
 #define CLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* Records the failure and returns |code|, so that failing is one statement. */
+/* Stores the failure in |err| and returns |code|, so that one statement can report and return
+ * it. */
 int cli_fail(struct kiln_error *err, int code, const char *fmt, ...) CLI_PRINTF(3, 4);
 /* Like cli_fail, with the text of |errnum| appended.  Returns KILN_E_DENIED, KILN_E_NO_MEMORY or
  * KILN_E_IO. */

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static char message[256]; /* written whole before the handler is installed */
+static char message[256]; /* complete before the handler is installed */
 
-/* Only async-signal-safe calls.  SA_RESETHAND has restored the default action. */
+/* Prints the message, with async-signal-safe calls only, and ends by the signal: SA_RESETHAND has
+ * restored the default action. */
 static void on_signal(int number)
 {
     size_t left = strlen(message);

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * What a long command prints if it is interrupted: what it has done so far is kept, and how to
- * continue.
+ * Prints a message if a long command is interrupted: which results are kept, and how to continue.
  *
  * Ownership  |kept| is borrowed until the program ends
  * Threading  the main thread

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A day's log of a large job is a few megabytes. */
+/* Maximum size of a file.  A day's log of a large job has a few megabytes. */
 #define FILE_MAX (64u << 20)
 
 struct text {

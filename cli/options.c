@@ -55,7 +55,7 @@ static const struct option *find_option(const struct option_parser *parser, cons
     return NULL;
 }
 
-/* The value inside the word itself ("--name=v", "-nv"); NULL if there is none. */
+/* Returns the value inside the word itself ("--name=v", "-nv"), or NULL if there is none. */
 static const char *find_attached_value(const char *word)
 {
     if (word[1] != '-')
@@ -66,8 +66,8 @@ static const char *find_attached_value(const char *word)
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* The rows are those of the dynamic programme for the edit distance: rows[i][j] is the distance
- * between the first i characters of |a| and the first j of |b|.  Only three of them are kept. */
+/* Computes the edit distance by dynamic programming: rows[i][j] is the distance between the first i
+ * characters of |a| and the first j characters of |b|.  Only three rows are stored. */
 size_t options_distance(const char *a, const char *b)
 {
     enum { MAX = 24 };
@@ -233,7 +233,7 @@ void options_done(const struct option_table *tables, size_t table_count)
                 option_list_done((void *)((char *)tables[t].values + tables[t].options[i].offset));
 }
 
-/* The column of the help texts; after a longer option, the text is on the next line. */
+/* The column at which help texts begin; after a longer option, the text is on the next line. */
 #define HELP_COLUMN 26
 
 void options_print_help(const struct option_table *table, FILE *out)

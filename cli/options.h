@@ -33,7 +33,7 @@ struct option_number {
 };
 
 struct option_list {
-    const char **words; /* owned; the strings are borrowed */
+    const char **words; /* owned; but the strings are borrowed */
     size_t count;
 };
 
@@ -41,10 +41,10 @@ struct option {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
     enum option_kind kind;
-    size_t offset;     /* of the value in the table's struct */
+    size_t offset;     /* offset of the value in the table's struct */
     const char *value; /* name of the value in --help; NULL for flags */
     const char *help;
-    uint64_t least, most; /* range of a number */
+    uint64_t least, most; /* allowed range of a number */
 };
 
 /* A table and the zeroed or preset struct that its offsets point into. */
@@ -61,20 +61,21 @@ struct option_parser {
     bool pass_unknown; /* keep unknown options as plain arguments */
 };
 
-/* The edit distance between |a| (up to a '=') and |b|, for "did you mean".  Counts characters to
- * change, remove or insert, and neighbours to exchange.  Returns 24 when |b| has more than 24
- * characters, or |a| more than 48. */
+/* Returns the edit distance between |a| (up to a '=') and |b|, for "did you mean".  It counts
+ * characters to change, remove or insert, and neighbours to exchange.  Returns 24 if |b| has more
+ * than 24 characters, or |a| more than 48. */
 size_t options_distance(const char *a, const char *b);
 
-struct suggestion {  /* the names that are nearest to a mistyped one */
-    size_t edits;    /* of the nearest; set it first to the most that suggest a name */
-    char names[160]; /* "'status' or 'stats'"; empty if there are none */
+struct suggestion { /* the names that are nearest to a mistyped one */
+    /* Distance of the nearest names; the caller first sets the maximum distance of a suggestion. */
+    size_t edits;
+    char names[160]; /* such as "'status' or 'stats'"; empty if there are none */
 };
 void suggestion_add(struct suggestion *s, const char *name, size_t edits);
 
-/* Parses the options and fills |words| with the other arguments.  KILN_E_INVALID names the option
- * at fault and, if one is similar, the option probably meant.  The caller releases |words| and the
- * tables' values even on failure. */
+/* Parses the options and fills |words| with the other arguments.  The message of KILN_E_INVALID
+ * names the wrong option and, if there is a similar one, the option that was probably meant.  The
+ * caller releases |words| and the tables' values even on failure. */
 CLI_MUST_CHECK int options_parse(const struct option_parser *parser, int argc,
                                  const char *const *argv, struct option_list *words,
                                  struct kiln_error *err);
@@ -82,5 +83,5 @@ CLI_MUST_CHECK int options_parse(const struct option_parser *parser, int argc,
 void options_done(const struct option_table *tables, size_t table_count);
 void option_list_done(struct option_list *list);
 
-/* Prints one or more lines per option: "  -c, --count N   pings to send". */
+/* Prints one or more lines for each option: "  -c, --count N   pings to send". */
 void options_print_help(const struct option_table *table, FILE *out);

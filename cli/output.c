@@ -27,7 +27,8 @@ void output_clean(char *text, bool keep_lines)
         size_t size = utf8_size(at);
         bool fine = size > 0 && !utf8_control(at);
         bool kept = keep_lines && (*at == '\n' || *at == '\t');
-        size += size == 0; /* a lone byte may be an escape of 8-bit terminals */
+        /* A single byte that is not UTF-8 may be an escape on an 8-bit terminal. */
+        size += size == 0;
         if (!fine && !kept)
             memset(at, '?', size);
         at += size;
@@ -58,7 +59,8 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
         fprintf(out, "%s: %s\n", program, advice);
 }
 
-/* Command lines, paths and compilers' logs may contain any bytes, but JSON must be UTF-8. */
+/* Replaces bytes that are not UTF-8.  Command lines, paths and compilers' logs may contain any
+ * bytes, but JSON must be UTF-8. */
 static void make_utf8(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
@@ -166,7 +168,7 @@ void table_seconds(struct table *table, const char *name, double seconds)
     table_cell(table, "%s", units_seconds(seconds, text));
 }
 
-/* The number of characters: UTF-8's continuation bytes do not count. */
+/* Returns the number of characters: UTF-8's continuation bytes do not count. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;

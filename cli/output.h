@@ -19,14 +19,15 @@ struct json;
 
 enum colour { COLOUR_NONE, COLOUR_BOLD, COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW };
 
-/* True for a terminal, if NO_COLOR is unset or empty and TERM is not "dumb". */
+/* Returns true for a terminal, if NO_COLOR is unset or empty and TERM is not "dumb". */
 bool output_has_colour(FILE *out);
 /* Overwrites every control byte (including terminal escapes) and invalid UTF-8 with '?'.
  * |keep_lines| keeps line feeds. */
 void output_clean(char *text, bool keep_lines);
-/* Prints |text| cleaned, each line after |indent|. */
+/* Prints |text| as output_clean returns it, with |indent| before each line. */
 void output_lines(FILE *out, const char *indent, const char *text);
-/* Prints "<program>: <message>", the compiler's log if there is one, then |advice| unless NULL. */
+/* Prints "<program>: <message>", the compiler's log if there is one, then |advice| unless it is
+ * NULL. */
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
 /* Prints one line of JSON on standard output; invalid UTF-8 becomes '?'. */
 CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
@@ -36,13 +37,14 @@ void output_json_text(char *text);
 enum align { ALIGN_LEFT, ALIGN_RIGHT };
 
 struct column {
-    const char *title; /* NULL in every column: no heading */
+    const char *title; /* NULL in every column: the table has no heading */
     enum align align;
 };
 
 struct table;
 
-/* |columns| is borrowed and must outlive the table.  NULL when out of memory. */
+/* Creates a table.  |columns| is borrowed and must exist longer than the table.  Returns NULL if
+ * out of memory. */
 struct table *table_create(const struct column *columns, size_t count);
 void table_destroy(struct table *table); /* accepts NULL */
 /* Adds the next cell, row by row.  A failure is sticky: table_print reports it. */
@@ -52,7 +54,7 @@ void table_cell_in(struct table *table, enum colour colour, const char *fmt, ...
 /* Adds two cells: |name|, and a number formatted for people. */
 void table_count(struct table *table, const char *name, uint64_t count);
 void table_seconds(struct table *table, const char *name, double seconds);
-/* Accepts NULL, which it reports as out of memory. */
+/* Prints the table.  Accepts NULL, which it reports as out of memory. */
 CLI_MUST_CHECK int table_print(const struct table *table, FILE *out, struct kiln_error *err);
 
 static inline void table_auto(struct table **table) { table_destroy(*table); }

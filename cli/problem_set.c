@@ -15,8 +15,9 @@ struct known_problem {
     size_t index;
 };
 
-/* The low bits of FNV-1a depend only on the low bits of each byte, which are the same in problems
- * whose sizes are multiples of 64.  So the high bits are combined into them. */
+/* Returns the hash of a problem.  The low bits of FNV-1a only depend on the low bits of each byte,
+ * which are equal in problems whose sizes are multiples of 64.  So the high bits are combined with
+ * them. */
 static uint64_t hash_problem(const struct kiln_problem *problem)
 {
     uint64_t hash = bytes_hash(bytes_of(numbers_of(problem), NUMBERS_SIZE), 0);

@@ -22,9 +22,9 @@ _Static_assert(offsetof(struct kiln_problem, allow_tf32) + sizeof(uint32_t) -
 
 struct problem_set {
     struct kiln_problem *problems; /* owned */
-    unsigned *lines;               /* owned: the first line with each problem */
+    unsigned *lines;               /* owned; for each problem, the first line that has it */
     size_t count, capacity;
-    size_t repeats;          /* problems added again and ignored */
+    size_t repeats;          /* number of problems that were added again, and ignored */
     struct hash_table known; /* of struct known_problem, owned */
 };
 

@@ -12,9 +12,9 @@
 
 #define BAR_WIDTH 30u
 #define WIDTH_UNKNOWN 80u
-/* Twenty redraws per second look smooth and cost little. */
+/* Minimum time between redraws.  Twenty in a second look smooth and take little time. */
 #define REDRAW_NS 50000000u
-/* The longest silence without a terminal. */
+/* Maximum time without a line if the output is not a terminal. */
 #define SILENCE_NS 10000000000u
 #define TICK_S 1
 
@@ -80,8 +80,8 @@ static void draw_count(const struct progress *progress, uint64_t done, uint64_t 
     draw_line(progress, line);
 }
 
-/* A wrapped line could not be redrawn.  On a narrow terminal the bar shrinks first, then the line
- * is truncated. */
+/* Draws the bar.  A wrapped line could not be redrawn, so on a narrow terminal the bar becomes
+ * shorter, and then the line is truncated. */
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {

@@ -17,7 +17,7 @@
 struct progress {
     FILE *out; /* borrowed */
     const char *label;
-    unsigned width; /* of the terminal; 0: none */
+    unsigned width; /* width of the terminal; 0: the output is not a terminal */
     uint64_t total;
     uint64_t started_ns; /* start of the command, for the elapsed time shown */
     uint64_t counted_ns; /* start of the counted work, for the estimate of the time left */
@@ -29,17 +29,17 @@ struct progress {
     bool no_total;   /* the total is unknown: no bar, and no lines for tenths */
 };
 
-/* Shows every second that a long step goes on, although nothing calls progress_update. */
+/* Updates the display every second during a long step in which nothing calls progress_update. */
 struct ticker {
-    struct progress *progress; /* borrowed, as |lock|, which guards it */
+    struct progress *progress; /* borrowed, like |lock|, which protects it */
     pthread_mutex_t *lock;
     pthread_t thread;
     pthread_cond_t stop;
     bool runs, stops;
 };
 
-/* Draws nothing yet.  |total| may be 0.  The caller may then set |bytes| and |no_total|, and
- * |started_ns| if the command began earlier. */
+/* Prepares |progress|, and draws nothing yet.  |total| may be 0.  The caller may then set |bytes|
+ * and |no_total|, and |started_ns| if the command began earlier. */
 void progress_init(struct progress *progress, FILE *out, const char *label, uint64_t total,
                    uint64_t now_ns);
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns);
@@ -50,6 +50,7 @@ void progress_finish(struct progress *progress, uint64_t now_ns);
 /* Erases the bar so that other lines can be printed; the next update redraws it. */
 void progress_clear(struct progress *progress);
 
-/* Call without the lock.  If there are no threads left, progress shows only what is done. */
+/* Starts a ticker; call it without the lock.  If no thread can be started, the display only changes
+ * when progress_update is called. */
 void ticker_start(struct ticker *ticker, struct progress *progress, pthread_mutex_t *lock);
 void ticker_stop(struct ticker *ticker);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * How a program reports its result: one message on standard error, with --json one object on
- * standard output, and the exit status for the code.
+ * How a program reports its result: one message on standard error, one object on standard output if
+ * --json was given, and the exit status for the code.
  *
  * Threading  main thread
  */
@@ -14,7 +14,8 @@
 
 struct json;
 
-/* Whether --json is among the arguments.  Works even if the command line cannot be parsed. */
+/* Returns whether --json is among the arguments.  Works even if the command line cannot be
+ * parsed. */
 bool result_wants_json(int argc, const char *const *argv);
 /* Returns {"code": "NOT_FOUND", "text": "..."} and, for a compile error, "log".  The caller owns
  * the tree. */
@@ -26,8 +27,10 @@ void result_version(const char *program, bool json);
 struct result {
     const char *program;
     bool json;
-    bool reported;       /* the printed JSON already has "error"; do not print another document */
-    bool daemon_answers; /* kilnd answers, so KILN_E_UNAVAILABLE concerns something else */
+    /* The printed JSON already has the member "error", so do not print another document. */
+    bool reported;
+    /* Kilnd answers, so KILN_E_UNAVAILABLE means that something else is missing. */
+    bool daemon_answers;
 };
 
 /* Reports a failure |rc| and returns the exit status.  Prints nothing on success. */

@@ -20,7 +20,7 @@ int session_timeout_ms(const struct session_options *options)
     if (!options->timeout.given)
         return 0;
     uint64_t ms = options->timeout.value;
-    /* For libkiln, 0 means its default; "--timeout 0" means the shortest wait. */
+    /* 0 means libkiln's default, so "--timeout 0" becomes the shortest time-out. */
     return ms == 0 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 

@@ -22,9 +22,11 @@ struct session_options {
 #define SESSION_OPTION_COUNT 5
 extern const struct option session_option_table[SESSION_OPTION_COUNT];
 
-/* libkiln's timeout for one request: 0 (libkiln's default) unless --timeout was given. */
+/* Returns the timeout of one request for libkiln.  It is 0, libkiln's default, unless --timeout was
+ * given. */
 int session_timeout_ms(const struct session_options *options);
-/* Opens a client without connecting.  |fallback| is as in kiln_client_options. */
+/* Opens a client without connecting.  |fallback| has the meaning of
+ * kiln_client_options.fallback. */
 CLI_MUST_CHECK int session_open(const struct session_options *options, const char *program,
                                 const char *fallback, struct kiln_client **ret_client,
                                 struct kiln_error *err);

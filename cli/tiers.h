@@ -13,16 +13,18 @@
 
 #include <kiln/kernel.h>
 
-/* "hot", "disk", ... for KILN_TIER_*; "unknown" for others.  Static storage. */
+/* Returns the name of a tier (KILN_TIER_*): "hot", "disk", ..., or "unknown" for any other number.
+ * Static storage. */
 const char *tier_name(int tier);
 
 struct tier_counts {
     size_t kernels, compiles;
-    size_t hits[KILN_TIER_PROCESS + 1]; /* by tier; always 0 for KILN_TIER_COMPILED */
+    /* Number of hits of each tier; always 0 for KILN_TIER_COMPILED. */
+    size_t hits[KILN_TIER_PROCESS + 1];
 };
 
 void tier_count(struct tier_counts *counts, int tier);
-size_t tier_hits(const struct tier_counts *counts); /* the sum over all tiers */
+size_t tier_hits(const struct tier_counts *counts); /* sum over all tiers */
 /* Adds rows of two cells: kernels, compiles, hits, and one row for each tier with hits. */
 void tier_rows(const struct tier_counts *counts, struct table *table);
 /* Adds "kernels", "compiles", "hits" and "hits_by_tier". */

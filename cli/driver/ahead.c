@@ -4,7 +4,7 @@
 #include "cli/driver/job.h"
 #include "cli/driver/tensors.h"
 #include "cli/problem_set.h"
-#include "common/base/json.h" /* KILN_AUTO */
+#include "common/base/json.h" /* for KILN_AUTO */
 
 #include <kiln/solutions.h>
 #include <pthread.h>
@@ -17,7 +17,8 @@
 
 /* The problems of one request.  They share a solver, because options apply to a whole request. */
 struct batch {
-    char solver[sizeof(((struct kiln_driver_line *)0)->solver)]; /* "": the best */
+    /* Solver of the batch; "": the best one. */
+    char solver[sizeof(((struct kiln_driver_line *)0)->solver)];
     struct problem_set problems;
 };
 
@@ -58,7 +59,8 @@ static struct batch *find_batch(struct ahead *ahead, const char *solver)
     return batch;
 }
 
-/* The run skips problems that do not fit into memory, so their kernels are not requested. */
+/* Returns whether the run will execute a problem.  It skips problems that do not fit into memory,
+ * so their kernels are not requested. */
 static bool will_run(const struct kiln_driver_line *job, const struct kiln_problem *problem)
 {
     struct tensors_options options = { .verify = job->verify };
@@ -89,15 +91,16 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
     return atomic_load(&ahead->stop);
 }
 
-/* The sum of the problems' time-outs: as long as the run would wait if kilnd never answered. */
+/* Returns the time-out of a request: the sum of the problems' time-outs, which is how long the run
+ * would wait if kilnd never answered. */
 static int timeout_ms(const struct ahead *ahead, size_t count)
 {
     uint64_t ms = (uint64_t)ahead->answer_ms * count;
     return ms < TIMEOUT_MAX_MS ? (int)ms : TIMEOUT_MAX_MS;
 }
 
-/* Whether find will time the solvers.  It then needs the kernels of all of them; if the database
- * knows the best solver, it needs only that one. */
+/* Returns whether find will time the solvers.  It then needs the kernels of all of them; if the
+ * database knows the best solver, it needs only that one. */
 static bool will_time(const struct ahead *ahead, const struct kiln_solutions *list)
 {
     struct kiln_solution first = { .size = sizeof(first) };
@@ -121,7 +124,8 @@ static bool add_each_solver(struct ahead *ahead, const struct kiln_problem *prob
     return true;
 }
 
-/* Requests every solver that applies to problem |index| of batch |at|, which names none. */
+/* Requests every solver that applies to problem |index| of batch |at|, which does not name a
+ * solver. */
 static void expand_problem(struct ahead *ahead, size_t at, size_t index)
 {
     const struct kiln_problem problem = ahead->batches[at].problems.problems[index];

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
-/* Returns KILN_E_UNSUPPORTED if no device can be used. With |json|, the document is printed even
- * then: it has the reasons and this failure as its "error", and |ret_reported| is true. */
+/* Prints the list.  Returns KILN_E_UNSUPPORTED if no device can be used.  With |json|, the document
+ * is printed even then.  It then has the reasons, and this failure as its "error", and
+ * |ret_reported| is set. */
 CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

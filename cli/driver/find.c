@@ -24,7 +24,7 @@ static const struct keyword modes[] = {
     { "hybrid", KILN_FIND_HYBRID },
     { "3", KILN_FIND_HYBRID },
     { "dynamic_hybrid", KILN_FIND_HYBRID },
-    { "5", KILN_FIND_HYBRID }, /* MIOpen's default, which compiles less on a miss */
+    { "5", KILN_FIND_HYBRID }, /* MIOpen's default, which compiles less if there is no record */
 };
 static const struct keyword enforcements[] = {
     { "none", KILN_ENFORCE_NONE },
@@ -40,11 +40,11 @@ static const struct keyword enforcements[] = {
 };
 
 struct choice {
-    const char *flag, *variable, *given; /* given: the flag's value, or NULL */
+    const char *flag, *variable, *given; /* |given| is the value of the flag, or NULL */
     const struct keyword *words;
     size_t count;
-    const char *list; /* the keywords, for a message */
-    int otherwise;    /* the value if neither flag nor variable is set */
+    const char *list; /* the allowed keywords, for a message */
+    int otherwise;    /* the value that is used if neither flag nor variable is set */
 };
 
 static int choose_value(const struct choice *c, int *ret_value, struct kiln_error *err)
@@ -179,7 +179,8 @@ int find_print(const struct kiln_conv_result *result, FILE *out, struct kiln_err
 
 void find_warn(const struct kiln_conv_result *result, FILE *out)
 {
-    static bool is_reported; /* the warning that the reference kernels are not built in */
+    /* The warning was printed that the reference kernels are not built in. */
+    static bool is_reported;
     struct kiln_error why = { 0 };
     int rc = kiln_conv_result_recorded(result, &why);
     if (rc && !(rc == KILN_E_NOT_FOUND && is_reported))

@@ -15,14 +15,14 @@
 struct find_progress {
     FILE *out;
     const char *label;
-    unsigned width; /* of the terminal; 0: none */
+    unsigned width; /* width of the terminal; 0: the output is not a terminal */
     uint64_t drawn_ns;
-    unsigned tenths; /* plain lines printed so far for |solver| */
+    unsigned tenths; /* number of plain lines printed so far for |solver| */
     char solver[64]; /* the solver that is running */
 };
 
 void find_progress_init(struct find_progress *progress, FILE *out, const char *label);
-/* Progress callback for struct kiln_conv_options; never asks to stop. */
+/* Shows the progress; the callback for struct kiln_conv_options.  Never stops the search. */
 int find_progress_reported(void *context, const struct kiln_conv_progress *reported);
 /* Erases the line. */
 void find_progress_done(struct find_progress *progress);

@@ -3,7 +3,7 @@
 
 /*
  * Memory that this process may still allocate.  Linux overcommits memory and kills processes later,
- * so a problem that is too large must be refused before it allocates.
+ * so a problem that is too large must be rejected before memory is allocated.
  *
  * Threading  any thread; reads /proc and the control group's files
  */
@@ -11,9 +11,9 @@
 
 #include <stdint.h>
 
-/* Bytes available: the smaller of the machine's and the control group's limits, or UINT64_MAX when
- * neither is known. */
+/* Returns the available bytes: the smaller value of the machine and of the control group, or
+ * UINT64_MAX if neither is known. */
 uint64_t host_memory_available(void);
-/* Returns KILN_E_NO_MEMORY, with both numbers, when |bytes| for |purpose| exceed what is available.
- */
+/* Returns KILN_E_NO_MEMORY if |bytes| for |purpose| are more than the available memory; the message
+ * has both numbers. */
 CLI_MUST_CHECK int host_memory_check(uint64_t bytes, const char *purpose, struct kiln_error *err);

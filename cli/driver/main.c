@@ -37,12 +37,12 @@
 
 /* One run over many problems: those of a file, or of one command line. */
 struct driver {
-    struct line_file file;       /* owned; empty without one */
+    struct line_file file;       /* owned; empty if there is no file */
     struct kiln_driver_line job; /* used if there is no file */
     struct bench bench;
     struct report report;
-    uint64_t seed; /* of the first problem */
-    uint64_t next; /* problems tried so far */
+    uint64_t seed; /* seed of the first problem */
+    uint64_t next; /* number of problems tried so far */
 };
 
 static int pick_seed(const struct option_number *given, uint64_t *ret_seed, struct kiln_error *err)
@@ -54,7 +54,8 @@ static int pick_seed(const struct option_number *given, uint64_t *ret_seed, stru
     return KILN_E_OK;
 }
 
-/* Returns a failure only if the other problems would fail as well, because there is no daemon. */
+/* Runs a problem.  Returns a failure only if all other problems would also fail, because there is
+ * no daemon. */
 static int run_job(struct driver *d, unsigned line, const struct kiln_driver_line *job,
                    struct kiln_error *err)
 {
@@ -178,7 +179,7 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
 }
 
 /* Opens the device first, because that changes the environment, which is safe only while there is
- * one thread.  If there is no daemon either, that error is the one to report. */
+ * one thread.  If neither a device nor a daemon is available, reports that there is no daemon. */
 static int open_client_and_device(const struct driver_call *call, struct pocl_directory *directory,
                                   struct bench *bench, struct kiln_error *err)
 {
@@ -192,7 +193,8 @@ static int open_client_and_device(const struct driver_call *call, struct pocl_di
     return device_rc;
 }
 
-/* Reads the input first: its errors do not depend on the device. */
+/* Runs the problems.  Reads the input before it opens the device, because errors in the input do
+ * not depend on the device. */
 static int run_convolutions(struct driver_call *call, struct pocl_directory *directory,
                             struct kiln_error *err)
 {

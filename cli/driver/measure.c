@@ -6,7 +6,7 @@
 #include "cli/driver/storage.h"
 #include "cli/driver/tensors.h"
 #include "common/base/clock.h"
-#include "common/base/json.h" /* KILN_AUTO */
+#include "common/base/json.h" /* for KILN_AUTO */
 
 #include <stdio.h>
 
@@ -14,7 +14,7 @@
 struct attempt {
     const struct bench *bench;
     const struct kiln_driver_line *flags;
-    struct measurement *m; /* borrowed: the result */
+    struct measurement *m; /* borrowed; the result */
     struct kiln_plan *plan;
     struct kiln_run *run;
     struct tensors *tensors;
@@ -38,8 +38,8 @@ static void note_objects(struct measurement *m, const struct kiln_plan *plan)
     }
 }
 
-/* Whether the plan comes from libkiln's in-process cache.  The planning time of such a plan is that
- * of an earlier request. */
+/* Returns whether the plan comes from libkiln's in-process cache.  The planning time of such a plan
+ * is that of an earlier request. */
 static bool is_from_process_cache(const struct measurement *m)
 {
     return m->object_count > 0 && m->objects[0].tier == KILN_TIER_PROCESS;
@@ -180,7 +180,7 @@ static int compare_seconds(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-struct clock {                      /* events on the device */
+struct clock {                      /* a pair of events on the device */
     struct kiln_event *begin, *end; /* owned */
 };
 
@@ -301,7 +301,7 @@ static int check_result(struct attempt *a, struct kiln_error *err)
     return rc;
 }
 
-/* All three directions take the same number of operations. */
+/* Returns the number of operations, which is the same for all three directions. */
 static double count_flops(const struct kiln_problem *p)
 {
     uint64_t y = 0;
@@ -339,7 +339,7 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
     for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++)
         rc = steps[i](&a, &m->err);
     attempt_done(&a);
-    /* The return code counts, even if the library did not fill in the error. */
+    /* Use the return code, even if the library did not fill in the error. */
     m->err.code = rc;
 }
 

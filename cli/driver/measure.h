@@ -19,29 +19,29 @@ struct bench {
     struct kiln_client *client;
     struct kiln_device *device;
     const char *toolchain;                /* NULL: the daemon chooses */
-    const struct kiln_conv_options *find; /* how to choose a solver; NULL: kilnd's plan */
-    int find_ms;    /* limit of find for each problem if no budget is given; 0: none */
-    FILE *progress; /* for find and tune; NULL: not shown */
+    const struct kiln_conv_options *find; /* how to choose a solver; NULL: use kilnd's plan */
+    int find_ms;    /* time limit of find for each problem if no budget is given; 0: none */
+    FILE *progress; /* where find and tune show their progress; NULL: nowhere */
 };
 
 /* The plan options for the bench's device.  An empty |solver| leaves the choice to kilnd. */
 struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver);
 
-/* Seconds; 0 for phases that were not reached or not requested. */
+/* The time of each phase in seconds; 0 for phases that were not reached or not requested. */
 struct phases {
-    double find;    /* find or tune, including their compiles */
-    double plan;    /* the daemon's planning */
+    double find;    /* find or tune, including compilation */
+    double plan;    /* planning by the daemon */
     double fetch;   /* fetching the code objects, without planning */
-    double compile; /* part of |fetch|: the recorded time of the compilers */
-    double load;    /* loading into the device's runtime */
+    double compile; /* part of |fetch|: the recorded time of compilation */
+    double load;    /* loading the objects into the device's runtime */
     double first;   /* first launch, until it completes */
     double timed;   /* all launches for -t and -w */
     double steady;  /* median of -i launches, by the device's clock */
     double wall;    /* mean of -i launches that are waited for together */
-    double check;   /* tensors and reference: this program's own work */
+    double check;   /* tensors and reference; this program's own work */
 };
 
-#define MEASURE_OBJECTS_MAX 8 /* the most objects a plan may have */
+#define MEASURE_OBJECTS_MAX 8 /* maximum number of objects of a plan */
 
 struct measured_object {
     char key[65];
@@ -52,9 +52,9 @@ struct measured_object {
 
 struct measurement {
     struct kiln_problem problem;
-    bool transposed; /* requested with -m trans: |problem| has x and y exchanged */
+    bool transposed; /* -m trans was given, so x and y are exchanged in |problem| */
     uint64_t seed;
-    struct kiln_error err; /* code KILN_E_OK: everything requested was done */
+    struct kiln_error err; /* KILN_E_OK if everything that was requested was done */
     char solver[64], toolchain[64];
     char config[1032];              /* the solver's perf config; "": nothing to tune */
     struct kiln_conv_result *found; /* owned; NULL: neither find nor tune ran */
@@ -62,8 +62,8 @@ struct measurement {
     struct measured_object objects[MEASURE_OBJECTS_MAX];
     unsigned object_count;
     struct phases time;
-    unsigned iterations; /* |steady| is their median */
-    double flops;        /* multiply-adds times two */
+    unsigned iterations; /* number of launches; |steady| is the median of their times */
+    double flops;        /* number of operations: two for each multiply-add */
     uint64_t bytes_read, bytes_written;
     bool checked; /* the result was compared */
     uint64_t wrong, elements;
@@ -76,6 +76,6 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
              const struct kiln_driver_line *flags, uint64_t seed,
              struct measurement *ret_measurement);
 void measurement_done(struct measurement *measurement);
-/* The direction (KILN_FORWARD, ...) that the command line requested.  With -m trans, x and y are
- * exchanged, and with them the forward and data directions. */
+/* Returns the direction (KILN_FORWARD, ...) that the command line requested.  With -m trans, x and
+ * y are exchanged, and with them the forward and data directions. */
 unsigned measure_asked_direction(const struct measurement *measurement);

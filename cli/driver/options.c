@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* JSON holds such numbers exactly, and they are still short enough to copy by hand. */
+/* Maximum of a seed.  JSON represents such numbers exactly, and they are short enough to copy by
+ * hand. */
 #define SEED_MAX (((uint64_t)1 << 48) - 1)
 
 #define AT(field) offsetof(struct driver_options, field)
@@ -45,7 +46,8 @@ static bool is_conv(const char *word)
            strcmp(word, "convbfp16") == 0 || strcmp(word, "convint8") == 0;
 }
 
-/* Accepts a pasted log line: "/opt/rocm/bin/MIOpenDriver conv ...". */
+/* Returns whether |word| is the path of MIOpenDriver, as in a log line: "/opt/rocm/bin/MIOpenDriver
+ * conv ...". */
 static bool is_driver(const char *word)
 {
     const char *slash = strrchr(word, '/');

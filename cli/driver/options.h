@@ -9,8 +9,8 @@
  */
 #include "cli/session.h"
 
-/* For each problem of a file, find takes at most this long if --budget is not given: the file may
- * have a hundred problems. */
+/* Time limit of find for each problem of a file, if --budget is not given: the file may have a
+ * hundred problems. */
 #define RUN_FIND_MS 3000
 
 struct driver_options {
@@ -27,14 +27,15 @@ struct driver_call {
     struct driver_options options;
     enum driver_command command;
     struct option_list words; /* owned: for conv, MIOpenDriver's arguments; for run, the file */
-    bool reported;            /* the command failed, and its printed JSON says so */
+    bool reported;            /* the command failed, and the JSON that it printed reports that */
 };
 
-/* KILN_E_INVALID names what was not understood.  Call driver_call_done even after a failure. */
+/* Parses the command line.  The message of KILN_E_INVALID names what was not understood.  Call
+ * driver_call_done even after a failure. */
 CLI_MUST_CHECK int driver_call_parse(int argc, const char *const *argv,
                                      struct driver_call *ret_call, struct kiln_error *err);
 void driver_call_done(struct driver_call *call);
-/* The options that only kiln-driver has, for --help. The table is static and points to no
+/* Returns the options that only kiln-driver has, for --help. The table is static and points to no
  * values. */
 struct option_table driver_option_table(void);
 void driver_print_help(FILE *out);

@@ -9,7 +9,7 @@
 
 #define OPEN_DIRECTORIES_MAX 8
 
-/* Interprets the variable as PoCL does. */
+/* Returns whether the user wants PoCL's kernel cache, according to PoCL's variable. */
 static bool is_kernel_cache_wanted(void)
 {
     const char *text = getenv("POCL_KERNEL_CACHE");
@@ -56,7 +56,7 @@ void pocl_directory_init(struct pocl_directory *directory)
 static int remove_entry(const char *path, const struct stat *unused, int kind, struct FTW *place)
 {
     (void)unused, (void)kind, (void)place;
-    remove(path); /* best effort: the rest stays among the temporary files */
+    remove(path); /* failures are ignored; the rest stays among the temporary files */
     return 0;
 }
 

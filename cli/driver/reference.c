@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Outputs that a thread computes before it takes more.  Small chunks let all threads end at about
- * the same time; larger ones cost fewer atomic operations. */
+/* Number of outputs that a thread computes before it takes more.  Small chunks let all threads end
+ * at about the same time; larger ones cost fewer atomic operations. */
 #define CHUNK 256u
 #define THREADS_MAX 64u
 
@@ -21,7 +21,7 @@
 enum axis { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH, AXES };
 
 struct tensor {
-    double *data; /* owned if pack_tensor allocated it */
+    double *data; /* owned if pack_tensor allocated it; otherwise borrowed */
     uint64_t extent[AXES];
     uint64_t stride[AXES]; /* elements */
 };
@@ -35,7 +35,8 @@ struct job {
     struct tensor x, w, y;
     const struct tensor *output; /* one of x, w, y */
     double *magnitude;           /* may be NULL */
-    const enum axis *order;      /* the axes in which outputs are visited, slowest first */
+    /* The axes in the order in which outputs are visited, slowest first. */
+    const enum axis *order;
     struct sum (*element)(const struct job *job, const uint64_t at[AXES]);
     uint64_t count;
     _Atomic uint64_t next;
@@ -73,7 +74,7 @@ static uint64_t count_elements(const struct tensor *t)
     return count;
 }
 
-/* The coordinates of the |index|-th element of a tensor that is visited in |order|. */
+/* Computes the coordinates of the |index|-th element of a tensor that is visited in |order|. */
 static void locate_element(const struct tensor *t, const enum axis order[AXES], uint64_t index,
                            uint64_t ret_at[AXES])
 {
@@ -108,7 +109,7 @@ static bool pack_tensor(struct tensor *t, const double *from, const enum axis or
     return true;
 }
 
-/* Two doubles, which every 64-bit machine multiplies and adds in one instruction each. */
+/* Two doubles.  Every 64-bit machine can multiply or add them in one instruction. */
 typedef double doubles __attribute__((vector_size(16)));
 typedef int64_t double_bits __attribute__((vector_size(16)));
 
@@ -162,8 +163,8 @@ static struct vector vector_of(const struct tensor *t, const uint64_t at[AXES], 
     return (struct vector){ t->data + offset_of(t, at), step };
 }
 
-/* The input that filter tap |tap| multiplies for |output|, along one spatial axis (0: depth).
- * Returns false if that input is in the padding. */
+/* Computes the input that filter tap |tap| multiplies for |output|, along one spatial axis (0:
+ * depth).  Returns false if that input is in the padding. */
 static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t tap,
                      uint64_t *ret_input)
 {
@@ -173,8 +174,8 @@ static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t 
     return input >= 0 && input < p->in[axis];
 }
 
-/* The reverse of input_at: the output to which |input| contributes through |tap|.  Returns false if
- * there is none. */
+/* Computes the reverse of input_at: the output to which |input| contributes through |tap|.  Returns
+ * false if there is none. */
 static bool output_at(const struct job *job, int axis, uint64_t input, uint64_t tap,
                       uint64_t *ret_output)
 {
@@ -208,7 +209,7 @@ static bool map_axes(const struct job *job, maps *map, const uint64_t from[AXES]
     return true;
 }
 
-/* y[n,k,o] = sum over taps and the group's channels of x[n,c,i] w[k,c,tap] */
+/* Computes y[n,k,o] = sum over taps and the group's channels of x[n,c,i] w[k,c,tap] */
 static struct sum sum_forward(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
@@ -225,7 +226,7 @@ static struct sum sum_forward(const struct job *job, const uint64_t at[AXES])
     return sum;
 }
 
-/* x[n,c,i] = sum over taps and the group's outputs of y[n,k,o] w[k,c,tap] */
+/* Computes x[n,c,i] = sum over taps and the group's outputs of y[n,k,o] w[k,c,tap] */
 static struct sum sum_backward_data(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
@@ -259,7 +260,7 @@ static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], u
                 vector_of(&job->y, out, job->y.stride[WIDTH]), end - first);
 }
 
-/* w[k,c,tap] = sum over n and outputs of y[n,k,o] x[n,c,i] */
+/* Computes w[k,c,tap] = sum over n and outputs of y[n,k,o] x[n,c,i] */
 static struct sum sum_backward_weights(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_k = job->problem->k / job->problem->groups;
@@ -296,7 +297,8 @@ static void *compute_outputs(void *context)
     return NULL;
 }
 
-/* The calling thread works as well, so failing to start a thread only costs time. */
+/* Runs the job on several threads.  The calling thread also works, so if a thread cannot be
+ * started, the job only takes longer. */
 static void work_on_threads(struct job *job, unsigned threads)
 {
     pthread_t ids[THREADS_MAX];
@@ -360,7 +362,7 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
         job.magnitude = tensors->magnitude;
         job.count = count_elements(output);
         work_on_threads(&job, threads);
-        output->data = NULL; /* owned by the caller */
+        output->data = NULL; /* because the caller owns it */
     }
     for (int i = 0; i < 3; i++)
         free(all[i]->data);
@@ -387,8 +389,8 @@ struct reference_verdict reference_compare(const struct kiln_problem *problem, c
     for (uint64_t i = 0; i < count; i++) {
         double value = storage_load(problem->type, got, i);
         double bound = rounding_bound(rounding, magnitude[i]);
-        /* Rounding is monotonic: a value within the bounds is, once rounded, within the rounded
-         * bounds. */
+        /* Rounding is monotonic: if a value is within the bounds, the rounded value is within the
+         * rounded bounds. */
         bool right = value >= storage_round(problem->type, result[i] - bound) &&
                      value <= storage_round(problem->type, result[i] + bound);
         double error = value == result[i] ? 0 : fabs(value - result[i]);

@@ -5,7 +5,7 @@
  * The reference: convolutions in double precision on the CPU.  A kernel that accumulates in 32-bit
  * floating point is compared with it within an error bound.
  *
- * Role       decides for each element of a kernel's result whether it can be right.  Shares no
+ * Role       decides for each element of a kernel's result whether it can be correct.  Shares no
  *            code and no loop order with the kernels
  * Ownership  every array belongs to the caller
  * Threading  pure functions; reference_run starts threads of its own and joins them
@@ -22,24 +22,29 @@
 
 /* All arrays have the problem's own layouts. */
 struct reference_tensors {
-    const double *x, *w, *y; /* the direction reads two of these and ignores the third */
-    double *result;          /* the third tensor */
-    double *magnitude;       /* laid out like |result|: each element's sum of |a * b|; or NULL */
+    const double *x, *w, *y; /* the direction reads two of these, and ignores the third */
+    double *result;          /* the tensor that the direction computes */
+    /* For each element of |result| its sum of |a * b|, in the same layout; or NULL. */
+    double *magnitude;
 };
 
 /* Computes the reference with |threads| threads; 0 means one for each core.  The problem must pass
- * kiln_problem_check.  Returns KILN_E_NO_MEMORY when its copies of the operands do not fit. */
+ * kiln_problem_check.  Returns KILN_E_NO_MEMORY if there is no memory for its copies of the
+ * operands. */
 int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
                   unsigned threads, struct kiln_error *err);
 
 struct reference_verdict {
-    uint64_t wrong; /* elements beyond their bound, NaN included */
-    uint64_t index; /* the worst element: furthest beyond its bound, else with the largest error */
-    double got, want, bound; /* at |index| */
+    uint64_t wrong; /* number of elements whose error is larger than their bound, or that are NaN */
+    /* The worst element: that farthest beyond its bound, or if there is none, that with the
+     * largest error. */
+    uint64_t index;
+    double got, want, bound; /* values at |index| */
     double error;            /* largest |got - want| */
 };
 
-/* |got| holds the direction's output in the problem's type and layout. */
+/* Compares a kernel's result with the reference.  |got| is the direction's output in the problem's
+ * type and layout. */
 struct reference_verdict reference_compare(const struct kiln_problem *problem, const void *got,
                                            const double *result, const double *magnitude,
                                            const struct rounding *rounding);

@@ -5,7 +5,7 @@
 #include "cli/driver/lines_report.h"
 #include "cli/result.h"
 
-/* Every phase: its place in struct phases, and its names in JSON and in the table. */
+/* The phases: the place of each in struct phases, and its names in JSON and in the table. */
 static const struct phase_name {
     size_t offset;
     const char *json, *table;
@@ -55,7 +55,8 @@ static void count_result(struct totals *t, const struct kiln_error *err)
     t->mixed |= err->code != t->first.code;
 }
 
-/* Solvers that were not to be timed have no reason. */
+/* Counts the solvers that find had no time to measure.  Those that it did not need to measure have
+ * no reason. */
 static size_t count_untimed(const struct kiln_conv_result *found)
 {
     size_t untimed = 0;
@@ -158,8 +159,8 @@ void report_add_failure(struct report *report, const struct report_place *place,
         lines_report_failure(place, err, stderr);
 }
 
-/* An exit status above 1 gives one reason for the whole run.  It is used only if all problems
- * failed for that reason. */
+/* Returns the code of the run.  An exit status above 1 states one reason for the whole run, so it
+ * is used only if all problems failed for that reason. */
 int report_judge(const struct report *report, struct kiln_error *err)
 {
     const struct totals *t = &report->totals;

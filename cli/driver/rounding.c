@@ -14,21 +14,21 @@
  * larger: the probability is at most 2 exp(-8 * 8 / 2). */
 #define DEVIATIONS 8.0
 
-/* The size of y along one axis. */
+/* Returns the size of y along one axis. */
 static uint64_t output_size(const struct kiln_problem *p, int axis)
 {
     uint64_t window = (uint64_t)p->dilation[axis] * (p->filter[axis] - 1) + 1;
     return (p->in[axis] + 2 * (uint64_t)p->pad[axis] - window) / p->stride[axis] + 1;
 }
 
-/* The number of square tiles that cover y, in all images. */
+/* Returns the number of square tiles that cover y, in all images. */
 static double count_tiles(const struct kiln_problem *p, uint32_t tile)
 {
     double rows = ceil((double)output_size(p, 1) / tile);
     return p->n * rows * ceil((double)output_size(p, 2) / tile);
 }
 
-/* The largest number of products in the sum of one element. */
+/* Returns the maximum number of products in the sum of one element. */
 static double count_terms(const struct kiln_problem *p)
 {
     double taps = (double)p->filter[0] * p->filter[1] * p->filter[2], outputs = p->n;
@@ -42,9 +42,9 @@ static double count_terms(const struct kiln_problem *p)
 }
 
 /*
- * The bound for a plain sum of n products.  Each term passes at most n roundings: one for the
- * product and n - 1 for the additions, in any order; n in all with fused multiply-add.  Each
- * rounding has a relative error of at most u = 2^-24.  Therefore
+ * Returns the bound for a plain sum of n products.  Each term passes at most n roundings: one for
+ * the product and n - 1 for the additions, in any order.  With fused multiply-add, there are also n
+ * in all.  Each rounding has a relative error of at most u = 2^-24.  Therefore
  *     |error| <= ((1 + u)^n - 1) * sum|a b|                           (always)
  *     |error| <= (exp(8 sqrt(n) u + n u^2 / (1 - u)) - 1) * sum|a b|  (but for one in 10^13)
  * The second bound is by Higham and Mary, "A new approach to probabilistic rounding error analysis"
@@ -63,9 +63,9 @@ static struct rounding bound_sums(const struct kiln_problem *p, double quantum)
 }
 
 /*
- * The bound for sums of n products whose operands are rounded to TF32 first.  With t = 2^-11, a
- * product a b then has an error of at most p |a b|, where p = 2 t + t^2.  Therefore, in addition to
- * the error of the sum,
+ * Returns the bound for sums of n products whose operands are first rounded to TF32.  With t =
+ * 2^-11, a product a b then has an error of at most p |a b|, where p = 2 t + t^2.  Therefore, in
+ * addition to the error of the sum,
  *     |error| <= p sum|a b|                   (always)
  *     |error| <= 8 p sqrt(sum|a b|)           (but for one in 10^13)
  * The second bound is Hoeffding's inequality, with sum|a b|^2 <= sum|a b| because operands are
@@ -78,7 +78,7 @@ static struct rounding bound_tf32(const struct kiln_problem *p, double quantum)
     struct rounding r = bound_sums(p, quantum);
     double product = 2 * TF32_UNIT + TF32_UNIT * TF32_UNIT;
     double root = sqrt(count_terms(p)) / 2;
-    if (root <= DEVIATIONS) { /* the second bound is larger, even at the mean */
+    if (root <= DEVIATIONS) { /* the second bound is larger, even for the mean */
         r.relative += product;
     } else {
         r.relative += DEVIATIONS * product / (2 * root);
@@ -95,9 +95,9 @@ static bool may_use_tf32(const struct kiln_problem *p, const char *solver)
 }
 
 /*
- * The bound for Winograd's F(m x m, 3 x 3): y = A' [ sum over C channels of (G w G') . (B' x B) ]
- * A. Intermediate values are larger than the result and cancel at the end.  An intermediate error
- * therefore counts for more than the magnitude of the result suggests.
+ * Returns the bound for Winograd's F(m x m, 3 x 3): y = A' [ sum over C channels of (G w G') . (B'
+ * x B) ] A. Intermediate values are larger than the result and cancel at the end.  An intermediate
+ * error therefore counts for more than the magnitude of the result suggests.
  *
  * The operands are below 1 and have random signs.  So the transformed product at point (k, l) has a
  * standard deviation of at most s(k) s(l), where s(k) = |B' row k| |G row k| (2-norms of the rows).

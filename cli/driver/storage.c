@@ -21,7 +21,7 @@ static double half_value(uint16_t bits)
     return sign * ldexp(1024 + fraction, exponent - 25);
 }
 
-/* |value| must come from storage_round(). */
+/* Converts |value|, which must come from storage_round(), to the bits of half precision. */
 static uint16_t half_bits(double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;

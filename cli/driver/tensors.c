@@ -30,9 +30,9 @@ static int measure_tensors(const struct kiln_problem *problem, struct tensors *t
     return rc;
 }
 
-/* In double precision, the reference has both operands twice (values and repacked copies), the
- * result and its magnitude.  In addition, one tensor at a time is on the host before it is written
- * to the device. */
+/* Checks that the tensors fit.  The reference needs, in double precision, both operands twice
+ * (values and repacked copies), the result and its magnitude.  In addition, one tensor at a time is
+ * on the host before it is written to the device. */
 static int check_memory(const struct tensors *t, const struct tensors_options *options,
                         struct kiln_error *err)
 {
@@ -62,7 +62,7 @@ static int write_poison(struct kiln_memory *memory, uint64_t bytes, struct kiln_
     if (!data)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %llu bytes",
                         (unsigned long long)bytes);
-    memset(data, 0xff, bytes); /* NaN in every type */
+    memset(data, 0xff, bytes); /* 0xff bytes are NaN in every type */
     return kiln_memory_write(memory, data, bytes, err);
 }
 

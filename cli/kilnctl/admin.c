@@ -10,12 +10,12 @@
 
 static inline void reply_auto(char **text) { kiln_free(*text); }
 
-/* The target of admin_no_arguments, of which only the address is used. */
+/* admin_no_arguments points to this; only its address is used. */
 static const char nothing;
 const struct json *const admin_no_arguments = (const struct json *)&nothing;
 
-/* A request must not be sent without an argument that is missing because memory ran out: 'clear'
- * would remove more than the user wants, or would not wait for a confirmation. */
+/* Prints a request's arguments.  Fails if one is missing because memory ran out: without it,
+ * 'clear' would remove more than the user wants, or would not ask for confirmation. */
 static int print_arguments(const char *request, const struct json *arguments, char **ret_text,
                            struct kiln_error *err)
 {
@@ -40,8 +40,8 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     return KILN_E_OK;
 }
 
-/* Remembers that kilnd refused a request.  A local file that cannot be read is KILN_E_DENIED as
- * well, but then the next file may work. */
+/* Records that kilnd denied a request.  A local file that cannot be read also gives KILN_E_DENIED,
+ * but in that case the next file may work. */
 static int note_refusal(const struct invocation *invocation, int rc)
 {
     *invocation->refused |= rc == KILN_E_DENIED;

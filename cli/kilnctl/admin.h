@@ -13,13 +13,13 @@
 /* The arguments of a request that has none. */
 extern const struct json *const admin_no_arguments;
 
-/* Sends |request| with |arguments|.  KILN_E_NO_MEMORY, and nothing is sent, if memory ran out while
- * |arguments| were built.  KILN_E_CORRUPT if the reply is not an object. */
+/* Sends |request| with |arguments|.  Returns KILN_E_NO_MEMORY, and sends nothing, if memory ran out
+ * while |arguments| were built.  Returns KILN_E_CORRUPT if the reply is not an object. */
 CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *request,
                              const struct json *arguments, struct json **ret_reply,
                              struct kiln_error *err);
 
-/* Like admin_ask without arguments, with a timeout of its own; 0 means the client's. */
+/* Like admin_ask without arguments, with the timeout |timeout_ms|; 0 means the client's. */
 CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const char *request,
                                     int timeout_ms, struct json **ret_reply,
                                     struct kiln_error *err);
@@ -28,15 +28,15 @@ CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const c
 struct db_progress;
 struct admin_call {
     const char *request;
-    const struct json *arguments;    /* admin_no_arguments: none */
-    int file;                        /* sent with the request; -1: none */
+    const struct json *arguments;    /* admin_no_arguments: the request has none */
+    int file;                        /* descriptor that is sent with the request; -1: none */
     int second_file;                 /* likewise */
-    struct call_progress *progress;  /* NULL: not shown */
+    struct call_progress *progress;  /* shows the progress; NULL: it is not shown */
     struct db_progress *db_progress; /* used instead of |progress|; NULL: none */
-    int *ret_files;                  /* returned descriptors; the caller closes them */
+    int *ret_files;                  /* the returned descriptors; the caller closes them */
     size_t ret_files_max;
     size_t *ret_file_count;
-    int timeout_ms; /* if --timeout is not given; 0: no limit */
+    int timeout_ms; /* applies if --timeout is not given; 0: no limit */
 };
 #define ADMIN_CALL_INIT .file = -1, .second_file = -1
 

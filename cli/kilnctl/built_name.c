@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Whether |id| belongs to a device of target |text|: sm_90_132 is a device of sm_90a. */
+/* Returns whether |id| belongs to a device of target |text|.  For example, sm_90_132 is a device of
+ * sm_90a. */
 static bool is_device_of(const struct database_id *id, const char *text)
 {
     struct target target;
@@ -42,7 +43,8 @@ bool device_id_is_kilns(const char *database_id, size_t size)
            !database_id_is_miopens(&id);
 }
 
-/* OpenCL code objects work with a single driver version, which no file name states. */
+/* Returns whether a target is an OpenCL device.  OpenCL code objects only work with one driver
+ * version, which no file name states. */
 static bool is_for_opencl(const char *target)
 {
     static const char OPENCLS[] = "opencl:";
@@ -83,8 +85,8 @@ static int check_format(const struct built_name *name, struct kiln_error *err)
                     name->target, (int)arch, name->target);
 }
 
-/* Whether |id| belongs to |target|'s arch: "gfx906_xnack" belongs to gfx906, but gfx90a does not
- * belong to gfx90. */
+/* Returns whether |id| belongs to |target|'s arch: "gfx906_xnack" belongs to gfx906, but gfx90a
+ * does not belong to gfx90. */
 static bool is_of_target(const struct database_id *id, const char *target)
 {
     size_t arch = strcspn(target, ":");

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * File names of packages that kilnctl builds.  The name alone decides where a package applies.
+ * File names of packages that kilnctl builds.  Only the name determines for which devices a package
+ * is used.
  *
  * Threading  pure functions
  */
@@ -12,24 +13,26 @@
 #include <stddef.h>
 
 struct built_name {
-    const char *file;        /* without directories: "gfx90a68.kdb" */
-    const char *target;      /* "gfx90a:xnack+", "sm_90" */
-    const char *database_id; /* NULL: none was given */
-    bool kilns;              /* in kiln's own format; else in MIOpen's */
+    const char *file;        /* file name without directories, such as "gfx90a68.kdb" */
+    const char *target;      /* target, such as "gfx90a:xnack+" or "sm_90" */
+    const char *database_id; /* NULL: the user gave none */
+    bool kilns;              /* true: in kiln's own format; false: in MIOpen's */
 };
 
-/* KILN_E_INVALID if |database_id| is malformed or belongs to a device other than |target|.
- * Accepts NULL. */
+/* Checks a database id.  Returns KILN_E_INVALID if |database_id| is malformed or belongs to a
+ * device other than |target|.  Accepts NULL. */
 CLI_MUST_CHECK int device_id_check(const char *database_id, const char *target,
                                    struct kiln_error *err);
 
-/* Whether only kiln, not MIOpen, knows the id: "sm_90_132".  |size| is its length. */
+/* Returns whether only kiln, not MIOpen, knows the id, such as "sm_90_132".  |size| is its
+ * length. */
 bool device_id_is_kilns(const char *database_id, size_t size);
 
-/* How the name of a device's package begins: with the database id, or for NVIDIA GPUs with the
- * target, because their code objects belong to a target.  NULL for OpenCL devices, whose packages
- * serve only an embedded build. */
+/* Returns the beginning of the name of a device's package.  It is the database id, or for NVIDIA
+ * GPUs the target, because their code objects are for a target.  Returns NULL for OpenCL devices,
+ * whose packages are only used in an embedded build. */
 const char *built_name_stem(const char *database_id, const char *target);
-/* KILN_E_INVALID, with a better command, if no GPU would ever use the package.  A package with a
- * database id may have any name, because 'pkg install --name' can correct it. */
+/* Checks a package's name.  Returns KILN_E_INVALID, with a better command, if no GPU would ever use
+ * the package.  A package with a database id may have any name, because 'pkg install --name' can
+ * change it. */
 CLI_MUST_CHECK int built_name_check(const struct built_name *name, struct kiln_error *err);

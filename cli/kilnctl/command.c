@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The order is that of --help, in which the commands of a group stand together. */
+/* The commands in the order of --help, in which those of a group are together. */
 static const struct command *const commands[] = {
     &command_status,
     &command_stats,
@@ -136,7 +136,7 @@ void command_print_help(const struct command *command, FILE *out)
     fprintf(out, "\n%s", exit_status_help());
 }
 
-/* Whether |command| is the first of its group. */
+/* Returns whether |command| is the first of its group. */
 static bool begins_group(const struct command *command, const struct command *before)
 {
     size_t size = strcspn(command->name, " ");

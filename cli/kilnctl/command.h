@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A kilnctl command: one file with one const entry that holds everything about it.
+ * A kilnctl command: one file with one const struct that describes it completely.
  *
  * Ownership  an invocation borrows everything while run() executes
  * Threading  main thread
@@ -21,14 +21,14 @@ struct invocation {
 };
 
 struct command {
-    const char *name;    /* "kernel ls" */
-    const char *words;   /* arguments as in the usage line: "FILE", or "" */
+    const char *name;    /* such as "kernel ls" */
+    const char *words;   /* arguments as in the usage line, such as "FILE"; may be "" */
     const char *summary; /* one line in the list of commands */
     const char *help;    /* paragraphs of the command's own --help */
     size_t least_words, most_words;
     const struct option *options;
     size_t option_count;
-    size_t options_size; /* of the struct that the options point into */
+    size_t options_size; /* size of the struct to which the options' offsets refer */
     /* Returns a KILN_E_ code with a message, which main prints. */
     int (*run)(const struct invocation *invocation, struct kiln_error *err);
 };
@@ -44,18 +44,18 @@ extern const struct command command_status, command_stats, command_metrics, comm
     command_db_diff, command_db_merge, command_db_stats, command_db_vacuum, command_db_verify,
     command_db_backup, command_miopen_overlay, command_miopen_harvest;
 
-/* Joins the words of a PROBLEM with blanks: one word if it is quoted, several after "--".
+/* Joins the words of a PROBLEM with blanks: one word if it is quoted, several after "--".  Returns
  * KILN_E_INVALID if they do not fit. */
 CLI_MUST_CHECK int command_join_words(const struct invocation *invocation, char *line, size_t size,
                                       struct kiln_error *err);
 
-/* NULL after the last. */
+/* Returns the command at |index|, or NULL after the last one. */
 const struct command *command_at(size_t index);
-/* Finds the command whose name |words| begin with, and the number of words in that name.
- * NULL: none. */
+/* Finds the command whose name |words| begin with, and the number of words in that name.  Returns
+ * NULL if there is none. */
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
 void command_print_help(const struct command *command, FILE *out);
 void command_print_list(FILE *out);
-/* Whether any command's name begins with |group| and has more words. */
+/* Returns whether any command's name begins with |group| and has more words. */
 bool command_is_group(const char *group);
 void command_print_group(const char *group, FILE *out);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Asks for confirmation before stored kernels are dropped.
+ * Asks for confirmation before stored kernels are removed.
  *
  * The replies shown here have "kernels" and "bytes": the amounts that were, or would be, dropped.
  *
@@ -15,11 +15,12 @@
 
 struct json;
 
-/* KILN_E_INVALID, naming the missing option, if no user can be asked. */
+/* Checks that a user can be asked, or need not be asked.  Otherwise returns KILN_E_INVALID; the
+ * message names the missing option. */
 CLI_MUST_CHECK int confirm_possible(bool yes, bool dry_run, struct kiln_error *err);
-/* Shows the amounts and waits for an answer; KILN_E_CANCELLED unless the answer is yes. */
+/* Shows the amounts and waits for an answer; returns KILN_E_CANCELLED unless the answer is yes. */
 CLI_MUST_CHECK int confirm_drop(const struct json *dry_run_answer, struct kiln_error *err);
-/* Reads the answer to a question; KILN_E_CANCELLED unless it is yes. */
+/* Reads the answer to a question; returns KILN_E_CANCELLED unless it is yes. */
 CLI_MUST_CHECK int confirm_read(struct kiln_error *err);
 /* Prints "<before>3 kernels, 4.0 KiB<after>". */
 void confirm_say(FILE *out, const char *before, const struct json *answer, const char *after);

@@ -15,7 +15,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* Checked before kilnd makes a copy, which may take long. */
+/* Checks that the file can be created, before kilnd creates a copy, which may take long. */
 static int check_free(const struct backup_options *o, const char *path, struct kiln_error *err)
 {
     if (o->force || access(path, F_OK) != 0)
@@ -24,10 +24,12 @@ static int check_free(const struct backup_options *o, const char *path, struct k
                     "'%s' exists already: name another file, or give --force to replace it", path);
 }
 
-/* The imported system databases, which the copy does not contain; NULL if kilnd does not say. */
+/* Returns the list of imported system databases, which the copy does not contain, or NULL if kilnd
+ * does not report it. */
 static const struct json *ask_left_out(const struct invocation *invocation, struct json **ret_stats)
 {
-    struct kiln_error unknown = { .code = KILN_E_OK }; /* the copy is complete without it */
+    /* Ignored, because the copy is complete without it. */
+    struct kiln_error unknown = { .code = KILN_E_OK };
     if (admin_ask(invocation, "tuning_stats", admin_no_arguments, ret_stats, &unknown))
         return NULL;
     return json_get(*ret_stats, "system");
@@ -80,7 +82,7 @@ static int run_db_backup(const struct invocation *invocation, struct kiln_error 
         rc = admin_call(invocation, &call, &reply, err);
     if (!rc && count != 1)
         rc = cli_fail(err, KILN_E_CORRUPT, "kilnd's answer contains no copy of tuning.db");
-    /* The copy contains users' private records. */
+    /* The file is private, because the copy contains users' private records. */
     const struct new_file file = { .path = path, .replace = o->force, .mode = 0600, .from = fd };
     if (!rc)
         rc = new_file_write(&file, err);

@@ -26,10 +26,11 @@ static const struct option options[] = {
 #undef AT
 
 struct comparison {
-    int fds[2]; /* owned; -1: none.  The files that are sent */
+    int fds[2]; /* owned; the files that are sent; -1: none */
     size_t count;
-    struct db_file_name records; /* what is compared: kind, device and backend; "": not known yet */
-    char key[1100];              /* the key whose differences were printed last */
+    /* Kind, device and backend of the compared records; "": not known yet. */
+    struct db_file_name records;
+    char key[1100]; /* the key whose differences were printed last */
 };
 
 static void comparison_done(struct comparison *c)
@@ -40,7 +41,7 @@ static void comparison_done(struct comparison *c)
 
 /* ---- the request ---- */
 
-/* Takes kind, device and backend from a file's name, as far as no option gives them. */
+/* Takes kind, device and backend from a file's name, unless an option gives them. */
 static void complete_from_name(const char *path, struct db_file_name *records)
 {
     struct db_file_name name;

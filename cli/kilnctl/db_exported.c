@@ -74,7 +74,7 @@ int db_write(const struct new_file *file, struct kiln_error *err)
                         "'%s' exists already: choose another directory, or give --force to replace "
                         "it",
                         file->path);
-    /* SQLite would apply the older database's log to the new file. */
+    /* Otherwise SQLite would apply the log of the older database to the new file. */
     if (snapshot_has_log(file->path))
         return cli_fail(err, KILN_E_BUSY,
                         "'%s' is in use: there is a log next to it.  End the programs that use it, "

@@ -12,7 +12,7 @@
 
 #include <limits.h>
 
-/* The most descriptors in one reply; see docs/limits.md. */
+/* Maximum number of descriptors in one reply; see docs/limits.md. */
 #define DB_EXPORTED_MAX 64
 
 struct db_exported {
@@ -21,23 +21,24 @@ struct db_exported {
     size_t count;
 };
 
-/* KILN_E_NOT_FOUND if there is nothing to write; its message may be empty. */
+/* Gets the files.  Returns KILN_E_NOT_FOUND, possibly without a message, if there is nothing to
+ * write. */
 CLI_MUST_CHECK int db_exported_get(const struct invocation *invocation, const struct json *ask,
                                    struct db_exported *ret_exported, struct kiln_error *err);
 void db_exported_done(struct db_exported *exported); /* accepts a zeroed one */
 #define DB_EXPORTED_AUTO __attribute__((cleanup(db_exported_done)))
 
-/* The entry of file |index|: name, kind, database_id, backend, records, bytes. */
+/* Returns the entry of file |index|: name, kind, database_id, backend, records, bytes. */
 const struct json *db_exported_entry(const struct db_exported *exported, size_t index);
-/* Builds |directory|/|name|.  |name| is untrusted: KILN_E_CORRUPT unless it is a plain file name.
- */
+/* Builds |directory|/|name|.  |name| is not trusted: returns KILN_E_CORRUPT unless it is a plain
+ * file name. */
 CLI_MUST_CHECK int db_exported_path(const char *directory, const char *name,
                                     char ret_path[PATH_MAX], struct kiln_error *err);
 /* Writes file |index| to |file|, whose |from| is ignored. */
 CLI_MUST_CHECK int db_exported_write(const struct db_exported *exported, size_t index,
                                      const struct new_file *file, struct kiln_error *err);
-/* Writes a database.  KILN_E_IO if it exists and may not be replaced; KILN_E_BUSY if the older
- * database is in use. */
+/* Writes a database.  Returns KILN_E_IO if the file exists and may not be replaced, and KILN_E_BUSY
+ * if the existing database is in use. */
 CLI_MUST_CHECK int db_write(const struct new_file *file, struct kiln_error *err);
 /* Creates |directory| with |mode| less the umask.  An existing directory is left unchanged. */
 CLI_MUST_CHECK int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err);

@@ -15,36 +15,36 @@
 
 /* The parts of a tuning file's name. */
 struct db_file_name {
-    char kind[8];         /* "find", "perf" */
-    char database_id[64]; /* "gfx90a68" */
-    char backend[16];     /* "HIP", "HIP.fusion"; for perf "" or "batchnorm" */
+    char kind[8];         /* "find" or "perf" */
+    char database_id[64]; /* such as "gfx90a68" */
+    char backend[16];     /* for find "HIP", "HIP.fusion", ...; for perf "" or "batchnorm" */
     bool is_user;
     bool is_sqlite;
-    bool is_miopens; /* MIOpen knows the device; else only kiln does: "sm_90_132" */
+    bool is_miopens; /* true: MIOpen knows the device; false: only kiln does, as with "sm_90_132" */
 };
-/* Parses |name|, which may be a path.  False if it is not the name of a tuning file. */
+/* Parses |name|, which may be a path.  Returns false if it is not the name of a tuning file. */
 bool db_file_name(const char *name, struct db_file_name *ret_name);
-/* MIOpen's name for the system file with the same kind of content as |name|:
- * "gfx90a68.HIP.fdb.txt".  False if |name| is not the name of a tuning file. */
+/* Writes MIOpen's name of the system file with the same kind of content as |name|, such as
+ * "gfx90a68.HIP.fdb.txt".  Returns false if |name| is not the name of a tuning file. */
 bool db_file_system_name(const char *name, char ret_name[128]);
 
-/* The part of a database id that packages for all devices of an arch have: "gfx90a".  False if |id|
- * is not a database id. */
+/* Writes the part of a database id that all devices of an arch have in common, such as "gfx90a".
+ * Returns false if |id| is not a database id. */
 bool db_file_device(const char *id, char ret_device[64]);
 
 struct db_files {
     char **paths; /* owned, as is each path */
     size_t count;
 };
-/* Lists |word| itself, or if it is a directory, its tuning files in order of their names.
- * KILN_E_NOT_FOUND if the directory has none. */
+/* Lists |word| itself or, if it is a directory, its tuning files in the order of their names.
+ * Returns KILN_E_NOT_FOUND if the directory has none. */
 CLI_MUST_CHECK int db_files_of(const char *word, struct db_files *ret_files,
                                struct kiln_error *err);
 void db_files_done(struct db_files *files); /* accepts a zeroed one */
 #define DB_FILES_AUTO __attribute__((cleanup(db_files_done)))
 
 #define DB_NOTE_MAX 512
-/* Opens the file itself, or for a database that MIOpen has open, a copy that includes its log.
- * |ret_note| says what could not be read; usually "". */
+/* Opens the file itself.  If it is a database that MIOpen may have open, opens a copy that includes
+ * its log.  |ret_note| says what could not be read; usually "". */
 CLI_MUST_CHECK int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MAX],
                                 struct kiln_error *err);

@@ -12,7 +12,7 @@ struct import_options {
     bool strict, verbose;
 };
 
-/* merge has all of them but the last. */
+/* The options of import; merge has all except the last one. */
 #define AT(field) offsetof(struct import_options, field)
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
@@ -44,13 +44,14 @@ static int check_options(const struct invocation *invocation, bool merges, struc
     return rc;
 }
 
-/* What to call |path| in output.  A URL may contain a password, or a signature in its query. */
+/* Returns the text to print for |path|.  A URL may contain a password, or a signature in its
+ * query. */
 static const char *shown_as(const char *path, char text[URL_LABEL_MAX])
 {
     return url_is(path) ? url_label(path, text) : path;
 }
 
-/* Returns |ret_answer| even if lines were skipped. */
+/* Sends a file.  Sets |ret_answer| even if lines were skipped. */
 static int send_file(const struct invocation *invocation, bool merges, const char *path,
                      struct json **ret_answer, struct kiln_error *err)
 {

@@ -15,27 +15,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The most items that --json prints of one list; further items are only counted. */
+/* Maximum number of items of one list that --json prints; further items are only counted. */
 #define DB_KEPT_MAX 100000u
 
 struct db_list {
-    const char *name; /* the JSON member: "bad" */
+    const char *name; /* the JSON member with the items, such as "bad" */
     void (*print)(void *context, const struct json *item);
-    bool even_with_json; /* with --json, print to standard error as well as keep */
+    bool even_with_json; /* with --json, also print the items to standard error */
 };
 
 struct db_progress {
     struct call_progress bar;
     const struct db_list *lists; /* borrowed */
     size_t list_count;
-    void *context; /* borrowed; for print */
+    void *context; /* borrowed; passed to |print| */
     bool json;
 #define DB_LISTS_MAX 3
     struct json *kept[DB_LISTS_MAX]; /* owned */
     size_t counts[DB_LISTS_MAX];
 };
 
-/* |lists| ends with an entry without a name and has at most DB_LISTS_MAX others. */
+/* Prepares |progress|.  |lists| has at most DB_LISTS_MAX entries, and one without a name at its
+ * end. */
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,
                       void *context, bool json);
 void db_progress_done(struct db_progress *progress);

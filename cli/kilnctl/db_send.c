@@ -18,7 +18,7 @@ static void print_bad(void *context, const struct json *item)
     fprintf(stderr, "%s\n", line);
 }
 
-/* Keys to list without --verbose: enough for an impression, few enough for a screen. */
+/* Maximum number of keys listed without --verbose, so that they fit on a screen. */
 #define KEYS_SHOWN 10u
 
 static void print_verbatim(void *context, const struct json *item)
@@ -80,7 +80,7 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
     if (!rc)
         rc = admin_call(invocation, &call, ret_answer, err);
     if (rc == KILN_E_INVALID && progress.counts[BAD] > 0)
-        rc = err->code = KILN_E_CORRUPT; /* the file is invalid, not the command line */
+        rc = err->code = KILN_E_CORRUPT; /* because the file is invalid, not the command line */
     if (!rc && invocation->common->json)
         move_lists(&progress, *ret_answer);
     return rc;
@@ -94,7 +94,8 @@ static void print_nonzero_count(const struct json *answer, const char *member, c
         db_say("  %s %s", db_count(number, "record", count), what);
 }
 
-/* A much smaller file may be one of another device or release under this device's name. */
+/* Warns if the file has far fewer records than the imported one.  It may be that of another device
+ * or release under this device's name. */
 static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
 {
     char before[DB_NAME_MAX], now[DB_NAME_MAX], line[1024];

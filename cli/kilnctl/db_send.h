@@ -11,17 +11,20 @@
 #include "cli/kilnctl/admin.h"
 
 struct db_sending {
-    bool merges;      /* merge into recorded values by statistics; else replace them */
+    /* True: merge the values into recorded ones by statistics; false: replace them. */
+    bool merges;
     const char *path; /* the file's name in messages */
-    const char *name; /* gives kilnd kind, format, database id and backend; NULL with |url| */
-    const char *url;  /* used instead of |fd|; NULL: none */
+    /* Its parts give kilnd kind, format, database id and backend; NULL with |url|. */
+    const char *name;
+    const char *url; /* used instead of |fd|; NULL: none */
     const char *sha256;
     int fd;
     const char *database_id, *kind, *backend, *tier; /* NULL: kilnd derives it from |name| */
     bool strict;
-    bool verbose;             /* print all keys that are kept unchanged, not only the first */
-    const char *verbose_name; /* the option for |verbose|, for a message */
-    uint64_t listed_keys;     /* out: the number of such keys that were printed */
+    /* Print all keys that are stored unchanged, not only the first ones. */
+    bool verbose;
+    const char *verbose_name; /* name of the option that sets |verbose|, for a message */
+    uint64_t listed_keys;     /* out: number of such keys that were printed */
 };
 
 /* Prints bad lines on standard error as they arrive ("file:line: why").  Prints keys that are kept
@@ -31,6 +34,6 @@ CLI_MUST_CHECK int db_send(const struct invocation *invocation, struct db_sendin
                            struct json **ret_answer, struct kiln_error *err);
 /* Prints the reply for people. */
 void db_send_print(const struct db_sending *sending, const struct json *answer);
-/* Fails if lines of the file were left out, although the rest was imported. */
+/* Checks the reply.  Fails if lines of the file were left out, even if the rest was imported. */
 CLI_MUST_CHECK int db_send_judge(const struct db_sending *sending, const struct json *answer,
                                  struct kiln_error *err);

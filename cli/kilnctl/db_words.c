@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Both dialects occur within 2.19. */
+/* Returns the dialect of a version.  For 2.19 it is unknown: builds of that version use one or the
+ * other. */
 const char *db_dialect_of(const char *version)
 {
     unsigned release = version ? miopen_release(version) : 0;

@@ -15,29 +15,30 @@
 
 struct json;
 
-/* An option's choices, separated by blanks. */
+/* The choices of options, separated by blanks. */
 #define DB_TIERS "system host user"
 #define DB_OWN_TIERS "host user"
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* first parts of names */
+#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* first parts of the names */
 
-/* The dialect of FindDb and the format of PerfDb that this version of MIOpen uses; NULL: unknown,
- * or both.  |version| may be NULL. */
+/* Return the dialect of FindDb and the format of PerfDb that this version of MIOpen uses, or NULL
+ * if it is unknown or both are used.  |version| may be NULL. */
 const char *db_dialect_of(const char *version);
 const char *db_format_of(const char *version);
-/* Whether |word| is one of |choices|. */
+/* Returns whether |word| is one of |choices|. */
 bool db_word_is(const char *word, const char *choices);
-/* KILN_E_INVALID, listing the choices, unless |given| is one of them or NULL. */
+/* Checks that |given| is NULL or one of |choices|.  Otherwise returns KILN_E_INVALID; the message
+ * lists the choices. */
 CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const char *choices,
                                  struct kiln_error *err);
 #define DB_NAME_MAX 64
-/* The user's name, or their number if this host has no name for them.  Returns |text|. */
+/* Writes the user's name, or their number if this host has no name for them.  Returns |text|. */
 const char *db_user_name(const struct json *json, char text[DB_NAME_MAX]);
-/* "1 record", "193 590 records".  Returns |text|. */
+/* Writes a number with its noun, such as "1 record" or "193 590 records".  Returns |text|. */
 const char *db_count(uint64_t count, const char *noun, char text[DB_NAME_MAX]);
-/* Prints a line without control characters on standard output. */
+/* Prints a line on standard output, with control characters replaced. */
 void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);
 /* Prints one of the conflicts that kilnd reports.  |context| is not used. */
 void db_print_conflict(void *context, const struct json *item);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define PING_MS 5000
-#define ASK_MS 120000 /* enough to read whole databases */
+#define ASK_MS 120000 /* long enough to read whole databases */
 
 struct doctor_options {
     const char *config;
@@ -33,7 +33,7 @@ struct doctor {
     const struct invocation *invocation;
     struct findings findings;
     bool is_system;
-    bool is_own; /* the caller would run a private kilnd, because the host has none installed */
+    bool is_own; /* the caller would use a private kilnd, because the host has no system kilnd */
     bool answers;
     bool runs_no_compiler; /* kilnd's settings forbid compilers */
 };
@@ -210,7 +210,8 @@ static int run_doctor(const struct invocation *invocation, struct kiln_error *er
     if (!d.answers) {
         size_t before = d.findings.count;
         check_from_outside(&d);
-        findings_causes_first(&d.findings, before); /* they keep kilnd from starting */
+        /* First, because they keep kilnd from starting. */
+        findings_causes_first(&d.findings, before);
         return print_findings(&d, err);
     }
     check_health(&d);

@@ -7,14 +7,16 @@
 
 #include <string.h>
 
-/* The usual default of 1,024 files is enough for tests, but not for a node full of ranks. */
+/* Recommended limit of open files.  The usual default of 1,024 is enough for tests, but not for a
+ * node full of ranks. */
 #define FILES_WANTED 4096u
-#define REFUSED_SHOWN 8  /* files of packages that are not used */
-#define AHEAD_MAX_S 300u /* recorded times come from the host's own clock, so they should agree */
+#define REFUSED_SHOWN 8 /* maximum number of unused package files to list */
+/* maximum normal difference between times of this host's clock */
+#define AHEAD_MAX_S 300u
 
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *f)
 {
-    const char *blank = strrchr(daemons, ' '); /* "kilnd 0.1.0" */
+    const char *blank = strrchr(daemons, ' '); /* |daemons| is a text such as "kilnd 0.1.0" */
     daemons = blank ? blank + 1 : daemons;
     if (strcmp(ours, daemons) == 0) {
         findings_add(f, "version", VERDICT_OK, "kilnd and kilnctl are both %s", ours);
@@ -61,7 +63,7 @@ static void judge_store(const struct json *store, struct findings *f)
     }
 }
 
-/* Judges kilnd's report of the sandbox, which the compiler processes themselves examine. */
+/* Judges the sandbox by kilnd's report, which comes from the compiler processes. */
 static void judge_sandbox(const struct json *workers, struct findings *f)
 {
     const struct json *sandbox = json_get(workers, "sandbox");
@@ -306,7 +308,7 @@ void daemon_judge_tuning(const struct json *verified, struct findings *f)
                  units_count(json_get_u64(verified, "checked", 0), count));
 }
 
-/* Overlays link MIOpen's own files, without which it fails. */
+/* Checks for MIOpen's own files, to which overlays link, and without which MIOpen fails. */
 void daemon_judge_miopen(const struct json *coverage, struct findings *f)
 {
     char path[PATH_MAX];

@@ -16,14 +16,14 @@
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *findings);
 /* Judges the reply to `status`: the state of store and tuning database, compilers, confinement. */
 void daemon_judge_status(const struct json *status, struct findings *findings);
-/* Whether the reply to `status` says that no compiler may run. */
+/* Returns whether the reply to `status` says that no compiler may run. */
 bool daemon_runs_no_compiler(const struct json *status);
-/* Judges the reply to `health`.  |now| is the client's clock. */
+/* Judges the reply to `health`.  |now| is the time of the client's clock. */
 void daemon_judge_health(const struct json *health, uint64_t now, struct findings *findings);
 /* Judges the replies to `package_list` and `package_coverage`. */
 void daemon_judge_packages(const struct json *list, const struct json *coverage,
                            struct findings *findings);
-/* Looks for the installed MIOpen on a host with GPUs that it supports. */
+/* Checks whether MIOpen is installed on a host that has GPUs which it supports. */
 void daemon_judge_miopen(const struct json *coverage, struct findings *findings);
 /* Judges the reply to `tuning_verify`. */
 void daemon_judge_tuning(const struct json *verified, struct findings *findings);

@@ -12,7 +12,8 @@
 #include <sys/statvfs.h>
 
 #define CONFIG_MAX (1u << 20)
-/* With less space, the temporary files of compilers and SQLite fail first. */
+/* Limits of free space for findings.  With less, the temporary files of compilers and of SQLite
+ * fail first. */
 #define FREE_FAIL (16ull << 20)
 #define FREE_WARN (1ull << 30)
 #define FREE_INODES_FAIL 100u
@@ -26,7 +27,8 @@ static const char *const known_settings[] = {
 #undef SETTING
 };
 
-/* kilnd does not start with a setting that it does not know. */
+/* Checks the names of the settings, because kilnd does not start with a setting that it does not
+ * know. */
 static int check_settings(const char *file, const struct json *settings, struct kiln_error *err)
 {
     for (const struct json *j = json_first(settings); j; j = json_next(j)) {
@@ -71,7 +73,8 @@ static int is_settings(const struct dirent *entry)
     return size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
 }
 
-/* The later error counts: a file that cannot be read must not hide that another one is invalid. */
+/* Returns the more serious of two codes: a file that cannot be read must not hide that another one
+ * is invalid. */
 static int worse_code(int rc, int next) { return next ? next : rc; }
 
 /* Reads kilnd.json, then the files of kilnd.json.d/ in order of their names, as kilnd does. */
@@ -213,7 +216,8 @@ static void judge_space(const struct directory_facts *d, const char *check, stru
     char space[UNITS_TEXT_MAX], whole[UNITS_TEXT_MAX];
     bool few_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_WARN;
     bool no_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_FAIL;
-    /* Does not warn about a filesystem that is small on purpose and mostly free. */
+    /* This also compares with the total size, so that there is no warning about a filesystem that
+     * is small on purpose and mostly free. */
     bool little = d->free_bytes < FREE_WARN && d->free_bytes < d->bytes / 10;
     enum verdict verdict = d->free_bytes < FREE_FAIL || no_inodes ? VERDICT_FAIL
                            : little || few_inodes                 ? VERDICT_WARN

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Judges the filesystems that hold kilnd's directories.
+ * Judges the filesystems of kilnd's directories.
  *
- * Role       the facts come from kilnd, as its own process sees them, or else from this process
+ * Role       gathers facts and judges them.  The facts come from kilnd, as its own process sees
+ *            them, or from this process if kilnd does not answer
  * Ownership  plain values
  * Threading  one thread
  */
@@ -16,18 +17,19 @@ struct directory_facts {
     char what[16]; /* "cache" or "state" */
     char path[512];
     char setting[600]; /* the file that sets the directory; "": not known */
-    char trouble[128]; /* why nothing else is known */
-    char network[32];  /* the type of a network filesystem; "": not one */
-    char fuse[32];     /* the type of an unknown FUSE filesystem; "": not one */
+    char trouble[128]; /* why nothing else is known about the directory */
+    char network[32];  /* type of the network filesystem; "": it is none */
+    char fuse[32];     /* type of the unknown FUSE filesystem; "": it is none */
     bool read_only;
-    uint64_t bytes, free_bytes, inodes, free_inodes; /* inodes 0: no limit */
-    uint64_t database_bytes;                         /* size of kernels.db; 0: none, or not known */
+    /* |inodes| 0: the number of inodes is not limited. */
+    uint64_t bytes, free_bytes, inodes, free_inodes;
+    uint64_t database_bytes; /* size of kernels.db; 0: none, or not known */
 };
 
-/* Gathers the facts for a kilnd that does not answer.  |config| is its settings; NULL means the
- * caller's default settings, or the system's if |is_system|.  KILN_E_INVALID if the settings are
- * not JSON or are unknown.  KILN_E_DENIED if some settings cannot be read: |ret_facts| is filled
- * nevertheless, without those. */
+/* Gathers the facts for a kilnd that does not answer.  |config| is the file of its settings; NULL
+ * means the caller's default settings, or the system's if |is_system|.  Returns KILN_E_INVALID if
+ * the settings are not JSON or are unknown.  Returns KILN_E_DENIED if some settings cannot be read;
+ * |ret_facts| is then filled without those. */
 CLI_MUST_CHECK int directory_facts_gather(const char *config, bool is_system,
                                           struct directory_facts ret_facts[2],
                                           struct kiln_error *err);

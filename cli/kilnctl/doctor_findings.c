@@ -13,7 +13,7 @@
 struct finding *findings_add(struct findings *f, const char *check, enum verdict verdict,
                              const char *fmt, ...)
 {
-    static struct finding beyond; /* a dropped finding, which is not shown */
+    static struct finding beyond; /* receives a finding that does not fit; it is not shown */
     struct finding *finding = f->count < FINDINGS_MAX ? &f->items[f->count++] : &beyond;
     va_list args;
     *finding = (struct finding){ .verdict = verdict };

@@ -28,14 +28,15 @@ struct finding {
     char advice[768]; /* "": no action is needed */
 };
 
-#define FINDINGS_MAX 96 /* fixed checks, and two for each of 8 toolchains and some GPUs */
+/* Enough for the fixed checks, and two for each of 8 toolchains and some GPUs. */
+#define FINDINGS_MAX 96
 
 struct findings {
     struct finding items[FINDINGS_MAX];
-    size_t count; /* findings that do not fit are dropped */
+    size_t count; /* number of findings; those that do not fit are dropped */
 };
 
-/* Returns the finding, for findings_advise. */
+/* Adds a finding and returns it, for findings_advise. */
 struct finding *findings_add(struct findings *findings, const char *check, enum verdict verdict,
                              const char *fmt, ...) CLI_PRINTF(4, 5);
 void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2, 3);
@@ -43,8 +44,8 @@ void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2
  * findings. */
 void findings_causes_first(struct findings *findings, size_t from);
 size_t findings_count(const struct findings *findings, enum verdict verdict);
-/* "ok", "warn", "fail", "unseen". */
+/* Returns "ok", "warn", "fail" or "unseen". */
 const char *verdict_name(enum verdict verdict);
 void findings_print(const struct findings *findings, FILE *out);
-/* An array; the caller owns it. */
+/* Returns the findings as an array, which the caller owns. */
 struct json *findings_to_json(const struct findings *findings);

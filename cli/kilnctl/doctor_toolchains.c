@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define TARGETS_MAX 8 /* different GPU models in one host */
+#define TARGETS_MAX 8 /* maximum number of different GPU models in one host */
 #define COMPILE_MS 60000
 #define CHECK "toolchain"
 
@@ -50,7 +50,7 @@ static void choose_targets(const struct line *line, const struct json *toolchain
         add_target(ret_targets, json_get_text(j, "target", ""));
     if (ret_targets->count == 0 && line->usual_target)
         add_target(ret_targets, line->usual_target);
-    else if (ret_targets->count == 0) /* OpenCL: its device is the target */
+    else if (ret_targets->count == 0) /* for OpenCL, the device is the target */
         add_target(ret_targets,
                    json_get_text(json_first(json_get(toolchain, "targets")), "target", "opencl"));
 }
@@ -89,7 +89,7 @@ enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findi
                         "what it supports is unknown: fix the error above; if kilnd or a compiler "
                         "was just replaced, run doctor again");
         break;
-    case TRIAL_MADE_NONE: /* another compiler may support this target */
+    case TRIAL_MADE_NONE: /* no failure yet, because another compiler may support this target */
         finding = findings_add(f, CHECK, VERDICT_WARN, "%.20s cannot compile for %.100s: %.300s",
                                name, target, trial->why);
         findings_advise(finding,
@@ -182,7 +182,7 @@ static void try_toolchains(const struct invocation *invocation, const struct jso
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     unsigned ends = 0;
-    /* This variable makes kilnd compile the kernel even if it is stored. */
+    /* With this variable, kilnd compiles the kernel even if it is stored. */
     setenv("KILN_DISABLE_CACHE", "1", 1);
     if (session_open(invocation->common, "kilnctl", "off", &client, &err)) {
         findings_add(f, CHECK, VERDICT_UNSEEN, "%s", err.text);

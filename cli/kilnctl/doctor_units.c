@@ -11,14 +11,14 @@
 #define ANSWER_MAX 8192
 #define VALUE_MAX 128
 #define UNITS_MAX 4
-#define STATUS_NO_USER "217" /* systemd's exit status for a User= that does not exist */
+#define STATUS_NO_USER "217" /* systemd's exit status if the user in User= does not exist */
 
 struct unit {
     char name[VALUE_MAX], load[VALUE_MAX], active[VALUE_MAX], sub[VALUE_MAX], enabled[VALUE_MAX];
     char result[VALUE_MAX], status[VALUE_MAX], listen[VALUE_MAX];
 };
 
-/* What kilnd needs a unit for, and what a stopped unit means. */
+/* The purpose of a unit for kilnd, and what it means if the unit is stopped. */
 struct purpose {
     const char *unit;
     const char *without;
@@ -94,7 +94,7 @@ static void judge_masked(const struct unit *unit, const struct manager *m, struc
                     unit->name);
 }
 
-/* A unit that cannot start: it failed, or waits for its next restart. */
+/* Judges a unit that cannot start: it failed, or waits for its next restart. */
 static void judge_failed(const struct unit *unit, const struct manager *m, struct findings *f)
 {
     bool waits = strcmp(unit->active, "failed") != 0;
@@ -116,7 +116,7 @@ static void judge_failed(const struct unit *unit, const struct manager *m, struc
                         m->user, unit->name, m->as_root, m->user, unit->name, m->user, unit->name);
 }
 
-/* Whether the file of a listening socket was deleted.  Listen= is "PATH (Stream)". */
+/* Returns whether the file of a listening socket was deleted.  Listen= is "PATH (Stream)". */
 static bool is_file_lost(const struct unit *unit)
 {
     char path[VALUE_MAX];
@@ -215,7 +215,7 @@ static void read_output(int fd, char text[ANSWER_MAX])
     text[used] = '\0';
 }
 
-/* Runs a program and reads its output; false if it did not succeed. */
+/* Runs a program and reads its output.  Returns false if it failed. */
 static bool query_program(char *const *argv, char text[ANSWER_MAX])
 {
     int ends[2], status = 0;
@@ -245,7 +245,8 @@ static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
     return query_program(argv, text);
 }
 
-/* Quotes the reason of the newest start that failed since the boot, if the caller may read it. */
+/* Adds the reason of the latest failed start since the boot from the journal, if the caller may
+ * read that. */
 static void quote_journal(bool is_system, struct findings *f)
 {
     char text[ANSWER_MAX];

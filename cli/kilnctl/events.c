@@ -19,10 +19,10 @@ static const struct option options[] = {
 
 struct listening {
     bool json;
-    uint64_t left; /* events still wanted; UINT64_MAX: no end */
+    uint64_t left; /* number of events still to print; UINT64_MAX: no end */
 };
 
-/* "14:05:09 compiled key=7f3a... target=gfx90a" */
+/* Prints an event, such as "14:05:09 compiled key=7f3a... target=gfx90a". */
 static void print_event(const struct json *event)
 {
     char clock[16] = "";
@@ -46,7 +46,8 @@ static void print_event(const struct json *event)
     putchar('\n');
 }
 
-/* The first event only confirms the subscription, so it does not count. */
+/* Returns whether an event counts.  The first one does not, because it only confirms the
+ * subscription. */
 static bool is_counted(const struct json *event)
 {
     return strcmp(json_get_text(event, "event", ""), "subscribed") != 0;

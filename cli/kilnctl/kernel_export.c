@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Descriptors that one message may carry (SCM_MAX_FD). */
+/* Maximum number of descriptors of one message (SCM_MAX_FD). */
 #define FILES_MAX 253
 
 struct export_options {
@@ -62,7 +62,8 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-/* The name is untrusted and becomes part of a path. */
+/* Returns whether a name is a plain file name.  Names from kilnd are not trusted, and become part
+ * of a path. */
 static bool is_file_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;
@@ -105,7 +106,8 @@ static int export_cache(const struct export_options *o, const struct json *entry
     return db_write(&file, err);
 }
 
-/* kilnd states the version only if it was not asked for one. */
+/* Creates the link for the version.  Takes the version from the option; if none was given, kilnd's
+ * reply states it. */
 static int link_version(const struct invocation *invocation, const struct place *place,
                         struct kiln_error *err)
 {

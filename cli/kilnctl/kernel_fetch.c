@@ -55,10 +55,10 @@ static int fetch_by_key(const struct invocation *invocation, struct kiln_kernel 
     return rc;
 }
 
-/* Kernels in one answer; a name has only a few. */
+/* Maximum number of kernels in one answer; a name has only a few. */
 #define LISTED_MAX 500u
 
-/* Whether |list| ("2.17.0, 3.2.0") contains |version|. */
+/* Returns whether |list|, such as "2.17.0, 3.2.0", contains |version|. */
 static bool has_version(const char *list, const char *version)
 {
     size_t size = strlen(version);
@@ -85,7 +85,7 @@ static void find_versions(const struct invocation *invocation, char *text, size_
     json_set_text(ask, "program", o->name);
     json_set_u64(ask, "count", LISTED_MAX);
     if (admin_ask(invocation, "kernel_list", ask, &reply, &unused))
-        return; /* the error to report is the miss */
+        return; /* ignored, because the error to report is that the kernel was not found */
     for (const struct json *j = json_first(json_get(reply, "kernels")); j && used < size;
          j = json_next(j)) {
         const char *at = strchr(json_get_text(j, "database_id", ""), '@');
@@ -121,7 +121,7 @@ static int fetch_by_name(const struct invocation *invocation, struct kiln_kernel
         .size = sizeof(name), .database_id = o->database_id, .name = o->name, .args = o->args
     };
     int rc = kiln_kernel_fetch_named(invocation->client, &name, ret_kernel, err);
-    /* If stored kernels are switched off, libkiln's message already says so. */
+    /* If stored kernels are not used because of a variable, libkiln's message already says so. */
     bool unused = getenv("KILN_DISABLE_CACHE") || getenv("MIOPEN_DISABLE_CACHE");
     return rc == KILN_E_NOT_FOUND && !(unused && *err->text) ? fail_named(invocation, err) : rc;
 }

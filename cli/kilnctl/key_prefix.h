@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Requests about the one kernel whose key begins with what the user typed.
+ * Requests for the one kernel whose key begins with the digits that the user typed.
  *
  * Ownership  the caller owns the reply
  * Threading  one thread; blocks
@@ -11,7 +11,7 @@
 
 #define KEY_DIGITS 64
 
-/* KILN_E_INVALID if |prefix| cannot begin any key. */
+/* Returns KILN_E_INVALID if |prefix| cannot be the beginning of a key. */
 CLI_MUST_CHECK int key_prefix_check(const char *prefix, struct kiln_error *err);
 /* Checks the prefix and sends |request|.  Every error message names the prefix. */
 CLI_MUST_CHECK int key_prefix_ask(const struct invocation *invocation, const char *request,

@@ -24,10 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_LENGTH_MAX 64 /* of a command, with its group */
-#define EDITS_MAX 2        /* edits between a command and a typing error that suggests it */
+#define NAME_LENGTH_MAX 64 /* maximum bytes of a command's name, with its group */
+/* Maximum edit distance between a typing error and a command that is suggested. */
+#define EDITS_MAX 2
 
-/* Long enough for a running kilnd to answer. */
+/* Time to wait for an answer; it is long enough for a running kilnd. */
 #define PING_MS 500
 
 /* The parsed command line. */
@@ -37,14 +38,15 @@ struct call {
     struct option_list words;
     const struct command *command;
     const char *group; /* the group whose help is requested; NULL: none */
-    size_t used;       /* words in the command's name */
+    size_t used;       /* number of words in the command's name */
     void *options;
-    bool reported; /* the command's JSON has the error */
+    bool reported; /* the command's JSON contains the error */
     bool refused;  /* kilnd denied a request */
     bool daemon_answers;
 };
 
-/* Lists the commands of a group that was given alone, such as "kernel". */
+/* Fails with a list of the commands of a group that was given without a command, such as
+ * "kernel". */
 static int fail_group(const char *group, struct kiln_error *err)
 {
     char names[768] = "";
@@ -63,7 +65,7 @@ static int fail_group(const char *group, struct kiln_error *err)
                     names);
 }
 
-/* The commands that were probably meant. */
+/* Finds the commands that the user probably meant. */
 static void suggest_commands(const char *typed, struct suggestion *ret_near)
 {
     *ret_near = (struct suggestion){ .edits = EDITS_MAX };
@@ -114,7 +116,7 @@ static int check_words(const struct call *call, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* The group whose help is requested: "pkg --help", "--help pkg" or "help pkg". */
+/* Returns the group whose help is requested by "pkg --help", "--help pkg" or "help pkg". */
 static const char *wanted_group(struct call *call, size_t skip)
 {
     const struct option_list *before = &call->before;
@@ -158,8 +160,8 @@ static int parse_command(struct call *call, struct kiln_error *err)
     return call->common.help || call->common.version ? KILN_E_OK : check_words(call, err);
 }
 
-/* After KILN_E_UNAVAILABLE: finds out whether kilnd itself or something that it needs is missing.
- */
+/* Finds out, after KILN_E_UNAVAILABLE, whether kilnd itself is missing or something that it
+ * needs. */
 static void check_daemon(struct call *call, struct kiln_client *client)
 {
     struct kiln_error unused = { 0 };

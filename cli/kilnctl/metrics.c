@@ -15,7 +15,8 @@ static const struct option options[] = {
       "write to FILE (NAME.prom), for node_exporter's textfile collector", 0, 0 },
 };
 
-/* The file's contents while no kilnd answers.  Old contents would look as if it still ran. */
+/* The file's contents while no kilnd answers.  With old contents, kilnd would seem to be
+ * running. */
 static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
                            "# TYPE kiln_up gauge\n"
                            "kiln_up 0\n";
@@ -24,14 +25,14 @@ static int write_textfile(const char *path, const char *text, struct kiln_error 
 {
     const struct new_file file = { .path = path,
                                    .replace = true,
-                                   .mode = 0644, /* another user reads it */
+                                   .mode = 0644, /* because another user reads the file */
                                    .from = -1,
                                    .data = text,
                                    .size = strlen(text) };
     return new_file_write(&file, err);
 }
 
-/* The collector silently ignores files with other names. */
+/* Checks the file's name, because the collector silently ignores files with other names. */
 static int check_name(const char *path, struct kiln_error *err)
 {
     const char *end = strrchr(new_file_name(path), '.');

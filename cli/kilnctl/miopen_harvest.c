@@ -23,30 +23,34 @@ struct harvest {
     const char *directory;               /* borrowed */
     struct overlay_manifest manifest;
     struct several several;
-    struct json *files;     /* borrowed: the reply's list of files that were sent */
-    struct json *unchanged; /* borrowed: the reply's list of files that were not sent */
-    struct json *unknown;   /* borrowed: the reply's list of names that are not MIOpen's */
-    uint64_t unknown_count, likely_count; /* of all such names, and of those like MIOpen's */
-    uint64_t said; /* files that were printed, or left out because there are too many */
+    struct json *files;     /* borrowed; the reply's list of files that were sent */
+    struct json *unchanged; /* borrowed; the reply's list of files that were not sent */
+    /* Borrowed; the reply's list of names that are not those of MIOpen's files. */
+    struct json *unknown;
+    /* Numbers of all such names, and of those that are similar to MIOpen's. */
+    uint64_t unknown_count, likely_count;
+    uint64_t said; /* number of files that were printed or, if there are too many, only counted */
 };
 
-/* Files to print; the others are only counted, because a job may leave any number of them. */
+/* Maximum number of files that are printed; the others are only counted, because a job may leave
+ * any number of them. */
 #define FILES_PRINTED 100u
 
 struct job_file;
-/* Sends what is new in |file|.  |ret_answer| stays NULL if nothing was sent. */
+/* Sends what is new in |file|.  |ret_answer| remains NULL if nothing was sent. */
 typedef int send_fn(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                     struct kiln_error *err);
 
 /* A file of MIOpen's in the overlay, which the job may have changed. */
 struct job_file {
-    const char *name; /* borrowed; below the overlay: "user/gfx906_60.udb" */
+    const char *name; /* borrowed; path below the overlay, such as "user/gfx906_60.udb" */
     const char *path; /* borrowed */
     send_fn *send;
-    const char *version; /* borrowed; of the kernels' MIOpen; "": not known */
+    /* Borrowed; version of the MIOpen that the kernels are from; "": not known. */
+    const char *version;
 };
 
-/* Whether to print one more file. */
+/* Returns whether to print one more file. */
 static bool prints_file(struct harvest *h)
 {
     return !h->invocation->common->json && h->said++ < FILES_PRINTED;
@@ -68,8 +72,8 @@ static int make_file(struct bytes content, int *ret_fd, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Merges by statistics, so that a job that finished late does not undo the results of the user's
- * other jobs. */
+/* Sends a file's records.  They are merged by statistics, so that a job that ends late does not
+ * undo the results of the user's other jobs. */
 static int send_records(struct harvest *h, const struct job_file *file, int fd,
                         struct json **ret_answer, struct kiln_error *err)
 {
@@ -176,8 +180,8 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
 
 /* ---- the directory ---- */
 
-/* How to send a file; NULL: not at all.  |ret_known| says whether MIOpen's files have such names.
- */
+/* Returns the function that sends a file, or NULL if it is not sent.  |ret_known| says whether
+ * MIOpen's files have such names. */
 static send_fn *sender_of(enum miopen_place place, const char *name, bool *ret_known)
 {
     struct db_file_name parsed;
@@ -194,8 +198,8 @@ static send_fn *sender_of(enum miopen_place place, const char *name, bool *ret_k
     return parsed.is_sqlite ? send_database : send_new_lines;
 }
 
-/* Whether |file| is as overlay or the last harvest left it.  Text files need no digest, because
- * each of their lines has one.  |recorded| may be NULL. */
+/* Returns whether |file| is unchanged since 'miopen overlay' or the last harvest.  Text files need
+ * no digest, because each of their lines has one.  |recorded| may be NULL. */
 static int is_unchanged(const struct overlay_file *recorded, const struct job_file *file,
                         struct overlay_fingerprint *now, bool *ret_unchanged,
                         struct kiln_error *err)
@@ -230,14 +234,14 @@ static int record_fingerprint(struct harvest *h, const char *name,
     return rc;
 }
 
-/* |ret_answer| stays NULL if nothing was sent. */
+/* Sends a file if it has changed.  |ret_answer| remains NULL if nothing was sent. */
 static int send_changed(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                         struct kiln_error *err)
 {
     struct overlay_fingerprint now;
     bool unchanged = false;
-    /* The fingerprint is taken before the file is read.  The next harvest then sees everything that
-     * the job writes during this one as a change. */
+    /* The fingerprint is taken before the file is read.  So everything that the job writes during
+     * this harvest is a change for the next one. */
     int rc = overlay_fingerprint_stat(file->path, &now, err);
     if (!rc)
         rc = is_unchanged(overlay_manifest_find(&h->manifest, file->name), file, &now, &unchanged,
@@ -273,7 +277,7 @@ static void harvest_file(struct harvest *h, struct job_file *file)
     json_append(h->files, answer);
 }
 
-/* Names to list; the others are only counted. */
+/* Maximum number of names that are listed; the others are only counted. */
 #define UNKNOWN_LISTED 20u
 
 static void report_unknown(struct harvest *h, const char *name, bool is_likely)
@@ -289,14 +293,15 @@ static void report_unknown(struct harvest *h, const char *name, bool is_likely)
 
 struct part { /* a directory of the overlay */
     enum miopen_place place;
-    const char *name;    /* below the overlay: "cache", "cache/3.5.0.1a2b3c4d5" */
-    const char *version; /* of MIOpen */
+    const char *name;    /* path below the overlay, such as "cache" or "cache/3.5.0.1a2b3c4d5" */
+    const char *version; /* MIOpen's version */
 };
 
 static void harvest_part(struct harvest *h, const struct part *part);
 
-/* MIOpen 3.5 has its kernels in a directory named after its version; a link of that name is
- * overlay's.  Builds without SQLite have a directory for each kernel. */
+/* Harvests a directory in the cache.  MIOpen 3.5 stores its kernels in a directory named after its
+ * version; a link with that name was made by 'miopen overlay'.  Builds without SQLite have a
+ * directory for each kernel. */
 static void harvest_directory(struct harvest *h, const struct part *part, const char *name)
 {
     char version[MIOPEN_VERSION_MAX], path[PATH_MAX];
@@ -353,7 +358,8 @@ static void harvest_part(struct harvest *h, const struct part *part)
     closedir(open);
 }
 
-/* Such files may be all that the job leaves, and its directory is usually removed next. */
+/* Reports files with unknown names.  Records a failure if some names are similar to MIOpen's.  Such
+ * files may be the job's only results, and its directory is usually removed afterwards. */
 static void judge_unknown(struct harvest *h, struct json *json)
 {
     char count[DB_NAME_MAX];

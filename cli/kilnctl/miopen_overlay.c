@@ -131,8 +131,8 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the directory ---- */
 
-/* Creates a part of the overlay.  It will contain the user's records and the job's results, so a
- * part of an older, shared overlay is closed to others as well. */
+/* Creates a part of the overlay.  It will contain the user's records and the job's results, so
+ * other users also lose access to a part of an older, shared overlay. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;
@@ -145,7 +145,8 @@ static int make_part(const struct overlay *o, const char *path, struct kiln_erro
     return KILN_E_OK;
 }
 
-/* An existing |directory| may contain other files, so its mode stays. */
+/* Creates the overlay's directories.  An existing |directory| may contain other files, so its mode
+ * does not change. */
 static int make_directories(struct overlay *o, const char *directory, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
@@ -173,7 +174,7 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
     return rc;
 }
 
-/* Removes the links of an older overlay, whose targets may be others now. */
+/* Removes the links of an older overlay, because their targets may have changed. */
 static void remove_links(const struct overlay *o)
 {
     struct stat seen;
@@ -220,13 +221,15 @@ static const struct {
     { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
 };
 
-/* An empty directory would hide MIOpen's own databases from it. */
+/* Returns whether a variable is set.  It is not set for an empty directory, which would hide
+ * MIOpen's own databases. */
 static bool is_variable_set(const struct overlay *o, size_t index)
 {
     return index > 0 || o->has_system;
 }
 
-/* Prints a shell command.  Slurm does not interpret quotes, so plain paths have none. */
+/* Prints a shell command.  Slurm does not interpret quotes, so a path that needs none is not
+ * quoted. */
 static void print_export(const char *name, const char *directory, const char *part)
 {
     bool plain = true;

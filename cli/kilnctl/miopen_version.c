@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number of digits at |at|; 0 if there is no number of at most four digits. */
+/* Returns the number of digits at |at|, or 0 unless there is a number of at most four digits. */
 static size_t number_at(const char *at)
 {
     size_t size = strspn(at, "0123456789");
     return size <= 4 ? size : 0;
 }
 
-/* Whether |directory| is called "2.17.0" or "2.17.0.a82233c22". */
+/* Returns whether |directory| is called "2.17.0" or "2.17.0.a82233c22". */
 static bool is_version(const char *directory, size_t directory_size)
 {
     size_t at = 0;
@@ -48,7 +48,7 @@ bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MA
     size_t size = (size_t)(end - directory);
     if (size >= MIOPEN_VERSION_MAX || !is_version(directory, size))
         return false;
-    size -= directory[size - 1] == '.'; /* a build without a known commit */
+    size -= directory[size - 1] == '.'; /* for a build without a known commit */
     snprintf(ret_version, MIOPEN_VERSION_MAX, "%.*s", (int)size, directory);
     return true;
 }

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * The MIOpen version that a cache belongs to.  Each MIOpen build keeps its user caches in its own
- * directory, named <major>.<minor>.<patch>.<tweak>:
- * ~/.cache/miopen/2.17.0.a82233c22/gfx90a68.ukdb.
+ * The MIOpen version that a cache belongs to.  Each build of MIOpen has a directory for its users'
+ * caches, named <major>.<minor>.<patch>.<tweak>: ~/.cache/miopen/2.17.0.a82233c22/gfx90a68.ukdb.
  *
  * Threading  plain values
  */
@@ -12,17 +11,18 @@
 
 #include <stdbool.h>
 
-#define MIOPEN_VERSION_MAX 40 /* with the terminating NUL */
+#define MIOPEN_VERSION_MAX 40 /* maximum bytes of a version, with the terminating NUL */
 
-/* Extracts "2.17.0.a82233c22" from a |path| in such a directory; two builds of one release are two
- * versions.  Returns false and writes nothing for any other path. */
+/* Extracts "2.17.0.a82233c22" from a |path| in such a directory.  Two builds of one release have
+ * different versions.  Returns false, and writes nothing, for any other path. */
 bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MAX]);
-/* Copies a version that a user gave.  kiln leaves out the dot at the end of "3.5.2.", the directory
- * of a build without a commit. */
+/* Copies a version that a user gave.  Removes the dot at the end of "3.5.2.", which is the
+ * directory of a build without a commit. */
 void miopen_version_take(const char *given, char ret_version[MIOPEN_VERSION_MAX]);
-/* MIOpen 3.5 looks in |cache|/VERSION, where its predecessors look in |cache| itself.  Creates a
- * link of that name to |cache|, if |version| needs one, so that both find the same files. */
+/* Creates a link |cache|/VERSION to |cache|, if |version| needs one.  MIOpen 3.5 looks in
+ * |cache|/VERSION, and earlier releases look in |cache| itself; with the link, both find the same
+ * files. */
 CLI_MUST_CHECK int miopen_version_link(const char *cache, const char *version,
                                        struct kiln_error *err);
-/* Whether |path| is such a link. */
+/* Returns whether |path| is such a link. */
 bool miopen_version_is_link(const char *path);

@@ -14,13 +14,13 @@
 
 struct new_file {
     const char *path;
-    bool replace; /* else KILN_E_IO if the file exists */
-    mode_t mode;  /* 0: 0666 less the umask */
+    bool replace; /* replace an existing file; if false, return KILN_E_IO if there is one */
+    mode_t mode;  /* 0: 0666 without the bits of the umask */
     int from;     /* a descriptor to copy the content from; -1: use |data| */
     const void *data;
-    size_t size; /* bytes of |data| */
+    size_t size; /* size of |data| */
 };
 
 CLI_MUST_CHECK int new_file_write(const struct new_file *file, struct kiln_error *err);
-/* The last part of |path|. */
+/* Returns the last part of |path|. */
 const char *new_file_name(const char *path);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * An overlay: a directory with kiln's data in which an unmodified MIOpen works.  Its parts are
+ * An overlay: a directory with kiln's data, which an unmodified MIOpen uses.  Its parts are
  * system/, user/ and cache/.
  *
  * Role       miopen_overlay.c is the command; overlay_fill.c and overlay_kernels.c fill the
@@ -18,17 +18,18 @@
 struct overlay {
     const struct invocation *invocation; /* borrowed */
     const char *version;                 /* MIOpen's version; NULL: not known */
-    const char *dialect, *format;        /* NULL: as recorded; both formats */
+    /* NULL: FindDb in the recorded dialect; PerfDb in both formats. */
+    const char *dialect, *format;
     bool replace;
     char directory[PATH_MAX]; /* absolute */
     struct overlay_manifest manifest;
-    struct json *files;       /* owned: the files that were written */
+    struct json *files;       /* owned; the files that were written */
     struct json *remarks;     /* owned */
-    bool has_find, has_perf;  /* system/ has FindDb, PerfDb of the current device */
+    bool has_find, has_perf;  /* system/ has FindDb, or PerfDb, of the current device */
     bool has_system;          /* system/ has a database of any device */
-    char installed[PATH_MAX]; /* MIOpen's own databases and models */
+    char installed[PATH_MAX]; /* directory of MIOpen's own databases and models */
     bool is_installed;        /* |installed| exists */
-    bool needs_installed;     /* the job's MIOpen may be one that fails without its models */
+    bool needs_installed;     /* the job's MIOpen may be a version that fails without its models */
 };
 
 /* Writes the host's FindDb and PerfDb of |id| into system/, and the user's into user/. */
@@ -37,9 +38,9 @@ CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct 
 CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
-/* Links the files of MIOpen's own that kiln has not written into system/, because MIOpen does not
- * see them any more.  MIOpen fails without its models, so without them, system/ is not used.
- */
+/* Links MIOpen's own files into system/, except those that kiln has written.  With an overlay,
+ * MIOpen only looks in system/.  It fails without its models, so if they are missing, system/ is
+ * not used. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
 /* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */

@@ -21,7 +21,8 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
     json_append(overlay->remarks, json_text(line));
 }
 
-/* Reports on standard error, because standard output has the environment variables. */
+/* Reports a written file on standard error, because standard output has the environment
+ * variables. */
 static void report_written(const struct overlay *o, const char *name, uint64_t count,
                            const char *noun)
 {
@@ -33,8 +34,8 @@ static void report_written(const struct overlay *o, const char *name, uint64_t c
     fprintf(stderr, "%s\n", line);
 }
 
-/* Whether |name| is a database that the job writes to.  Text files have a digest for each line
- * instead, and system/ is not harvested. */
+/* Returns whether |name| gets a digest: it is a database that the job writes to.  Text files have a
+ * digest for each line instead, and system/ is not harvested. */
 static bool wants_digest(const char *name)
 {
     size_t size = strlen(name);
@@ -61,8 +62,7 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
         rc = overlay_fingerprint_read(path, &file->fingerprint, err);
     if (rc)
         return rc;
-    /* The job starts after this command, so every change from then on gives the file another
-     * time. */
+    /* The job starts after this command, so every later change gives the file another time. */
     file->fingerprint.is_fresh = false;
     return KILN_E_OK;
 }
@@ -79,7 +79,7 @@ static int note_lines(struct overlay *o, const char *name, struct kiln_error *er
     return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
 }
 
-/* MIOpen does not open files of other backends. */
+/* Returns whether MIOpen opens the file; it does not open files of other backends. */
 static bool is_for_miopen(const struct json *entry)
 {
     const char *backend = json_get_text(entry, "backend", "");
@@ -100,7 +100,7 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
-    if (overlay_manifest_find(&o->manifest, name)) /* the same in both formats */
+    if (overlay_manifest_find(&o->manifest, name)) /* it is the same in both formats */
         return KILN_E_OK;
     int rc =
         overlay_path(o->directory, to_user ? "user" : "system", directory, sizeof(directory), err);
@@ -122,10 +122,12 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
 struct selection {
     const char *id, *kind, *tier;
     const char *format; /* of perf */
-    bool to_user; /* writes only |tier|, into user/; else |tier| and those below it, into system/ */
+    /* True: write only |tier|, into user/; false: write |tier| and the tiers below it, into
+     * system/. */
+    bool to_user;
 };
 
-/* Sets |ret_any|, unless NULL, if a file was written. */
+/* Writes the records of a tier.  Sets |ret_any|, unless it is NULL, if a file was written. */
 static int fill_tier(struct overlay *o, const struct selection *s, bool *ret_any,
                      struct kiln_error *err)
 {
@@ -164,7 +166,7 @@ static void remark_missing(struct overlay *o, const char *id)
                        o->has_find ? "PerfDb" : "FindDb", id);
 }
 
-/* Without a version, writes both formats: MIOpen reads one of them. */
+/* Writes PerfDb.  If the version is not known, writes both formats; MIOpen reads one of them. */
 static int fill_perf(struct overlay *o, struct selection s, bool *ret_any, struct kiln_error *err)
 {
     static const char *const formats[] = { "sqlite", "text" };

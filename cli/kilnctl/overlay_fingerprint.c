@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Filesystems round times: to 10 ms on most of Linux, to two seconds on FAT. */
+/* A file that was changed less than this time ago is fresh.  Filesystems round times: most of Linux
+ * to 10 ms, FAT to two seconds. */
 #define FRESH_S 2
 
 _Static_assert(sizeof(((struct overlay_fingerprint *)0)->digest) == DIGEST_HEX_SIZE,
@@ -53,7 +54,7 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
         if (rc)
             return rc;
         if (stat(part_path, &seen) == 0) {
-            if (part == 0 || seen.st_size > 0) /* an empty log is like none */
+            if (part == 0 || seen.st_size > 0) /* an empty log counts as absent */
                 note_part(&fingerprint, part, &seen, now);
         } else if (part == 0 || errno != ENOENT) {
             int errnum = errno;
@@ -90,7 +91,7 @@ int overlay_fingerprint_read(const char *path, struct overlay_fingerprint *finge
     sha256_init(&sum);
     for (int part = 0; part < OVERLAY_PARTS && !rc; part++) {
         uint64_t size = fingerprint->parts[part].size;
-        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* separates the parts */
+        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* separates the contents of the parts */
         if (part > 0 && size == 0)
             continue;
         rc = path_of(path, part, part_path, err);

@@ -4,8 +4,9 @@
 /*
  * The fingerprint of a file in an overlay, so that harvest reads only files that have changed.
  *
- * Role       has size, time and inode of the file and of SQLite's logs next to it.  A database also
- *            has a digest of its content, for cases in which the others do not suffice
+ * Role       contains size, time and inode of the file and of SQLite's logs next to it.  For a
+ *            database, it also contains a digest of the content, for cases in which the other
+ *            values prove nothing
  * Ownership  plain values
  * Threading  one thread
  */
@@ -16,18 +17,19 @@
 
 struct json;
 
-enum { OVERLAY_PARTS = 3 }; /* the file, its write-ahead log, its journal */
+enum { OVERLAY_PARTS = 3 }; /* the file, its write-ahead log, and its journal */
 
 struct overlay_fingerprint {
     struct {
-        uint64_t size, s, ns, inode; /* all 0: absent or empty */
+        uint64_t size, s, ns, inode; /* all 0: the file is absent or empty */
     } parts[OVERLAY_PARTS];
-    /* The file had just been changed, so a later change may have the same time. */
+    /* The fingerprint was taken just after a change, so a later change may have the same time. */
     bool is_fresh;
     char digest[65]; /* SHA-256, in hexadecimal; "": not computed */
 };
 
-/* The file's current state, without a digest.  KILN_E_NOT_FOUND if there is no file. */
+/* Gets the file's current fingerprint, without a digest.  Returns KILN_E_NOT_FOUND if there is no
+ * file. */
 CLI_MUST_CHECK int overlay_fingerprint_stat(const char *path,
                                             struct overlay_fingerprint *ret_fingerprint,
                                             struct kiln_error *err);
@@ -35,13 +37,15 @@ CLI_MUST_CHECK int overlay_fingerprint_stat(const char *path,
 CLI_MUST_CHECK int overlay_fingerprint_read(const char *path,
                                             struct overlay_fingerprint *fingerprint,
                                             struct kiln_error *err);
-/* Whether size, time and inode prove that the file has not changed. */
+/* Returns whether size, time and inode prove that the file has not changed. */
 bool overlay_fingerprint_same(const struct overlay_fingerprint *noted,
                               const struct overlay_fingerprint *now);
-/* Whether the content has not changed; false if a digest is missing. */
+/* Returns whether the digests prove that the content has not changed; false if a digest is
+ * missing. */
 bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
                                       const struct overlay_fingerprint *now);
 
-/* Writes the fingerprint into |object| and reads it; a missing member counts as changed. */
+/* Write a fingerprint into |object|, and read it.  If a member is missing, the file counts as
+ * changed. */
 void overlay_fingerprint_set(struct json *object, const struct overlay_fingerprint *fingerprint);
 struct overlay_fingerprint overlay_fingerprint_get(const struct json *object);

@@ -44,8 +44,8 @@ static int ask_caches(struct overlay *o, const char *id, const char *version,
     return admin_call(o->invocation, &call, &ret_caches->answer, err);
 }
 
-/* Gets the kernels of one MIOpen version: of the given one or the only one, else those that are
- * stored without a version. */
+/* Gets the kernels of one MIOpen version: of the given version, or of the only version that is
+ * stored, else those that are stored without a version. */
 static int choose_caches(struct overlay *o, const char *id, struct caches *ret_caches,
                          struct kiln_error *err)
 {
@@ -81,7 +81,7 @@ static int write_cache(struct overlay *o, const char *id, const struct caches *c
     return rc ? rc : overlay_wrote(o, name, json_get_u64(entry, "kernels", 0), "kernel", err);
 }
 
-/* kilnd names the file of a version "gfx90a68@3.5.0.1a2b3c4d5.ukdb". */
+/* Extracts the version from the name of kilnd's file, such as "gfx90a68@3.5.0.1a2b3c4d5.ukdb". */
 static bool version_of(const struct json *entry, char ret_version[MIOPEN_VERSION_MAX])
 {
     const char *at = strchr(json_get_text(entry, "name", ""), '@');
@@ -123,8 +123,8 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
 
 /* ---- packages ---- */
 
-/* MIOpen cannot read a database in WAL mode without write access.  Bytes 18 and 19 of SQLite's
- * header are 1 if the database is not in WAL mode. */
+/* Returns whether MIOpen can read a package.  It cannot read a database in WAL mode without write
+ * access.  Bytes 18 and 19 of SQLite's header are 1 if the database is not in WAL mode. */
 static bool is_readable_package(const char *path)
 {
     unsigned char head[20];
@@ -141,13 +141,13 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (rc)
         return rc;
-    if (symlink(package, path) != 0 && errno != EEXIST) /* EEXIST: of another device of the arch */
+    if (symlink(package, path) != 0 && errno != EEXIST) /* EEXIST: linked for another device */
         return cli_fail_errno(err, errno, "cannot create the link '%s'", path);
     return overlay_wrote(o, name, kernels, "kernel", err);
 }
 
-/* Links packages instead of copying hundreds of MiB.  MIOpen prefers that of the exact id, and uses
- * that of the arch otherwise. */
+/* Links packages instead of copying hundreds of MiB.  MIOpen prefers the package of the exact id,
+ * and otherwise uses that of the arch. */
 static int fill_package(struct overlay *o, const struct json *packages, const char *id,
                         struct kiln_error *err)
 {

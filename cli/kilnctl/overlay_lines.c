@@ -42,7 +42,8 @@ static bool has_digest(const struct overlay_lines *lines, uint64_t digest)
            bsearch(&digest, lines->digests, lines->count, sizeof(digest), by_value) != NULL;
 }
 
-/* Takes the next complete line from |*text|, without its line feed.  False if there is none. */
+/* Takes the next complete line from |*text|, without its line feed.  Returns false if there is
+ * none. */
 static bool next_line(struct bytes *text, struct bytes *ret_line)
 {
     const uint8_t *end = text->size > 0 ? memchr(text->data, '\n', text->size) : NULL;
@@ -78,8 +79,8 @@ size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
     return count;
 }
 
-/* The job may have replaced the file by anything.  Therefore neither blocks on a pipe nor follows a
- * link. */
+/* Opens a regular file.  The job may have replaced it by anything, so this neither blocks on a pipe
+ * nor follows a link. */
 static int open_regular(const char *path, FILE **ret_in, struct kiln_error *err)
 {
     struct stat seen;

@@ -4,17 +4,18 @@
 /*
  * Finds the lines that a job added to a text file, by digests of the earlier lines.
  *
- * Ownership  overlay_lines owns its digests; texts are the caller's
+ * Ownership  overlay_lines owns its digests; the caller owns texts
  * Threading  one thread
  */
 #include "cli/fail.h"
-#include "common/base/json.h" /* declares bytes and buffers, too */
+#include "common/base/json.h" /* also declares bytes and buffers */
 
-/* A user's FindDb usually has some thousand records of some hundred bytes. */
+/* Maximum size of a text file.  A user's FindDb usually has some thousand records of some hundred
+ * bytes. */
 #define OVERLAY_TEXT_MAX (512u << 20)
 
 struct overlay_lines {
-    uint64_t *digests; /* owned; sorted once overlay_lines_add_all is done */
+    uint64_t *digests; /* owned; sorted after overlay_lines_add_all */
     size_t count, capacity;
 };
 
@@ -28,9 +29,9 @@ void overlay_lines_sort(struct overlay_lines *lines);
 CLI_MUST_CHECK int overlay_lines_add_all(struct overlay_lines *lines, struct bytes text,
                                          struct kiln_error *err);
 /* Copies the complete lines that are not among |lines|, and returns their number.  Other lines
- * become blank, so that line numbers stay the same. */
+ * become blank, so that line numbers do not change. */
 size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
                          struct buffer *ret_new);
-/* Reads a whole file; KILN_E_FULL if it has more than |most| bytes. */
+/* Reads a whole file; returns KILN_E_FULL if it has more than |most| bytes. */
 CLI_MUST_CHECK int overlay_text_read(const char *path, size_t most, struct buffer *ret_text,
                                      struct kiln_error *err);

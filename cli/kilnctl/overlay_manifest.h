@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The manifest of an overlay, the file .kiln-overlay.json in it: what 'miopen overlay' wrote, so
- * that 'miopen harvest' can find what is new.
+ * The manifest of an overlay, the file .kiln-overlay.json in it: a list of the files that 'miopen
+ * overlay' wrote, by which 'miopen harvest' finds new data.
  *
  * Role       has a fingerprint of each file, and for text files the digests of their lines
  * Ownership  overlay_manifest owns everything in it
@@ -18,19 +18,21 @@
 #define OVERLAY_MANIFEST ".kiln-overlay.json"
 
 struct overlay_file {
-    char name[160];                         /* below the directory: "user/gfx906_60_1.1.0.udb" */
-    struct overlay_fingerprint fingerprint; /* as it was written, or harvested */
-    struct overlay_lines lines;             /* of text files */
+    /* Path below the directory, such as "user/gfx906_60_1.1.0.udb". */
+    char name[160];
+    struct overlay_fingerprint fingerprint; /* when it was written or last harvested */
+    struct overlay_lines lines;             /* only for text files */
 };
 
 struct overlay_manifest {
-    char version[MIOPEN_VERSION_MAX]; /* "": not known */
+    char version[MIOPEN_VERSION_MAX]; /* MIOpen's version; "": not known */
     bool is_shared;                   /* other users may read the files, as the umask allows */
     struct overlay_file *files;       /* owned */
     size_t count;
 };
 
-/* KILN_E_NOT_FOUND if there is none; KILN_E_CORRUPT if it is invalid. */
+/* Reads the manifest.  Returns KILN_E_NOT_FOUND if there is none, and KILN_E_CORRUPT if it is
+ * invalid. */
 CLI_MUST_CHECK int overlay_manifest_read(const char *directory,
                                          struct overlay_manifest *ret_manifest,
                                          struct kiln_error *err);
@@ -40,13 +42,13 @@ CLI_MUST_CHECK int overlay_manifest_write(const char *directory,
 void overlay_manifest_done(struct overlay_manifest *manifest); /* accepts a zeroed one */
 #define OVERLAY_MANIFEST_AUTO __attribute__((cleanup(overlay_manifest_done)))
 
-/* Finds the entry of a file; adds one that counts as changed if there is none. */
+/* Finds the entry of a file.  If there is none, adds one that counts as changed. */
 CLI_MUST_CHECK int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
                                         struct overlay_file **ret_file, struct kiln_error *err);
-/* NULL if the manifest has no such file. */
+/* Finds the entry of a file, or returns NULL if there is none. */
 struct overlay_file *overlay_manifest_find(struct overlay_manifest *manifest, const char *name);
 
-/* The mode of files in the overlay; 0 means 0666 less the umask. */
+/* Returns the mode of files in the overlay; 0 means 0666 without the bits of the umask. */
 mode_t overlay_file_mode(bool is_shared);
 
 /* Builds |directory|/|name|. */

@@ -43,11 +43,11 @@ struct build {
     const struct build_options *o;       /* borrowed */
     const char *format;
     struct prefetch prefetch; /* owned */
-    struct json *reply;       /* owned; NULL before kilnd built the package */
-    int package;              /* owned: the package's descriptor; -1: none yet */
-    char *manifest;           /* owned; NULL: not signed */
+    struct json *reply;       /* owned; NULL before kilnd has built the package */
+    int package;              /* owned; the package's descriptor; -1: none yet */
+    char *manifest;           /* owned; NULL: the package is not signed */
     bool written;
-    uint64_t failures; /* problems that failed while kilnd built the package */
+    uint64_t failures; /* number of problems that failed while kilnd built the package */
 };
 
 static void build_done(struct build *b)
@@ -82,8 +82,8 @@ static int check_options(struct build *b, struct kiln_error *err)
     return o->key ? sign_check_key(o->key, err) : KILN_E_OK;
 }
 
-/* Says how to name the package if it applies to no device as it is.  Without a database id, the
- * name was checked before. */
+/* Prints how to name the package, if with its current name no device would use it.  Without a
+ * database id, the name was checked before. */
 static void advise_on_name(const struct build *b)
 {
     const char *name = new_file_name(b->o->output);
@@ -157,7 +157,7 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
     return rc ? cli_while(err, "building the package") : KILN_E_OK;
 }
 
-/* The failures of the prefetch were printed as they happened. */
+/* Prints the failures of the build; those of the prefetch were printed when they happened. */
 static void print_failures(const struct build *b)
 {
     const struct json *failed = json_get(b->reply, "failed");
@@ -190,7 +190,7 @@ static int write_files(struct build *b, struct kiln_error *err)
     return rc;
 }
 
-/* With an old manifest, the new package would be rejected. */
+/* Warns if there is an old manifest, with which the new package would be rejected. */
 static void advise_on_old_manifest(const struct build *b)
 {
     char path[PATH_MAX];

@@ -35,7 +35,7 @@ static const struct option options[] = {
 
 /* The files that are sent to kilnd. */
 struct files {
-    int package, manifest; /* owned; -1: none */
+    int package, manifest; /* owned; -1: there is none */
 };
 
 static void files_done(struct files *l)
@@ -159,12 +159,13 @@ static bool fits_gpu(const struct json *gpu, const char *name)
     return false;
 }
 
-/* Says so if the package applies to no GPU of this host.  That is not an error: node images are
+/* Prints a note if no GPU of this host can use the package.  That is not an error: node images are
  * built on any host. */
 static void note_fit(const struct invocation *invocation, const struct json *package)
 {
     KILN_AUTO(json) struct json *coverage = NULL;
-    struct kiln_error unknown = { .code = KILN_E_OK }; /* on a failure, nothing is printed */
+    /* Ignored: after a failure, no note is printed. */
+    struct kiln_error unknown = { .code = KILN_E_OK };
     const char *name = json_get_text(package, "name", "?");
     if (admin_ask(invocation, "package_coverage", admin_no_arguments, &coverage, &unknown))
         return;

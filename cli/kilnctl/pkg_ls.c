@@ -17,7 +17,7 @@ static void add_row(struct table *table, const struct json *package)
     table_cell(table, "%s", json_get_text(package, "path", "-"));
 }
 
-/* Explains signatures that kilnd does not believe, or only shows. */
+/* Explains signatures that kilnd rejects, or that it shows without trusting them. */
 static void print_signatures(const struct json *packages)
 {
     for (const struct json *j = json_first(packages); j; j = json_next(j)) {

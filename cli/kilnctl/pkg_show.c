@@ -18,8 +18,8 @@ static const struct option options[] = {
 /* A package and its kernels, which become rows of a table or items of a JSON array. */
 struct showing {
     const char *name;
-    struct json *package; /* borrowed: the package without its kernels */
-    struct table *table;  /* NULL: JSON */
+    struct json *package; /* borrowed; the package without its kernels */
+    struct table *table;  /* NULL: the output is JSON */
     FILE *rows;
     bool begun;
 };
@@ -33,7 +33,7 @@ static int ask_package(const struct invocation *invocation, const char *name,
     return admin_ask(invocation, "package_show", ask, ret_package, err);
 }
 
-/* The rows with an id above |after|. */
+/* Requests the rows with an id above |after|. */
 static int ask_rows(const struct invocation *invocation, const char *name, uint64_t after,
                     struct json **ret_page, struct kiln_error *err)
 {
@@ -51,7 +51,8 @@ static void add_row(struct table *table, const struct json *row)
     table_cell(table, "%s", units_size(json_get_u64(row, "size", 0), size));
     table_cell(table, "%s", units_size(json_get_u64(row, "stored", 0), stored));
     table_cell(table, "%s", json_get_text(row, "name", ""));
-    table_cell(table, "'%s'", json_get_text(row, "args", "")); /* quoted, because blanks matter */
+    /* Quoted, because blanks are significant. */
+    table_cell(table, "'%s'", json_get_text(row, "args", ""));
 }
 
 static int add_kernel(struct showing *s, const struct json *row, struct kiln_error *err)
@@ -108,7 +109,7 @@ static int show_table(const struct invocation *invocation, struct showing *s,
     return table_print(table, stdout, err);
 }
 
-/* Prints an object without the final brace, so that a member can follow. */
+/* Prints an object without the final brace, so that another member can follow. */
 static bool begin_object(const struct json *object, FILE *out)
 {
     KILN_AUTO(mem) char *text = json_print(object, false);
@@ -118,7 +119,8 @@ static bool begin_object(const struct json *object, FILE *out)
     return fprintf(out, "%.*s%s", (int)size - 1, text, size > 2 ? "," : "") > 0;
 }
 
-/* Builds the JSON as text: a tree of 100 000 kernels would take many times the memory. */
+/* Prints the JSON piece by piece as text, because a tree of 100 000 kernels would take many times
+ * the memory. */
 static int show_json(const struct invocation *invocation, struct showing *s, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = NULL;

@@ -5,16 +5,17 @@
 
 #include <string.h>
 
-/* What is known about the toolchains' support of one target. */
+/* What is known about whether toolchains support one target. */
 struct verdict {
     unsigned works, fails;
-    unsigned unexplained;        /* fail without a reason, or could not be tried now */
+    unsigned unexplained;        /* number that fail without a reason, or could not be tried now */
     bool named;                  /* the requested toolchain exists */
-    char names[256], tried[256]; /* "hiprtc, clang" */
-    char reasons[sizeof(((struct kiln_error *)0)->log)]; /* one line for each that fails */
+    char names[256], tried[256]; /* such as "hiprtc, clang" */
+    /* One line for each toolchain that fails. */
+    char reasons[sizeof(((struct kiln_error *)0)->log)];
 };
 
-/* Compares targets: kilnd may write the features in another order. */
+/* Returns whether two targets are the same; kilnd may write the features in another order. */
 static bool is_same_target(const char *known, const char *asked)
 {
     size_t arch = strcspn(asked, ":");
@@ -73,7 +74,8 @@ static int conclude_check(const struct verdict *v, const char *target, const cha
                         "there is no toolchain '%s' on this host; it has: %s", toolchain,
                         *v->names ? v->names : "none");
     *ret_doubtful = v->works == 0;
-    /* A toolchain that the user named is tried in any case: then kilnd's own error is better. */
+    /* A toolchain that the user named is tried in any case, because kilnd's own error is then more
+     * useful. */
     if (v->works > 0 || v->fails == 0 || v->unexplained > 0 || toolchain)
         return KILN_E_OK;
     int rc = cli_fail(err, KILN_E_UNSUPPORTED,
@@ -84,15 +86,15 @@ static int conclude_check(const struct verdict *v, const char *target, const cha
     return rc;
 }
 
-/* Whether a package has the target's arch.  It may have the kernels that no compiler can build, so
- * the prefetch is not rejected as a whole. */
+/* Returns whether a package is for the target's arch.  It may have the kernels that no compiler can
+ * build, so the prefetch is not rejected as a whole. */
 static bool packages_may_serve(const struct invocation *invocation, const char *target)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     struct kiln_error ignored = { .code = KILN_E_OK };
     size_t arch = strcspn(target, ":");
     if (admin_ask(invocation, "package_list", admin_no_arguments, &reply, &ignored))
-        return false; /* an older kilnd, without packages */
+        return false; /* an older kilnd, which does not support packages */
     for (const struct json *j = json_first(json_get(reply, "packages")); j; j = json_next(j)) {
         if (strncmp(json_get_text(j, "database_id", ""), target, arch) == 0)
             return true;
@@ -100,7 +102,7 @@ static bool packages_may_serve(const struct invocation *invocation, const char *
     return false;
 }
 
-/* Archs whose targets HIP names with features: those with sramecc or xnack in the table of
+/* The archs whose targets have features in HIP: those with sramecc or xnack in the table of
  * processors of LLVM's "User Guide for AMDGPU Backend". */
 static const struct arch_features {
     const char *arch, *usual;

@@ -10,14 +10,14 @@
 #include "cli/kilnctl/command.h"
 
 #define PREFETCH_NOTE_MAX 320
-/* Warns if GPUs of that arch state features and |target| does not: jobs on them will not use its
- * kernels.  Returns |text|, or NULL if there is nothing to warn about. */
+/* Writes a warning if |target| has no features, but GPUs of its arch do: jobs on such GPUs will not
+ * use its kernels.  Returns |text|, or NULL if there is nothing to warn about. */
 const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MAX]);
 
-/* Asks kilnd, which tries its compilers if necessary.  KILN_E_INVALID if |target| is malformed,
- * KILN_E_NOT_FOUND if the host has no such toolchain, KILN_E_UNSUPPORTED if no compiler can build
- * for |target|.  |toolchain| may be NULL.  Sets |ret_doubtful| if no compiler is known to work, so
- * that only a compile shows the error. */
+/* Checks with kilnd, which tries its compilers if necessary.  Returns KILN_E_INVALID if |target| is
+ * malformed, KILN_E_NOT_FOUND if the host has no such toolchain, and KILN_E_UNSUPPORTED if no
+ * compiler can build for |target|.  |toolchain| may be NULL.  Sets |ret_doubtful| if no compiler is
+ * known to work, so that only a compilation shows the error. */
 CLI_MUST_CHECK int prefetch_check(const struct invocation *invocation, const char *target,
                                   const char *toolchain, bool *ret_doubtful,
                                   struct kiln_error *err);

@@ -17,7 +17,8 @@ void prefetch_report_done(struct prefetch_report *report)
     *report = (struct prefetch_report){ 0 };
 }
 
-/* A key is a digest in hexadecimal digits, so its first 64 bits are a good hash. */
+/* Returns the hash of a key.  A key is a digest in hexadecimal digits, so its first 64 bits are a
+ * good hash. */
 static uint64_t hash_key(const char *key)
 {
     char head[17] = "";
@@ -25,7 +26,7 @@ static uint64_t hash_key(const char *key)
     return strtoull(head, NULL, 16);
 }
 
-/* Returns true if |key| is new. */
+/* Records a kernel.  Returns true if |key| is new. */
 static bool note_kernel(struct prefetch_report *report, const char *key, bool in_memory)
 {
     uint64_t hash = hash_key(key);
@@ -82,7 +83,7 @@ void prefetch_report_failure(struct prefetch_report *report, unsigned line, cons
     report->failures[report->recorded++] = failure;
 }
 
-/* The first failure with the same reason, so that a reason is printed only once. */
+/* Finds the first failure with the same reason, so that a reason is printed only once. */
 static const struct prefetch_failure *first_alike(const struct prefetch_report *report,
                                                   const struct prefetch_failure *failure)
 {

@@ -15,27 +15,29 @@
 struct prefetch_failure {
     unsigned line;
     int code;
-    char *what; /* owned: the command line of the problem, or of the file */
+    char *what; /* owned; the command line of the problem, or of the file */
     char *text; /* owned */
     char *log;  /* owned; the compiler's log, or "" */
 };
 
 struct prefetch_kernel {
     struct hash_link link;
-    bool in_memory; /* kilnd had it only in memory when it answered */
+    bool in_memory; /* kilnd had stored it only in memory when it answered */
     char key[65];
 };
 
 struct prefetch_report {
     size_t lines, problems, repeats, done, failed;
-    struct tier_counts tiers;          /* distinct kernels by tier */
-    double compile_s;                  /* total compile time */
-    double seconds;                    /* wall clock */
-    uint64_t not_stored;               /* kernels that could not be stored */
+    struct tier_counts tiers;          /* numbers of distinct kernels, by tier */
+    double compile_s;                  /* total time of compilation */
+    double seconds;                    /* wall-clock time */
+    uint64_t not_stored;               /* number of kernels that could not be stored */
     struct prefetch_failure *failures; /* owned */
-    size_t recorded;                   /* length of |failures|; fewer if out of memory */
-    struct hash_table kernels;         /* the kernels counted; owned struct prefetch_kernel */
-    bool incomplete; /* out of memory: some failures or kernels could not be recorded */
+    /* Length of |failures|; smaller than the number of failures if memory ran out. */
+    size_t recorded;
+    /* The kernels that were counted; of struct prefetch_kernel, owned. */
+    struct hash_table kernels;
+    bool incomplete; /* memory ran out, so some failures or kernels were not recorded */
 };
 
 void prefetch_report_done(struct prefetch_report *report);
@@ -48,5 +50,5 @@ void prefetch_report_failure(struct prefetch_report *report, unsigned line, cons
 /* Prints failure |index|; refers to an earlier failure if that had the same reason. */
 void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out);
 void prefetch_report_print(const struct prefetch_report *report, FILE *out);
-/* The caller owns the tree. */
+/* Returns the report as a tree, which the caller owns. */
 struct json *prefetch_report_json(const struct prefetch_report *report);

@@ -9,13 +9,14 @@
 
 #include <string.h>
 
-/* Problems in one request if --jobs is not given.  The limit bounds how late a missing answer is
- * noticed: after TIMEOUT_MS, not at the end of a long file. */
+/* Number of problems in one request if --jobs is not given.  Because of the limit, a missing answer
+ * is noticed after TIMEOUT_MS, not only at the end of a long file. */
 #define BATCH 256u
-/* Enough for 256 kernels of some seconds each on a machine with one core. */
+/* Time-out of a request; enough for 256 kernels of some seconds each on a machine with one core. */
 #define TIMEOUT_MS (30 * 60 * 1000)
 
-/* Answers carry their index within a batch; |first| is the batch's index in the prefetch. */
+/* A batch of problems.  An answer has its index within the batch; |first| is the index in the
+ * prefetch of the batch's first problem. */
 struct batch {
     struct prefetch *prefetch;
     size_t first;
@@ -137,7 +138,8 @@ static void *request_plans(void *context)
     return NULL;
 }
 
-/* Uses one thread per concurrent problem; the calling thread is one of them. */
+/* Runs the prefetch with one thread for each concurrent problem; the calling thread is one of
+ * them. */
 static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
 {
     pthread_t threads[PREFETCH_JOBS_MAX];

@@ -8,11 +8,12 @@
 #include <string.h>
 
 #define NAP_MS 20
-#define NAPS_MAX (10u * 60 * 1000 / NAP_MS) /* without progress: the disk hangs */
+/* Maximum number of pauses without progress; after that, the disk counts as hanging. */
+#define NAPS_MAX (10u * 60 * 1000 / NAP_MS)
 
 struct puts {
     uint64_t given, ended, lost;
-    bool writable; /* the store can be written now */
+    bool writable; /* kilnd can write to the store now */
 };
 
 /* Repeats the request while kilnd is busy: many ranks may prefetch at once, and a user may have
@@ -54,7 +55,7 @@ int prefetch_stored_begin(const struct invocation *invocation, struct prefetch_s
     return rc;
 }
 
-/* Waits until all kernels that were queued at the first look are written.  kilnd writes them in
+/* Waits until all kernels that were queued at the first request are written.  kilnd writes them in
  * order, so kernels that are queued later do not delay the end. */
 static int wait_for_puts(const struct invocation *invocation, struct puts *ret_puts,
                          struct kiln_error *err)
@@ -63,7 +64,7 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     uint64_t given = ret_puts->given, ended = ret_puts->ended;
     unsigned naps = 0;
     while (!rc && ret_puts->ended < given &&
-           ret_puts->given >= given) { /* else kilnd was restarted */
+           ret_puts->given >= given) { /* otherwise kilnd was restarted */
         if (naps++ == NAPS_MAX)
             return cli_fail(err, KILN_E_TIMED_OUT,
                             "kilnd is still writing kernels to its disk after %u s",

@@ -15,15 +15,17 @@
 #include <stdint.h>
 
 struct prefetch_stored {
-    uint64_t lost_before; /* kernels that kilnd had failed to store before */
+    uint64_t lost_before; /* number of kernels that kilnd had failed to store before */
 };
 
-/* An older kilnd without these counters is assumed to store everything. */
+/* Reads the counters before the prefetch.  An older kilnd without them is assumed to store all
+ * kernels. */
 CLI_MUST_CHECK int prefetch_stored_begin(const struct invocation *invocation,
                                          struct prefetch_stored *ret_kept, struct kiln_error *err);
-/* Waits until kilnd has written, or failed to write, everything compiled so far.  KILN_E_FULL or
- * KILN_E_IO, with kilnd's reason, if kernels of |report| are only in kilnd's memory; sets its
- * |not_stored| to their number.  A cache that the settings switch off is not a failure. */
+/* Waits until kilnd has written, or failed to write, everything compiled so far.  Returns
+ * KILN_E_FULL or KILN_E_IO, with kilnd's reason, if kernels of |report| are only in kilnd's memory;
+ * |not_stored| of the report is then their number.  A cache that the settings switch off is not a
+ * failure. */
 CLI_MUST_CHECK int prefetch_stored_check(const struct invocation *invocation,
                                          const struct prefetch_stored *kept,
                                          struct prefetch_report *report, struct kiln_error *err);

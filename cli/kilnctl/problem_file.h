@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Many problems in one file for kilnd: a sealed memory file with 25 little-endian u32 per problem,
- * in the order of the members of struct kiln_problem after |size|.
+ * Writes many problems into one file for kilnd: a sealed memory file with 25 little-endian u32 per
+ * problem, in the order of the members of struct kiln_problem after |size|.
  *
- * Ownership  the descriptor is the caller's
+ * Ownership  the caller owns the descriptor
  * Threading  one thread
  */
 #include "cli/problem_set.h"

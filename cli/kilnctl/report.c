@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HISTORY_S (28 * 24 * 3600ull) /* how long kilnd keeps samples */
-#define COLUMNS_LEAST 100u            /* of a chart, unless samples are further apart */
+#define HISTORY_S (28 * 24 * 3600ull) /* for how long kilnd keeps samples */
+/* Minimum number of columns of a chart, unless samples are farther apart. */
+#define COLUMNS_LEAST 100u
 
 struct report_options {
     const char *file;
@@ -54,7 +55,8 @@ static int ask_accounting(const struct invocation *invocation, const char *by,
     return admin_ask(invocation, "accounting", question, ret_reply, err);
 }
 
-/* The largest of these that divides |span_s| into a hundred columns or more; else the first. */
+/* Returns the largest of the steps that divides |span_s| into a hundred columns or more, or the
+ * first one if none does. */
 static uint64_t round_step(uint64_t span_s)
 {
     static const uint64_t steps[] = {
@@ -93,7 +95,7 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
         rc = ask_accounting(invocation, "uid", &a->by_user, err);
     if (!rc)
         rc = ask_accounting(invocation, "program", &a->by_program, err);
-    /* There may be no tuning.db or no GPU; the report says so. */
+    /* A failure is not an error: there may be no tuning.db or no GPU, which the report states. */
     if (!rc && admin_ask(invocation, "tuning_stats", admin_no_arguments, &a->tuning, &unused))
         a->tuning = NULL;
     if (!rc && admin_ask(invocation, "package_coverage", admin_no_arguments, &a->coverage, &unused))
@@ -101,13 +103,13 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
     return rc;
 }
 
-/* Refuses to replace a file that is not a report, so that a typing error destroys nothing. */
+/* Rejects an existing file that is not a report, so that a typing error destroys nothing. */
 static int check_place(const char *path, struct kiln_error *err)
 {
     char begin[sizeof(REPORT_MARK)] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return KILN_E_OK; /* no such file, or new_file_write reports the error */
+        return KILN_E_OK; /* there is no such file, or new_file_write will report the error */
     ssize_t got = read(fd, begin, strlen(REPORT_MARK));
     close(fd);
     if (got == 0 || strcmp(begin, REPORT_MARK) == 0)
@@ -117,8 +119,8 @@ static int check_place(const char *path, struct kiln_error *err)
                     path);
 }
 
-/* A report names users and programs, so a new one is private.  An existing report keeps its mode.
- */
+/* Returns the mode of the file.  A report names users and programs, so a new one is private.  An
+ * existing report keeps its mode. */
 static mode_t mode_for(const char *path)
 {
     struct stat seen;

@@ -14,19 +14,20 @@
 #define CHART_LAYERS 4
 
 struct chart_column {
-    uint64_t time, span_s;       /* begin, in seconds since the epoch; length */
-    double layers[CHART_LAYERS]; /* from the bottom; unused ones are 0 */
-    char label[160];             /* the tooltip */
+    /* Begin of the column, in seconds since the epoch, and its length. */
+    uint64_t time, span_s;
+    double layers[CHART_LAYERS]; /* from the bottom; unused layers are 0 */
+    char label[160];             /* text of the tooltip */
 };
 
 struct chart {
-    const char *name;                   /* for screen readers */
-    const char *classes[CHART_LAYERS];  /* of each layer, in the page's style sheet */
-    const char *words[CHART_LAYERS];    /* the legend; NULL ends it */
+    const char *name;                   /* name of the chart for screen readers */
+    const char *classes[CHART_LAYERS];  /* class of each layer in the page's style sheet */
+    const char *words[CHART_LAYERS];    /* words of the legend; NULL ends the list */
     const struct chart_column *columns; /* by time */
     size_t count;
-    uint64_t begin, end; /* of the time axis */
-    double top;          /* of the value axis, more than 0 */
+    uint64_t begin, end; /* begin and end of the time axis */
+    double top;          /* top of the value axis, more than 0 */
     const char *top_label, *middle_label;
 };
 

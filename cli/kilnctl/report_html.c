@@ -6,7 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Longer texts are truncated, so that a thousand long names still make a readable page. */
+/* Maximum length of a text.  Longer ones are truncated, so that a page with a thousand long names
+ * is still readable. */
 #define TEXT_MAX 1024
 
 static void put_character(FILE *out, char c)

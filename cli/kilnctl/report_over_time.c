@@ -9,10 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-#define COLUMNS_MAX 2100 /* kilnd's limit, and some for the period that is not recorded yet */
-/* A new kilnd's report has thin columns at the right, not one wide column. */
+/* Kilnd's limit, and a few more for the period that is not recorded yet. */
+#define COLUMNS_MAX 2100
+/* Minimum number of columns, so that the report of a new kilnd has thin columns at the right
+ * instead of one wide column. */
 #define COLUMNS_MIN 24
-#define TICKS_LEAST 16 /* units of the time axis */
+#define TICKS_LEAST 16 /* minimum number of units of the time axis */
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };
@@ -20,7 +22,7 @@ enum { TIERS = 3 };
 struct columns {
     struct chart_column items[COLUMNS_MAX];
     size_t count;
-    double most; /* the highest sum */
+    double most; /* the largest sum of a column */
 };
 
 struct range {
@@ -38,8 +40,8 @@ static void add_column(struct columns *all, const struct chart_column *column)
     all->most = sum > all->most ? sum : all->most;
 }
 
-/* The column of a sample.  The current sample, which kilnd has not recorded yet, states the end of
- * its period instead of the begin. */
+/* Returns the column of a sample.  For the current sample, which kilnd has not recorded yet, the
+ * time is the end of the period instead of the beginning. */
 static struct chart_column column_of(const struct json *sample, bool is_current)
 {
     struct chart_column column = { .time = json_get_u64(sample, "time", 0),
@@ -89,7 +91,7 @@ static void collect_columns(const struct json *history, struct columns *all,
         one(all, json_get(history, "current"), true);
 }
 
-/* The largest mark of 1, 2, 5 and 10 seconds, minutes or hours ... that |most| does not exceed. */
+/* Returns the smallest round value that is at least |most|. */
 static double round_top(double most)
 {
     static const double steps[] = { 1, 2, 4, 10, 20, 40, 60 };

@@ -29,8 +29,8 @@ static const char style[] =
     ".tiles b{display:block;font-size:1.5rem;line-height:1.25;font-weight:600;"
     "font-variant-numeric:tabular-nums;white-space:nowrap}\n"
     ".tiles span{color:var(--soft);font-size:.875rem}\n"
-    /* A wide table scrolls.  An edge is shaded while there is more of the table beyond it: the
-     * covers scroll with the table, the shades do not. */
+    /* A wide table scrolls.  An edge is shaded while more of the table is hidden beyond it.  For
+     * this, each edge has a fixed shade, and a cover that scrolls with the table. */
     ".wide{overflow-x:auto;margin:.5rem 0 1rem;background:"
     "linear-gradient(90deg,var(--paper) 40%,transparent) local 0 0/2.5rem 100% no-repeat,"
     "linear-gradient(270deg,var(--paper) 40%,transparent) local 100% 0/2.5rem 100% no-repeat,"
@@ -85,13 +85,13 @@ static void write_tile(FILE *out, const char *value, const char *what)
     fputs("</li>", out);
 }
 
-struct job_requests { /* of the charts' span */
+struct job_requests { /* requests of jobs in the charts' span */
     double found, missed;
     uint64_t begin;
 };
 
-/* Prefetches are not in the history.  Requests that bypass the cache (such as doctor's) are no
- * misses of jobs. */
+/* Prefetches are not in the history.  Requests that bypass the cache, such as those of `doctor`,
+ * are not counted as misses of jobs. */
 static void add_requests(struct job_requests *sum, const struct json *sample)
 {
     for (const struct json *j = json_first(json_get(sample, "hits")); j; j = json_next(j))
@@ -102,12 +102,12 @@ static void add_requests(struct job_requests *sum, const struct json *sample)
 
 static void tile_hits(const struct report *r, FILE *out)
 {
-    char text[UNITS_TEXT_MAX] = "\xe2\x80\x93"; /* an en dash: no requests yet */
+    char text[UNITS_TEXT_MAX] = "\xe2\x80\x93"; /* an en dash, if there were no requests yet */
     char span[UNITS_TEXT_MAX], what[128];
     const struct json *first = json_first(json_get(r->history, "samples"));
     const struct json *current = json_get(r->history, "current");
     struct job_requests sum = { .begin = json_get_u64(first, "time", 0) };
-    if (!first) /* the current sample states its end */
+    if (!first) /* the time of the current sample is its end */
         sum.begin = json_get_u64(current, "time", r->now) - json_get_u64(current, "span_s", 0);
     for (const struct json *j = first; j; j = json_next(j))
         add_requests(&sum, j);

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * The page of kilnctl report: turns kilnd's answers into one self-contained HTML file.
+ * The page of kilnctl report: writes kilnd's answers as one self-contained HTML file.
  *
- * Role       uses no scripts and no external files; report_sections.c has the tables
+ * Role       writes the page, without scripts and external files; report_sections.c writes the
+ *            tables
  * Ownership  answers are borrowed; any of them may be NULL or incomplete
  * Threading  one stream, one thread
  */
@@ -13,7 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The first line of each report.  Only files that begin with it are replaced. */
+/* The beginning of each report.  An existing file is replaced only if it begins with this. */
 #define REPORT_MARK "<!doctype html><!-- kilnctl report -->"
 
 struct report {

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define ROWS_MAX 25 /* rows of a usage table; the others are summed in one row */
+#define ROWS_MAX 25 /* maximum rows of a usage table; the others are summed in one row */
 
 static void begin_section(FILE *out, const char *title, const char *explanation)
 {
@@ -18,7 +18,7 @@ static void begin_section(FILE *out, const char *title, const char *explanation)
         html_element(out, "p", "soft", "%s", explanation);
 }
 
-/* Writes a cell with a bar as wide as the share. */
+/* Writes a cell with a bar whose width is the share. */
 static void share_cell(FILE *out, double part, double whole)
 {
     double percent = whole > 0 && part > 0 ? 100 * part / whole : 0;
@@ -183,7 +183,7 @@ static bool has_word(const char *options, const char *word, size_t size)
     return false;
 }
 
-/* Whether another kernel of the same program and target lacks this option. */
+/* Returns whether another kernel of the same program and target does not have this option. */
 static bool tells_apart(const struct json *list, const struct json *kernel, const char *word,
                         size_t size)
 {

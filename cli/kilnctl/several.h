@@ -4,8 +4,9 @@
 /*
  * Runs a command on several arguments; a failure does not stop the others.
  *
- * Role       main prints the first failure at the end, and it decides the exit status.  The others
- *            are printed as they happen, the first 20 of them.  With --json, all are listed
+ * Role       collects failures.  main prints the first failure at the end, and that failure
+ *            determines the exit status.  Of the others, the first 20 are printed when they happen.
+ *            With --json, all are listed
  * Ownership  owns the failures' tree
  * Threading  one thread
  */
@@ -13,12 +14,12 @@
 
 struct several {
     const struct invocation *invocation; /* borrowed */
-    const char *noun;        /* borrowed: the argument's name in a failure's JSON: "key" */
+    const char *noun;        /* borrowed; name of the argument in a failure's JSON, such as "key" */
     struct json *failures;   /* owned */
-    struct kiln_error first; /* the first failure; code KILN_E_OK: none */
-    size_t later;            /* failures after the first */
-    size_t done;             /* arguments that succeeded */
-    bool over; /* kilnd is absent or denies access, so the other arguments would fail as well */
+    struct kiln_error first; /* the first failure; KILN_E_OK: there is none */
+    size_t later;            /* number of failures after the first one */
+    size_t done;             /* number of arguments that succeeded */
+    bool over; /* kilnd is absent or denies access, so the other arguments would fail, too */
 };
 
 void several_init(struct several *several, const struct invocation *invocation, const char *noun);

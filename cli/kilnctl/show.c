@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Deeper than any answer of kilnd; the limit is for hostile answers. */
+/* Maximum depth.  It is larger than that of any answer of kilnd, and protects against malicious
+ * answers. */
 #define DEPTH_MAX 8
 #define NAME_LENGTH_MAX 256
 

@@ -15,7 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-/* kiln_code and KILN_E_ codes are the same numbers, from common/base/err_codes.def. */
+/* Converts an error.  kiln_code and the KILN_E_ codes have the same numbers
+ * (common/base/err_codes.def). */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 {
     return cli_fail(err, why->code, "%s", why->text);
@@ -25,7 +26,8 @@ static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 #define PUBLIC_FORMAT "kiln-public-key-1"
 #define KEY_MAX 4096
 
-/* Recognises a public key, which is easily confused with the secret key next to it. */
+/* Returns whether the file is a public key, which is easily confused with the secret key next to
+ * it. */
 static bool is_public_key(const char *key_file)
 {
     KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -38,7 +40,7 @@ static bool is_public_key(const char *key_file)
     return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
 }
 
-/* Reproducible builds set SOURCE_DATE_EPOCH. */
+/* Returns the time of signing, which reproducible builds set with SOURCE_DATE_EPOCH. */
 static uint64_t time_of_signing(void)
 {
     uint64_t seconds;
@@ -105,7 +107,7 @@ int sign_make_key(const char *directory, const char *name, struct kiln_error *er
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = manifest_keygen(directory, name, &why);
-    if (rc == KILN_BUSY) /* the key exists, so waiting would not help */
+    if (rc == KILN_BUSY) /* not KILN_E_BUSY: the key exists, so waiting would not help */
         return cli_fail(err, KILN_E_IO, "%s: choose another name, or --directory", why.text);
     return rc ? fail_as(err, &why) : KILN_E_OK;
 }

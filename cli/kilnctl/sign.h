@@ -4,7 +4,7 @@
 /*
  * Signs packages with the user's own key; see docs/decisions/0006-kilnctl-signs-packages-itself.md.
  *
- * Role       uses the engine's manifests, as pure functions of files
+ * Role       creates keys and signed manifests, with the engine's code for manifests
  * Ownership  the caller frees returned texts
  * Threading  blocks
  */
@@ -14,15 +14,17 @@
 
 #define SIGN_SUFFIX ".manifest"
 
-struct sign_file { /* what is signed; borrowed */
+struct sign_file { /* borrowed; the file to sign */
     int fd;
     const char *name; /* name of the file when it is published */
-    uint64_t version; /* the signer's own number; 0: none */
+    uint64_t version; /* the edition number that the signer chose; 0: none */
 };
-/* Creates the signed manifest of a file. For a packed file, it also states the content. */
+/* Creates the signed manifest of a file. For a packed file, the manifest also states the digest of
+ * the content. */
 CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *file,
                                  char **ret_text, struct kiln_error *err);
-/* Checks that |key_file| can sign, so that a bad key is found before hours of compiling. */
+/* Checks that |key_file| can be used to sign, so that a bad key is found before hours of
+ * compilation. */
 CLI_MUST_CHECK int sign_check_key(const char *key_file, struct kiln_error *err);
 /* Writes "<path>.manifest"; replaces an existing one. */
 CLI_MUST_CHECK int sign_write_manifest(const char *path, const char *manifest,

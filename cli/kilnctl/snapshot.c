@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SOCKET_FD 3            /* the program's socket */
-#define ANSWER_MAX (32u << 10) /* bytes of one packet */
+#define SOCKET_FD 3            /* descriptor of the socket in the program */
+#define ANSWER_MAX (32u << 10) /* maximum bytes of a packet */
 
 /* ---- files ---- */
 
@@ -62,7 +62,8 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
 
 /* ---- the program ---- */
 
-/* Both ends of the socket close on exec.  Only the child's copy, descriptor 3, stays open. */
+/* Starts the program.  Both ends of the socket are close-on-exec; only the child's copy, descriptor
+ * 3, remains open. */
 static int start_program(const char *program, char *const argv[], int socket, pid_t *ret_pid,
                          struct kiln_error *err)
 {
@@ -149,7 +150,7 @@ static int run_program(const char *path, const char *program, enum snapshot_of w
         return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
     KILN_AUTO(fd) int ours = pair[0];
     int rc = start_program(program, argv, pair[1], &pid, err);
-    close(pair[1]); /* else the program's exit would not be noticed */
+    close(pair[1]); /* otherwise the exit of the program would not be noticed */
     return rc ? rc : query_program(path, ours, pid, snapshot, err);
 }
 

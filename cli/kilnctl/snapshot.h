@@ -20,16 +20,16 @@ struct snapshot {
 };
 
 enum snapshot_of {
-    SNAPSHOT_CACHE,  /* refused if it is damaged */
-    SNAPSHOT_TUNING, /* as much as can be read */
+    SNAPSHOT_CACHE,  /* a cache; rejected if it is damaged */
+    SNAPSHOT_TUNING, /* tuning data; as much as possible is read */
 };
 
-/* If kiln-transfer is not installed, opens the file itself; KILN_E_UNSUPPORTED if there is a log
- * next to it. */
+/* Opens a snapshot.  If kiln-transfer is not installed, opens the file itself, or returns
+ * KILN_E_UNSUPPORTED if there is a log next to it. */
 CLI_MUST_CHECK int snapshot_open(const char *path, enum snapshot_of what,
                                  struct snapshot *ret_snapshot, struct kiln_error *err);
 /* Opens the file itself, without its log. */
 CLI_MUST_CHECK int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err);
-/* Whether there is a write-ahead log or a journal next to |path|, so that the file alone is
+/* Returns whether there is a write-ahead log or a journal next to |path|, so that the file alone is
  * incomplete. */
 bool snapshot_has_log(const char *path);

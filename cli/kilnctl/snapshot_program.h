@@ -9,5 +9,6 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Looks in kilnctl's directory, then in the installed location.  False if it is in neither. */
+/* Looks in kilnctl's directory, then in the installed location.  Returns false if it is in
+ * neither. */
 bool snapshot_program_find(char ret_path[PATH_MAX]);

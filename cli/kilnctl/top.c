@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define EVERY_MS 1000
-/* Keys are read between two answers, so a slower kilnd counts as absent. */
+/* Maximum wait for an answer.  Keys are only read between two answers, so a kilnd that takes longer
+ * counts as absent. */
 #define ASK_MS 3000
 #define ASK_AGAIN_MS 300 /* while no kilnd answers */
 #define KEYS "q: quit   s: sort"
@@ -29,10 +30,10 @@ struct top {
     const struct invocation *invocation;
     struct top_sample sample; /* owned */
     struct top_rates rates;
-    struct kiln_error err; /* of the last request */
+    struct kiln_error err; /* error of the last request */
     bool failed;
     enum top_sort sort;
-    uint64_t due_ns; /* when to ask again */
+    uint64_t due_ns; /* when to send the next request */
 };
 
 /* ---- --once ---- */
@@ -49,7 +50,7 @@ static int print_one_page(const struct invocation *invocation, struct kiln_error
     if (rc)
         return rc;
     struct top_rates rates = top_rates_of(&before, &now);
-    if (!rates.known) /* kilnd was restarted meanwhile */
+    if (!rates.known) /* kilnd was restarted since the last sample */
         rates = top_rates_since_start(&now);
     if (invocation->common->json) {
         KILN_AUTO(json) struct json *all = top_to_json(&now, &rates);

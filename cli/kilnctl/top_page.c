@@ -19,7 +19,7 @@ struct writer {
     size_t width, height;
 };
 
-/* Names are untrusted, so bytes that could move the cursor are replaced. */
+/* Replaces bytes that could move the cursor, because names are not trusted. */
 static void clean_line(char *text)
 {
     for (; *text; text++) {

@@ -14,24 +14,25 @@ extern const char *const top_tier_names[TOP_TIERS];
 
 struct top_sample {
     struct json *stats, *activity, *status; /* owned; kilnd's answers */
-    double at_s;                            /* time of a monotonic clock */
+    double at_s;                            /* time of the sample, by a monotonic clock */
 };
 #define TOP_SAMPLE_AUTO __attribute__((cleanup(top_sample_done)))
 
-struct top_rates { /* between two samples of the same kilnd */
+struct top_rates { /* rates between two samples of the same kilnd */
     bool known;
     double requests_s, fetches_s, compiles_s;
-    double hits_share[TOP_TIERS], misses_share; /* of the look-ups; all 0 if there were none */
+    /* Shares of the look-ups; all 0 if there were none. */
+    double hits_share[TOP_TIERS], misses_share;
     bool has_lookups;
 };
 
-/* On failure, such as KILN_E_UNAVAILABLE, |ret_sample| is unchanged. */
+/* Takes a sample.  On failure, such as KILN_E_UNAVAILABLE, |ret_sample| is not changed. */
 CLI_MUST_CHECK int top_sample_take(const struct invocation *invocation, int timeout_ms,
                                    struct top_sample *ret_sample, struct kiln_error *err);
 void top_sample_done(struct top_sample *sample); /* accepts a zeroed one */
-/* The rates are not known if |before| is zeroed or comes from an earlier kilnd. */
+/* Computes the rates.  They are not known if |before| is zeroed or comes from an earlier kilnd. */
 struct top_rates top_rates_of(const struct top_sample *before, const struct top_sample *now);
-/* The average rates since kilnd started. */
+/* Computes the average rates since kilnd started. */
 struct top_rates top_rates_since_start(const struct top_sample *now);
-/* {"rates", "compiles", "users", ...}; the caller owns it. */
+/* Returns {"rates", "compiles", "users", ...}, which the caller owns. */
 struct json *top_to_json(const struct top_sample *now, const struct top_rates *rates);

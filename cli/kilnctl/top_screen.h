@@ -11,7 +11,8 @@
 
 enum top_key { TOP_KEY_NONE, TOP_KEY_QUIT, TOP_KEY_SORT, TOP_KEY_RESIZED };
 
-/* KILN_E_INVALID if standard output is not a terminal or TERM is unknown. */
+/* Takes over the terminal.  Returns KILN_E_INVALID if standard output is not a terminal or TERM is
+ * unknown. */
 CLI_MUST_CHECK int top_screen_open(struct kiln_error *err);
 /* Restores the terminal. */
 void top_screen_close(void);

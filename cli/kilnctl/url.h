@@ -14,10 +14,10 @@
 
 struct json;
 
-/* "https://...", "file:///..." */
+/* Returns whether |word| is a URL, such as "https://..." or "file:///...". */
 bool url_is(const char *word);
-/* A label for |word|, a path or a URL, in output: its last part, without credentials and query, or
- * "the file".  Returns a part of |word|, or |text|. */
+/* Returns the text to print for |word|, a path or a URL.  It is the last part, without credentials
+ * and query, or "the file".  The result is a part of |word|, or |text|. */
 const char *url_label(const char *word, char text[URL_LABEL_MAX]);
 /* Sets "sha256" to |given|; converts the digits to lower case, as kilnd requires. */
 CLI_MUST_CHECK int url_set_sha256(const char *given, struct json *ask, struct kiln_error *err);

@@ -97,7 +97,8 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
 
 /* ---- the reply ---- */
 
-/* Each text has a row of its own and comes last in it, because texts may be long. */
+/* Adds the rows of a difference.  Each text has its own row, and is the last cell there, because
+ * texts may be long. */
 static void add_part(struct table *table, const struct json *difference)
 {
     static const char *const sides[] = { "wanted", "there" };

@@ -2,7 +2,7 @@
 
 /*
  * Prints the programs' tables of options, commands and settings as one JSON object, from which the
- * manual pages and completions are made.  It runs while kiln is built and is not installed.
+ * manual pages and completions are generated.  It runs while kiln is built and is not installed.
  */
 #include "cli/driver/options.h"
 #include "cli/exit_status.h"
