@@ -119,7 +119,8 @@ void serving_hurry(struct serving *s) { s->deadline_ms = 0; }
 
 /* ---- start ---- */
 
-/* A user who waits for a first compiler should not wait for the next tick, too. */
+/* Called when compilations wait for a compiler.  Users who wait for the first compiler should not
+ * also wait for the next tick. */
 static void on_compiles_wait(struct loop_timer *timer)
 {
     struct serving *s = LOOP_OWNER_OF(struct serving, share, timer);

@@ -61,7 +61,7 @@ struct serving {
     /* Callbacks of the host, which sets them before serving_start. */
     /* Called once a second while kilnd serves; may be NULL. */
     void (*ticked)(struct serving *serving);
-    /* Whether the host has work that draining must wait for; may be NULL. */
+    /* Returns whether the host has work that draining must wait for; may be NULL. */
     bool (*is_busy)(struct serving *serving);
     void (*closing)(struct serving *serving); /* called before anything is closed */
 };

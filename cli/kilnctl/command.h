@@ -51,8 +51,8 @@ CLI_MUST_CHECK int command_join_words(const struct invocation *invocation, char 
 
 /* Returns the command at |index|, or NULL after the last one. */
 const struct command *command_at(size_t index);
-/* Finds the command whose name |words| begin with, and the number of words in that name.  Returns
- * NULL if there is none. */
+/* Finds the command whose name is the beginning of |words|, and the number of words in that name.
+ * Returns NULL if there is none. */
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
 void command_print_help(const struct command *command, FILE *out);
 void command_print_list(FILE *out);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Shared wording of the tuning-database commands: tiers, kinds, and the user who measured.
+ * Texts that the tuning-database commands share: tiers, kinds, and the user who measured.
  *
  * Threading  one thread
  */

@@ -48,7 +48,8 @@ bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MA
     size_t size = (size_t)(end - directory);
     if (size >= MIOPEN_VERSION_MAX || !is_version(directory, size))
         return false;
-    size -= directory[size - 1] == '.'; /* for a build without a known commit */
+    /* The directory of a build without a known commit ends with a dot. */
+    size -= directory[size - 1] == '.';
     snprintf(ret_version, MIOPEN_VERSION_MAX, "%.*s", (int)size, directory);
     return true;
 }

@@ -94,8 +94,8 @@ struct fs_place { /* the filesystem of a path */
 /* Determines the filesystem of |path|.  Returns -1 with errno set if the filesystem cannot be
  * determined. */
 int fs_look(const char *path, struct fs_place *ret_place);
-/* KILN_UNSUPPORTED if |path| is on a network filesystem.  The message names the filesystem and
- * |setting|, which the user should set instead. */
+/* Rejects network filesystems: returns KILN_UNSUPPORTED if |path| is on one.  The message names the
+ * filesystem and |setting|, which the user should set instead. */
 KILN_MUST_CHECK enum kiln_code fs_refuse_network(const char *path, const char *setting,
                                                  struct kiln_err *err);
 /* Returns the name ("nfs", "lustre", ...) of the network filesystem with this f_type (statfs(2)),

@@ -15,7 +15,7 @@
 #define DRIVER_SOLVER_MAX 64 /* maximum bytes of a name, with the terminating NUL */
 
 struct driver_line {
-    struct problem problem; /* its direction is FORWARD; see |directions| */
+    struct problem problem; /* with direction FORWARD; see |directions| */
     unsigned directions;    /* mask given with -F: 1 forward, 2 data, 4 weights; 0 is stored as 7 */
     unsigned iterations;    /* value of -i; 0 is stored as 1 */
     bool verify;            /* -V */

@@ -43,7 +43,7 @@ struct tensor_map {
     uint8_t mode;    /* enum tensor_map_mode */
     uint8_t swizzle; /* enum tensor_map_swizzle */
     uint32_t rank;
-    uint64_t offset; /* in bytes, from the operand's beginning */
+    uint64_t offset; /* in bytes, from the beginning of the operand */
     uint32_t dims[TENSOR_MAP_DIMS_MAX];
     uint64_t strides[TENSOR_MAP_DIMS_MAX]; /* in bytes; strides[0] is the size of an element */
     uint32_t steps[TENSOR_MAP_DIMS_MAX];   /* distance between copied elements, in elements */

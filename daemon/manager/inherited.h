@@ -16,8 +16,9 @@
 #define INHERITED_NAME_MAX 256
 
 struct inherited_fd {
-    int fd;                        /* owned; -1 after a caller has taken it */
-    char name[INHERITED_NAME_MAX]; /* its name in LISTEN_FDNAMES; "unknown" if that is not set */
+    int fd; /* owned; -1 after a caller has taken it */
+    /* The descriptor's name in LISTEN_FDNAMES; "unknown" if that is not set. */
+    char name[INHERITED_NAME_MAX];
 };
 
 struct inherited {

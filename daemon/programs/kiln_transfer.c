@@ -64,7 +64,7 @@ int __lsan_is_turned_off(void) { return 1; }
 
 static struct {
     char directory[512];           /* "": there is nothing to remove */
-    struct transfer_result result; /* its file name is in the result */
+    struct transfer_result result; /* contains the file's name */
 } workplace;
 
 /* Removes the files when SIGTERM comes.  Makes only calls that are safe in a signal handler. */

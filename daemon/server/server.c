@@ -115,9 +115,9 @@ static void take_connection(struct server *server, int fd)
         refuse_connection(server, fd, uid, &err);
 }
 
-/* True: the client has closed the connection, and sent nothing.  Clients that connect and leave in
- * a loop would otherwise delay other new connections: a session costs several times more than this.
- */
+/* Returns true if the client has closed the connection without sending anything.  Without this
+ * check, clients that connect and disconnect in a loop would delay other new connections, because
+ * creating a session takes several times longer than the check. */
 static bool has_left(int fd)
 {
     uint8_t first;

@@ -227,7 +227,7 @@ static void choose_config(const struct problem *p, const struct target *target,
 #define PACKED_CHUNK 16u /* bytes */
 #define PACKED_COLUMNS 32.0
 #define PACKED_US 10.0               /* time of launching three kernels */
-#define PACKED_PRODUCTS_PER_US 130e6 /* for 16-bit types; half of it for TF32 */
+#define PACKED_PRODUCTS_PER_US 130e6 /* rate for 16-bit types; half of it for TF32 */
 #define PACKED_BYTES_PER_US 3e6
 
 static double estimate_packed(const struct problem *p)
@@ -249,8 +249,8 @@ static bool is_large(const struct target *target)
     return capability == 80 || capability == 90 || capability == 100;
 }
 
-/* The same on the vector units, whose tiles have 16 rows.  An item of theirs shares its sum with
- * others, so few pixels do not leave the device idle. */
+/* Constants for the vector units, whose tiles have 16 rows.  There, several items share one sum, so
+ * the device is not idle even if there are few pixels. */
 #define VECTOR_ROWS 16u
 #define VECTOR_FLOPS_PER_US 43e6
 #define VECTOR_US 10.0

@@ -230,7 +230,8 @@ static uint32_t best_tile(const struct problem *p)
 /* Rows of the smallest tile of a direct convolution on the vector units, and in TF32. */
 #define ROWS_MIN 16u
 #define TF32_ROWS_MIN 32u
-#define ROWS_FEW 4u        /* of one group in forward and backward data; more do not pay */
+/* Rows of one group in forward and backward data; with more, it is not worth it. */
+#define ROWS_FEW 4u
 #define STEP 8.0           /* products of a step */
 #define STEPS_OF_ENDS 20.0 /* time to begin and end a tile, in steps */
 

@@ -15,7 +15,8 @@
 
 struct substitute_use { /* the state of one client's use of the substitute */
     unsigned failures;  /* number of successive connections that ended without an answer to hello */
-    char place[SUBSTITUTE_PLACE_MAX]; /* for messages: what serves, and where it stores its files */
+    /* Text for messages: what serves, and where it stores its files. */
+    char place[SUBSTITUTE_PLACE_MAX];
 };
 
 struct substitute {

@@ -105,7 +105,7 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     case ECONNREFUSED:
     case ENOTDIR: return fail_absent(errnum, path, err);
     case EAGAIN:
-    case EINTR: /* by a signal handler while it waited */
+    case EINTR: /* a signal handler interrupted it while it waited */
         return kiln_fail(err, KILN_BUSY, "kilnd at '%s' cannot accept another connection yet",
                          path);
     case EACCES:

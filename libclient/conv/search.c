@@ -21,7 +21,7 @@
 
 struct search_config {
     struct hash_link link;
-    size_t trial; /* its index */
+    size_t trial; /* index of the config's trial */
     char text[];
 };
 

@@ -81,7 +81,7 @@ struct search {
     struct hash_table configs; /* of struct search_config, owned */
     /* Index of the fastest trial with a correct result; SIZE_MAX: none yet. */
     size_t best;
-    size_t open; /* trials in flight */
+    size_t open; /* number of trials in flight */
     unsigned tried, failed;
     bool has_enough; /* reported() asked to stop */
 };
@@ -96,20 +96,21 @@ KILN_MUST_CHECK enum kiln_code search_add(struct search *search, const char *con
 /* Returns the index of the config's trial, or SIZE_MAX if there is none. */
 size_t search_find(const struct search *search, const char *config);
 
-struct search_source {     /* trials to try, in this order */
+struct search_source {     /* the trials to try, in this order */
     const size_t *indexes; /* borrowed */
     size_t count;
-    /* Called when all of them were requested and a further one could be.  It may append trials, and
-     * move |indexes|.  |context| is the search's.  NULL: there are no more. */
+    /* Called when all trials were requested and another one may be requested.  It may append
+     * trials, and move |indexes|.  |context| is that of the search.  May be NULL, which means that
+     * there are no more trials. */
     enum kiln_code (*more)(void *context, struct search_source *source, struct kiln_err *err);
 };
-/* Tries the untried ones of |source| until |until_ns|; it waits longer only for the very first
- * trial. Trials that come later are tried when they come.  A failure ends the search: no kilnd, or
- * the device is lost. */
+/* Tries those trials of |source| that were not tried yet, until |until_ns|.  Waits longer only for
+ * the very first trial of the search.  A compilation that ends later is tried in a later call.
+ * Returns a failure if there is no kilnd or the device is lost; the search is then over. */
 KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,
                                                  struct search_source *source, uint64_t until_ns,
                                                  struct kiln_err *err);
-/* The same for |count| trials. */
+/* Like search_try_source, for |count| trials. */
 KILN_MUST_CHECK enum kiln_code search_try(struct search *search, const size_t *indexes,
                                           size_t count, uint64_t until_ns, struct kiln_err *err);
 /* Times the fastest trials again, and search->best longest.  Afterwards no other trial holds

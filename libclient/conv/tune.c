@@ -305,7 +305,7 @@ static bool is_alone(const struct tuner *t)
     return !t->sharing || !sharing_has_company(t->sharing);
 }
 
-/* Whether configs are left to try: in the queue, or in a further share. */
+/* Finds out whether configs are left to try, in the queue or in another share. */
 static enum kiln_code find_work(struct tuner *t, bool *ret_found, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -315,9 +315,9 @@ static enum kiln_code find_work(struct tuner *t, bool *ret_found, struct kiln_er
     return rc;
 }
 
-/* Alternates: a part of the remaining time for samples of the whole space, then the neighbours of
- * the best, and so on.  Where other processes take part, the neighbours may be in their shares.
- * They are then tried once, at the end. */
+/* Alternates between two steps: uses a part of the remaining time for samples of the whole space,
+ * then tries the neighbours of the best.  If other processes take part, the neighbours may be in
+ * their shares; they are then tried only once, at the end. */
 static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
 {
     bool found = true;
@@ -332,7 +332,7 @@ static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
         if (!rc && is_alone(t))
             rc = refine(t, err);
         if (!rc && had_company && has_untried(t))
-            break; /* the rest of the time is for the neighbours */
+            break; /* because the rest of the time is for the neighbours */
         if (!rc)
             rc = find_work(t, &found, err);
     }
@@ -361,8 +361,8 @@ static enum kiln_code search_space(struct tuner *t, struct kiln_err *err)
     return rc || is_alone(t) ? rc : conclude_shared(t, err);
 }
 
-/* False if only known configs were tried: then the best is no result of a search, and a later tune
- * with more time shall search. */
+/* Returns false if only known configs were tried.  In that case the best is not recorded as the
+ * result of a search, so that a later tune with more time searches. */
 static bool has_searched(const struct tuner *t)
 {
     return t->search.tried + t->remembered > t->known || !has_untried(t);

@@ -12,27 +12,30 @@
 #define MS 1000000ull
 /* Maximum wait for the last shares of other processes. */
 #define WAIT_MAX_MS 10000
-/* Shares that this process holds at a time; more than its compilations in flight ever need. */
+/* Maximum number of shares that this process holds at a time.  It is more than its compilations in
+ * flight ever need. */
 #define HELD_MAX 64u
 /* kilnd leases at most this many candidates.  A larger space is never searched to its end. */
 #define CANDIDATES_MAX (1u << 20)
-/* After so many leases that were lost one after the other, the process continues alone. */
+/* After this many successive lost leases, the process continues alone. */
 #define LOSSES_MAX 3u
 
-struct held { /* a share that is not yet reported */
+struct held { /* a share that was not reported yet */
     uint64_t lease, connection;
     uint32_t first, count;
-    size_t from, to; /* its trials in the tuner's queue */
+    size_t from, to; /* range of its trials in the tuner's queue */
 };
 
 struct sharing {
     struct tuner *tuner;
-    struct kiln_client *client; /* owned: its connection, and with it the lease, ends with it */
+    /* Owned; its connection holds the lease, so closing it ends the lease. */
+    struct kiln_client *client;
     struct held held[HELD_MAX];
     unsigned count;
-    uint64_t lease;      /* its id; 0: none yet */
-    uint32_t next_first; /* the first candidate of the next share, if nobody else takes one */
-    unsigned losses;     /* of leases, since the last report */
+    uint64_t lease; /* id of the lease; 0: none yet */
+    /* The first candidate of the next share, unless another process takes one. */
+    uint32_t next_first;
+    unsigned losses; /* number of leases lost since the last report */
     bool has_company, has_reported, is_exhausted, is_complete, is_stopped;
 };
 
@@ -89,8 +92,8 @@ static enum kiln_code report_share(struct sharing *s, const struct held *share,
     return error_take(rc, &e, err);
 }
 
-/* kilnd rejected a report or a lease.  The other processes miss the results of this one, which
- * continues alone. */
+/* Continues alone, because kilnd rejected a report or a lease.  The other processes do not get the
+ * results of this process. */
 static enum kiln_code stop_sharing(struct sharing *s, struct kiln_err *why, struct kiln_err *err)
 {
     struct work *work = s->tuner->work;
@@ -112,13 +115,13 @@ static bool is_held(const struct sharing *s, uint32_t first)
     return false;
 }
 
-/* Queues the share of an answer, if it has one that is not held already. */
+/* Queues the share of an answer, if the answer has one that this process does not hold already. */
 static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *lease,
                                 struct kiln_err *err)
 {
     struct tuner *t = s->tuner;
     bool is_granted = lease->state == KILN_LEASE_GRANTED;
-    /* The others have just reported the last share, so kilnd began another lease. */
+    /* The other processes have just reported the last share, so kilnd began another lease. */
     bool is_another = is_granted && s->lease && lease->id != s->lease;
     bool is_new = is_granted && !is_another && s->count < HELD_MAX && !is_held(s, lease->first);
     s->is_exhausted = !is_new;
@@ -149,7 +152,7 @@ static bool is_tried(const struct tuner *t, const struct held *share)
     return true;
 }
 
-/* The index of a share whose trials were all tried; s->count if there is none. */
+/* Returns the index of a share whose trials were all tried, or s->count if there is none. */
 static unsigned find_tried(const struct sharing *s)
 {
     unsigned i = 0;
@@ -158,8 +161,8 @@ static unsigned find_tried(const struct sharing *s)
     return i;
 }
 
-/* After KILN_NOT_FOUND: kilnd was restarted, and a new lease begins.  Its candidates that were
- * tried are not tried again. */
+/* Takes a new lease after KILN_NOT_FOUND, because kilnd was restarted.  Candidates that were tried
+ * already are not tried again. */
 static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_lease,
                                      struct kiln_err *why)
 {
@@ -172,7 +175,7 @@ static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_l
     return take_share(s, 0, ret_lease, why);
 }
 
-/* Reports one share, whose answer may be the next one. */
+/* Reports one share.  The answer may contain the next one. */
 static enum kiln_code exchange_share(struct sharing *s, unsigned index, struct kiln_err *why,
                                      struct kiln_err *err)
 {

@@ -9,28 +9,29 @@
  * Threading  the thread that uses the tuner; blocks
  *
  * A process holds at least two shares, so that it can compile the next one while it measures.  A
- * share is reported when all of it was tried.  Shares that were not reported go to others when the
- * sharing ends.
+ * share is reported when all of it was tried.  When the sharing ends, shares that were not reported
+ * go to other processes.
  */
 #include "libclient/conv/tuner.h"
 
 struct sharing;
 
-/* |ret_sharing| is NULL if this search is not for others: its results are not recorded for the
- * user, or a toolchain was named. */
+/* Begins to share a search.  |ret_sharing| is NULL if other processes cannot use its results,
+ * because they are not recorded for the user, or because a toolchain was named. */
 KILN_MUST_CHECK enum kiln_code sharing_create(struct tuner *tuner, struct sharing **ret_sharing,
                                               struct kiln_err *err);
 void sharing_destroy(struct sharing *sharing);
 
-/* Reports shares that were tried.  If the queue grew by no share of an answer, takes a further one.
- * If kilnd refuses, queues the whole space: then this process searches alone. */
+/* Reports shares that were tried.  If no answer had another share for the queue, requests one.  If
+ * kilnd rejects that, queues the whole space, because this process then searches alone. */
 KILN_MUST_CHECK enum kiln_code sharing_next(struct sharing *sharing, struct kiln_err *err);
-/* The same.  If no share is left, waits for the reports of the others, which may return shares. */
+/* Like sharing_next.  If no share is left, waits for the reports of the other processes, which may
+ * give shares back. */
 KILN_MUST_CHECK enum kiln_code sharing_next_or_wait(struct sharing *sharing, struct kiln_err *err);
 
-/* Whether another process has taken a share. */
+/* Returns whether another process has taken a share. */
 bool sharing_has_company(const struct sharing *sharing);
-/* Whether every candidate was measured, by any process. */
+/* Returns whether every candidate was measured, by any process. */
 bool sharing_is_complete(const struct sharing *sharing);
 /* Queues the best config that any process has recorded. */
 KILN_MUST_CHECK enum kiln_code sharing_queue_best(struct sharing *sharing, struct kiln_err *err);

@@ -43,7 +43,7 @@ enum {
 };
 
 struct kiln_conv_progress {
-    size_t size;        /* of the struct that libkiln fills */
+    size_t size;        /* size of the struct that libkiln fills */
     const char *solver; /* the solver in progress; "": all of them */
     unsigned done;      /* solvers (find) or perf configs (tune) done so far */
     unsigned total;     /* total number of them; 0: not known */
@@ -125,13 +125,13 @@ void kiln_conv_result_free(struct kiln_conv_result *result); /* accepts NULL */
 /* Returns the number of solvers.  They are sorted by time, fastest first; solvers without a time
  * come last. */
 unsigned kiln_conv_result_count(const struct kiln_conv_result *result);
-/* KILN_E_INVALID if |index| is too large. */
+/* Gets a solver's result.  Returns KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
 /* Returns the number of perf configs that tune tried.  They are grouped by solver, in the order of
  * the trials. */
 unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result);
-/* KILN_E_INVALID if |index| is too large. */
+/* Gets the result of a trial.  Returns KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
 /* Returns whether the measurements were recorded.  KILN_E_OK means that all of them were, or that

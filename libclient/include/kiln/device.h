@@ -74,7 +74,8 @@ uint64_t kiln_device_memory(const struct kiln_device *device);    /* bytes */
 /* What is known about a device without opening it.  The members have the meaning of the functions
  * above; "" or 0: not known. */
 struct kiln_device_info {
-    size_t size;      /* of the struct that libkiln fills; a newer header may have more members */
+    /* Size of the struct that libkiln fills; a newer header may have more members. */
+    size_t size;
     const char *name; /* such as "hip:0"; only "hip" if there is no device of this kind */
     const char *model, *target, *database_id, *uuid, *driver, *pci;
     unsigned compute_units, clock_mhz;

@@ -36,7 +36,7 @@ enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };
 struct kiln_header {
     const char *name; /* the name in #include "name" */
     const char *text;
-    size_t text_size; /* in bytes; 0: |text| is NUL-terminated */
+    size_t text_size; /* size in bytes; 0: |text| is NUL-terminated */
 };
 
 struct kiln_kernel_source {
@@ -47,7 +47,7 @@ struct kiln_kernel_source {
     const char *program; /* names the translation unit: "MyConv.cpp"; not a path */
     const char *options; /* "-DTILE=16 -O3"; NULL: none. Only allow-listed options are accepted */
     const char *source;
-    size_t source_size; /* in bytes; 0: |source| is NUL-terminated */
+    size_t source_size; /* size in bytes; 0: |source| is NUL-terminated */
     const struct kiln_header *headers;
     size_t header_count;
     int priority;   /* KILN_INTERACTIVE or KILN_PREFETCH */
@@ -94,7 +94,7 @@ struct kiln_kernel_batch {
     size_t count; /* number of keys or sources */
     kiln_kernel_ready *ready;
     void *context;  /* passed to |ready| */
-    int timeout_ms; /* of the whole batch; 0: the client's default */
+    int timeout_ms; /* time-out of the whole batch; 0: the client's default */
 };
 /* Fetches many kernels at once.  Returns KILN_E_OK when every item was answered, including items
  * that failed, and KILN_E_CANCELLED when |ready| stopped the batch.  After any other error, the

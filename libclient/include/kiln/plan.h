@@ -119,7 +119,7 @@ struct kiln_plan_launch {
     uint32_t shared_bytes; /* dynamic shared memory (LDS) that the launch must request */
 };
 unsigned kiln_plan_launch_count(const struct kiln_plan *plan);
-/* KILN_E_INVALID if |index| is too large. */
+/* Gets a launch.  Returns KILN_E_INVALID if |index| is too large. */
 int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,
                      struct kiln_plan_launch *ret_launch, struct kiln_error *err);
 

@@ -154,9 +154,9 @@ int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem
  *   3. measure the share, then kiln_lease_report; repeat while that grants another share
  *
  * A lease belongs to the client's connection and ends with it: if a process dies, its share goes
- * back to the others.  All threads of one client are one holder, with one share at a time unless
- * they ask for more.  A second report of the same share is ignored, and answered with a share to
- * measure now.
+ * back to the others.  All threads of one client together have one share at a time, unless they
+ * request more.  If the same share is reported again, the report is ignored, and the answer names a
+ * share to measure now.
  */
 enum {
     KILN_LEASE_GRANTED, /* measure candidates first .. first + count - 1, then report */
@@ -165,18 +165,20 @@ enum {
 };
 enum {
     KILN_SHARE_NONE, /* take no share of a search that another process began */
-    KILN_SHARE_ONE,  /* take one, if it began on an identical device */
-    /* The same, and in addition to the shares that this client holds: so it can prepare the next
-     * share while it measures one.  A kilnd of an older release grants a held share again. */
+    KILN_SHARE_ONE,  /* take a share, if the search began on an identical device */
+    /* Like KILN_SHARE_ONE, but the share may be in addition to those that this client holds, so
+     * that it can prepare the next share while it measures one.  A kilnd of an older release grants
+     * a held share again. */
     KILN_SHARE_MORE,
 };
 struct kiln_lease_request {
     size_t size; /* sizeof(struct kiln_lease_request) */
     const char *database_id;
     const char *solver;
-    uint32_t candidates; /* points of the solver's tuning space; 0: do not share */
-    int share;           /* KILN_SHARE_NONE, ... */
-    /* How long to wait for the process that tunes it, within the time-out; 0: do not wait. */
+    /* Number of points of the solver's tuning space; 0: do not share the search. */
+    uint32_t candidates;
+    int share; /* KILN_SHARE_NONE, ... */
+    /* How long to wait if another process tunes it; at most the time-out.  0: do not wait. */
     int wait_ms;
     int timeout_ms; /* time-out of the call; 0: the client's default */
 };
