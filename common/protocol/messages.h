@@ -37,15 +37,14 @@ enum priority { PRIORITY_INTERACTIVE, PRIORITY_PREFETCH };
 
 /* The value that an argument of a planned kernel gets at launch. */
 enum argument_kind {
-    ARGUMENT_X,         /* device address of x, plus |value| bytes */
-    ARGUMENT_W,         /* device address of w, plus |value| bytes */
-    ARGUMENT_Y,         /* device address of y, plus |value| bytes */
-    ARGUMENT_WORKSPACE, /* device address of the workspace, plus |value| bytes */
-    ARGUMENT_U32,       /* the low 32 bits of |value| */
-    ARGUMENT_U64,       /* value */
-    ARGUMENT_F32,       /* the low 32 bits of |value|, which are a float */
-    /* A tensor map, which libkiln encodes at launch; maps are stored after the arguments. */
-    ARGUMENT_TENSOR_MAP,
+    ARGUMENT_X,          /* device address of x, plus |value| bytes */
+    ARGUMENT_W,          /* device address of w, plus |value| bytes */
+    ARGUMENT_Y,          /* device address of y, plus |value| bytes */
+    ARGUMENT_WORKSPACE,  /* device address of the workspace, plus |value| bytes */
+    ARGUMENT_U32,        /* the low 32 bits of |value| */
+    ARGUMENT_U64,        /* value */
+    ARGUMENT_F32,        /* the low 32 bits of |value|, which are a float */
+    ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; stored after the arguments */
 };
 
 #define SOLUTION_FAVOURED 1u  /* likely to be the fastest, if nothing was measured */
@@ -54,10 +53,8 @@ enum argument_kind {
 /* What determined a plan's solver and perf config. */
 enum plan_source {
     PLAN_SOURCE_FORCED, /* the client specified solver and perf config */
-    /* The client or the heuristic chose the solver, and a perf record its config. */
-    PLAN_SOURCE_PERF,
-    /* The solver is the fastest of a find record; its perf record, if any, sets the config. */
-    PLAN_SOURCE_FIND,
+    PLAN_SOURCE_PERF,   /* the client or the heuristic chose the solver, a perf record its config */
+    PLAN_SOURCE_FIND,   /* a find record chose the solver; its perf record, if any, the config */
     PLAN_SOURCE_HEURISTIC, /* no record applied */
 };
 
@@ -66,21 +63,19 @@ enum plan_source {
 #define FETCH_NO_CACHE 2u  /* compile the kernel: use nothing that is stored, and store nothing */
 #define PLAN_HEURISTIC 4u  /* for plan: ignore all records */
 
-/* For tuning_get: if there is no record, return that of a similar problem. */
-#define TUNING_NEAREST 1u
+#define TUNING_NEAREST 1u      /* if there is no record, return that of a similar problem */
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */
-#define TUNING_STALE 1u        /* in an answer: measured with another driver or toolchain */
-#define TUNING_NEAR 2u         /* the record of a problem with another batch or spatial size */
-#define TUNING_TOKEN_SIZE 16u  /* bytes; recognises a tuning_put that is sent twice */
+#define TUNING_STALE 1u        /* in an answer: it was measured with another driver or toolchain */
+#define TUNING_NEAR 2u         /* in an answer: the problem has another batch or spatial size */
+#define TUNING_TOKEN_SIZE 16u  /* in bytes; the token marks a tuning_put that is sent twice */
 #define LEASE_SHARE 1u         /* for tuning_lease: take a share of a search that has begun */
-#define LEASE_WAIT 2u          /* if nothing can be granted now, answer later */
+#define LEASE_WAIT 2u          /* if nothing can be granted now, delay the answer */
 #define LEASE_MORE 4u          /* grant a share in addition to those that the connection holds */
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report it */
     LEASE_RESULT_TAKEN,   /* others tune it, and no share is left: use what is recorded */
-    /* Every candidate was measured; the best is recorded, unless none could run. */
-    LEASE_RESULT_DONE,
+    LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
 };
 
 /* Capabilities, exchanged in hello.  Client and kilnd may use a capability once both have set its
