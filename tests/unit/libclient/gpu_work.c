@@ -31,6 +31,33 @@ TEST(gpu, a_plan_runs_with_all_kinds_of_arguments)
     gpu_work_end(&work);
 }
 
+TEST(gpu, one_plan_runs_on_every_device_of_a_list)
+{
+    struct kiln_device *devices[2];
+    struct gpu_work work[2];
+    struct kiln_run *second = NULL;
+    struct made_plan made = gpu_scale();
+    size_t count = 0;
+    char names[64];
+    snprintf(names, sizeof(names), "%s:0,%s:1", gpu.kind, gpu.kind);
+    must(kiln_device_open_list(names, devices, 2, &count, &gpu.err), gpu.err);
+    for (size_t i = 0; i < count; i++)
+        must(gpu_work_start(devices[i], &made, &work[i], &gpu.err), gpu.err);
+
+    must(kiln_run_create(devices[1], work[0].plan, &second, &gpu.err), gpu.err);
+    must(kiln_run_launch(work[0].run, &work[0].tensors, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(second, &work[1].tensors, NULL, &gpu.err), gpu.err);
+
+    for (size_t i = 0; i < count; i++)
+        must(kiln_device_finish(devices[i], &gpu.err), gpu.err);
+    kiln_run_destroy(second);
+    for (size_t i = 0; i < count; i++) {
+        gpu_work_check_scale(&work[i]);
+        gpu_work_end(&work[i]);
+        kiln_device_close(devices[i]);
+    }
+}
+
 TEST(gpu, an_argument_may_begin_inside_its_tensor)
 {
     struct kiln_device *d = gpu_open(0);
