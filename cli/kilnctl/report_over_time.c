@@ -14,7 +14,7 @@
 /* Minimum number of columns, so that the report of a new kilnd has thin columns at the right
  * instead of one wide column. */
 #define COLUMNS_MIN 24
-#define TICKS_LEAST 16 /* minimum number of units of the time axis */
+#define TICKS_LEAST 32 /* minimum number of units of the time axis */
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };

@@ -116,7 +116,7 @@ static void tile_hits(const struct report *r, FILE *out)
         snprintf(text, sizeof(text), "%.1f %%", 100 * sum.found / (sum.found + sum.missed));
     uint64_t now = json_get_u64(r->history, "now", r->now);
     snprintf(what, sizeof(what),
-             "of the kernels that jobs requested were found, in the %s that the charts show",
+             "of the kernels that jobs requested were found, in the last %s, as in the charts",
              units_seconds(now > sum.begin ? (double)(now - sum.begin) : 0, span));
     write_tile(out, text, what);
 }

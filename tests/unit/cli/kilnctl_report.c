@@ -191,7 +191,7 @@ TEST_F(kilnctl_report, the_hit_rate_at_the_top_is_that_of_the_charts)
     };
     write_page(f, &report);
     assert_says(f->page, "<b>75.0 %</b>");
-    assert_says(f->page, "12 h");
+    assert_says(f->page, "last 12 h");
     assert_says(f->page, "6 h 00 m");
 }
 
