@@ -48,6 +48,7 @@ struct conv_fixture {
     const char *not_built_in;  /* "A B": solvers without built-in kernels */
     const char *silent;        /* kilnd never answers for this solver */
     bool silent_plans, all_taken, loses_lease;
+    bool has_company;                   /* another process tunes the first of the two shares */
     bool refuses_puts, refuses_reports; /* kilnd rejects them */
 
     struct conv_put puts[CONV_PUTS_MAX];

@@ -162,6 +162,15 @@ TEST_F(conv, a_search_reports_its_shares)
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
 }
 
+TEST_F(conv, a_search_with_company_tries_its_own_share_only)
+{
+    CONV_USE(f, conv_tunable);
+    f->has_company = true;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->reports, 1);
+    assert_in_range(conv_at(f, 0).tried, CONV_SPACE / 2, CONV_SPACE / 2 + 1); /* the known one */
+}
+
 TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
 {
     CONV_USE(f, conv_tunable);
