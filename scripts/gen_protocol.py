@@ -16,6 +16,7 @@ import tree
 PAGE = tree.ROOT / "docs/protocol.md"
 PROTOCOL = tree.ROOT / "common/protocol"
 MARKED = re.compile(r"(<!-- begin generated: (\w+) -->\n)(.*?)(<!-- end generated -->)", re.S)
+COMMENT = r"/\*(?:(?!\*/)[\s\S])*\*/"
 
 
 def tidy(comment):
@@ -150,11 +151,13 @@ def generate_limits():
 
 
 def enum_rows(header, enum, prefix):
+    """A comment is on the line of its enumerator, or on the line before."""
     body = re.search(rf"enum {enum} {{(.*?)}};", read(header), re.S).group(1)
+    enumerator = rf"({COMMENT})?\s*\b{prefix}(\w+)(?: = (\d+))?,?[ \t]*({COMMENT})?"
     rows, value = [], 0
-    for name, given, note in re.findall(r"(\w+)(?: = (\d+))?,?\s*(/\*.*?\*/)?", body):
+    for above, name, given, beside in re.findall(enumerator, body):
         value = int(given or value)
-        rows.append((value, f"`{name.removeprefix(prefix).lower()}`", tidy(note)))
+        rows.append((value, f"`{name.lower()}`", tidy(beside or above)))
         value += 1
     return rows
 
@@ -179,16 +182,16 @@ def generate_enums():
     return table(("enumeration", "value", "name", ""), rows)
 
 
-CONSTANT = re.compile(r"^#define "
+CONSTANT = re.compile(rf"^(?:({COMMENT})\n)?#define "
                       r"(FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|"
                       r"PLAN_HEURISTIC|SOLUTION_\w+|TUNING_\w+|LEASE_[A-Z]+|"
-                      r"CAPABILITY_\w+) (\w+)[ \t]*(/\*.*?\*/)?$", re.M)
+                      rf"CAPABILITY_\w+) (\w+)[ \t]*({COMMENT})?$", re.M)
 
 
 def generate_constants():
-    rows = [(f"`{name}`", value.rstrip("u"), tidy(note))
+    rows = [(f"`{name}`", value.rstrip("u"), tidy(beside or above))
             for header in ("frame.h", "messages.h")
-            for name, value, note in CONSTANT.findall(read(header))]
+            for above, name, value, beside in CONSTANT.findall(read(header))]
     return table(("constant", "value", ""), rows)
 
 

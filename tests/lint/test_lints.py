@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -324,6 +325,14 @@ class Protocol(unittest.TestCase):
 
     def test_a_problem_is_26_numbers_on_the_wire(self):
         self.assertEqual(gen_protocol.generate_problem().count("\n"), 26 + 2)
+
+    def test_a_comment_may_stand_above_an_enumerator_or_a_constant(self):
+        header = ("enum kind {\n    /* The\n     * first. */\n    KIND_A,\n"
+                  "    KIND_B = 3, /* 2nd */\n};\n/* More. */\n#define LEASE_MORE 4u\n")
+        with mock.patch.object(gen_protocol, "read", lambda _: header):
+            self.assertEqual(gen_protocol.enum_rows("a.h", "kind", "KIND_"),
+                             [(0, "`a`", "The first."), (3, "`b`", "2nd")])
+            self.assertIn("| `LEASE_MORE` | 4 | More. |", gen_protocol.generate_constants())
 
 
 class Metrics(unittest.TestCase):
