@@ -94,6 +94,17 @@ class StaleLayers(Tree):
         self.assertEqual(self.stale({"cli": {"common/unused.h"}}),
                          ["layer table: no file of 'cli' includes 'common/unused.h'"])
 
+    def test_an_unused_directory_is_reported(self):
+        self.write("daemon/a.c", "")
+        self.assertEqual(self.stale({"daemon": {"common"}}),
+                         ["layer table: no file of 'daemon' includes 'common'"])
+
+    def test_a_place_that_no_longer_includes_its_library_is_reported(self):
+        self.write("daemon/loop/a.c", "#include <uv.h>\n")
+        owners = {"uv.h": ("daemon/loop", "cli")}
+        self.assertEqual(list(check_layers.stale_owners(self.root, owners)),
+                         ["library table: no file of 'cli' includes <uv.h>"])
+
     def test_more_exceptions_than_allowed_are_reported(self):
         table = {"cli": {"common/used.h"}, "cli/a.c": set()}
         self.assertEqual(self.stale(table, 2), [])
