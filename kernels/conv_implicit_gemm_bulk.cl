@@ -184,7 +184,8 @@ KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 i
 #endif
 }
 
-/* Copies pixels of channel |c| on under the tap at this offset from the first. */
+/* Copies the pixels that one tap of the filter meets, from channel |c| on.  tap_w, tap_h and tap_d
+ * are the tap's offset from the first tap, in pixels. */
 KILN_INLINE void copy_pixels(kiln_u32 to, const kiln_tensor_map *map, kiln_signal signal,
                              kiln_u32 c, const struct cursor *at, kiln_u32 tap_w, kiln_u32 tap_h,
                              kiln_u32 tap_d)

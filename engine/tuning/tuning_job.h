@@ -60,7 +60,7 @@ KILN_MUST_CHECK enum kiln_code job_read(struct tuning_job *job, uint64_t end_ns,
 void job_reading_destroy(struct tuning_reading *reading);
 uint64_t job_reading_bytes(const struct tuning_reading *reading); /* 0 for NULL */
 
-/* Add the host's records as they will be to |job->changes|. */
+/* Compute the records that the host will have afterwards, and add them to |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err);
 

@@ -131,7 +131,7 @@ TEST_F(steps, records_are_removed_in_steps_and_changed_ones_looked_at_again)
     must(tuning_job_remove(f->t, &selection, &job, &f->err), f->err);
     assert_true(do_step(f, job));
     assert_in_range(stored(f), RECORDS - STEP_MAX, RECORDS - 1);
-    for (unsigned i = 0; i < RECORDS; i++) /* adds a solver to each record, or the record again */
+    for (unsigned i = 0; i < RECORDS; i++) /* records that were removed are added again */
         must(put_find(f, ALICE, key_of(i), "ConvB", "2,0,miopenConvolutionFwdAlgoGEMM"), f->err);
     while (do_step(f, job)) {
     }
