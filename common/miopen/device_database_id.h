@@ -32,9 +32,8 @@
 
 struct database_id {
     char device[DATABASE_ID_MAX]; /* "gfx906", "gfx906_xnack", "sm_90", "opencl_1a2b3c4d" */
-    unsigned
-        /* 0: the id has none; on gfx10 and later, the number of work group processors. */
-        compute_units;
+    /* On gfx10 and later, the number of work group processors. 0: the id has none. */
+    unsigned compute_units;
 };
 
 /* Writes the id with the number of compute units that the runtime reports.  Returns false if it

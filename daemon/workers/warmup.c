@@ -16,8 +16,8 @@ static void turn_window(struct warmup_need *need, uint64_t now_ns)
     uint64_t passed = now_ns - need->since_ns;
     if (passed < need->window_ns)
         return;
-    need->concurrent_max_before = passed < 2 * need->window_ns ? need->most : 0;
-    need->most = 0;
+    need->concurrent_max_before = passed < 2 * need->window_ns ? need->concurrent_max : 0;
+    need->concurrent_max = 0;
     need->since_ns = now_ns;
 }
 
@@ -28,8 +28,8 @@ void warmup_note(struct warmup_need *need, const struct compile_job *job, unsign
     copy_text(job->toolchain, need->toolchain, sizeof(need->toolchain));
     copy_text(job->target, need->target, sizeof(need->target));
     need->toolchain_id = job->toolchain_id;
-    if (under_way > need->most)
-        need->most = under_way;
+    if (under_way > need->concurrent_max)
+        need->concurrent_max = under_way;
 }
 
 static bool failed_lately(const struct warmup_need *need, uint64_t now_ns)
@@ -42,8 +42,9 @@ static bool failed_lately(const struct warmup_need *need, uint64_t now_ns)
 unsigned warmup_wanted(struct warmup_need *need, uint64_t now_ns)
 {
     turn_window(need, now_ns);
-    unsigned most =
-        need->most > need->concurrent_max_before ? need->most : need->concurrent_max_before;
+    unsigned most = need->concurrent_max > need->concurrent_max_before
+                        ? need->concurrent_max
+                        : need->concurrent_max_before;
     if (!need->toolchain[0] || failed_lately(need, now_ns))
         return 0;
     return most ? most : 1;

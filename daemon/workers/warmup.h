@@ -25,13 +25,11 @@ struct warmup_need {
     char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last source; "": none is known */
     char target[LIMIT_TARGET_TEXT];
     struct digest toolchain_id;
-    uint64_t
-        /* Set by the owner; length of a window; a need is forgotten after two windows at most. */
-        window_ns;
+    /* Set by the owner: length of a window. A need is forgotten after two windows at most. */
+    uint64_t window_ns;
     uint64_t since_ns; /* when the current window began */
-    unsigned most,
-        /* Largest number of concurrent sources in the current window and in the previous one. */
-        concurrent_max_before;
+    /* Largest number of concurrent sources in the current window, and in the previous one. */
+    unsigned concurrent_max, concurrent_max_before;
     char failed[TOOLCHAIN_NAME_MAX]; /* toolchain of the last warm-up that failed */
     struct digest failed_id;         /* likewise */
     uint64_t failed_ns;              /* when it failed; 0: no warm-up failed */

@@ -73,8 +73,8 @@ struct package_info {
 };
 
 struct package_options {
-    struct engine_item
-        *item; /* borrowed; a package that is built into the program; NULL: |path| is a file */
+    /* Borrowed: a package that is built into the program. NULL: |path| is a file. */
+    struct engine_item *item;
     const char *path; /* path of the file; with |item|: the item's name */
     const char *name; /* the package's file name; NULL: the last part of |path| */
     unsigned readers; /* number of threads that may search concurrently */

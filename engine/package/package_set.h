@@ -27,8 +27,8 @@ struct package_set_options {
     /* Created with mode 0755 if it does not exist; KILN_DENIED if others may write to it; NULL:
      * there are only the packages of |data|. */
     const char *own_directory;
-    const struct engine_data
-        *data; /* borrowed; built-in packages, which are trusted like the program; may be NULL */
+    /* Borrowed: built-in packages, which are trusted like the program. May be NULL. */
+    const struct engine_data *data;
     /* NULL-terminated, or NULL; a directory may not exist, or appear later; it is skipped while
      * everybody may write to it. */
     const char *const *other_directories;

@@ -56,8 +56,8 @@ struct engine {
     struct toolchain_probes *probes; /* owned */
     bool draining;
 
-    struct exported_files
-        *exported; /* owned: files that went out with answers and are still open */
+    /* Owned: files that went out with answers and are still open. */
+    struct exported_files *exported;
 
     struct package_service *package_service; /* owned: uploads, directories and limits */
     struct tuning_service *tuning;           /* owned */

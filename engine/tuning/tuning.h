@@ -115,7 +115,8 @@ struct tuning_counts {                 /* results of a job */
 struct tuning_promoter { /* one user of a promotion */
     uint32_t uid;
     uint64_t entries, promoted; /* entries that were looked at; entries that were copied */
-    uint64_t changes;           /* plans of other users that these entries change or would */
+    /* Plans of other users that these entries change, or would change if none were held. */
+    uint64_t changes;
 };
 
 struct tuning_plan_change {           /* borrowed for the call */

@@ -18,8 +18,8 @@ struct server {
 };
 
 struct kilnd_options {
-    const char
-        *name; /* name of kilnd's directory below the work directory, which stays between starts */
+    /* Name of kilnd's directory below the work directory, which stays between starts. */
+    const char *name;
     unsigned workers; /* compiler processes; 0: as many as CPUs */
 };
 

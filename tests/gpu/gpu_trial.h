@@ -108,8 +108,8 @@ struct run_options {
     double hopeless; /* a trial this many times slower than the best is not timed in full */
     bool skip_slow;  /* such a trial is not verified either */
     uint64_t seed;
-    unsigned
-        check_references; /* problems on which the GPU's reference is compared with the CPU's */
+    /* Problems on which the GPU's reference is compared with the CPU's. */
+    unsigned check_references;
 };
 
 /* The main function of the running process: runs the trials from |first| on.  Returns the exit

@@ -40,8 +40,8 @@ struct fetch_ticket {
  * needs. */
 struct fetch_options {
     struct digest key; /* used only without |job|; otherwise the key is computed from |job| */
-    const struct compile_job
-        *job; /* NULL: there is no source to compile. Options are canonical, headers checked */
+    /* Its options are canonical, its headers checked. NULL: there is no source to compile. */
+    const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
     const struct digest *shared_key; /* with a name: key of the kernel in the caches imported for

@@ -61,12 +61,12 @@ struct kernel_lookup {
     struct kernel_store *store;   /* borrowed */
     struct package_set *packages; /* borrowed */
     uid_t uid;                    /* the user whose imported names are searched */
-    struct kernel_reader
-        reader;          /* the reader on whose behalf the store is searched: usually |uid| */
-    struct digest asked; /* the kernel's key */
+    /* On whose behalf the store is searched: usually |uid|. */
+    struct kernel_reader reader;
+    struct digest asked;            /* the kernel's key */
     const struct kernel_name *name; /* borrowed; NULL: packages are searched by key only */
-    bool
-        has_shared_key; /* with a name: the kernel has a key in the caches imported for all users */
+    /* With a name: the kernel has a key in the caches imported for all users. */
+    bool has_shared_key;
     struct digest shared_key; /* after the look-up: the key of the version that was tried last */
     /* The results: */
     enum kiln_code found;

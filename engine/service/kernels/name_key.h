@@ -13,8 +13,8 @@
 
 struct kernel_name {
     struct bytes database_id, name, args;
-    struct bytes
-        target; /* the object must have been built for it (canonical text); empty: for any */
+    /* The object must have been built for it (canonical text); empty: for any target. */
+    struct bytes target;
 };
 
 /* The key under which the hot set has a package's object for that name and target. It is not

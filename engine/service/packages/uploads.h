@@ -42,8 +42,8 @@ struct upload_kind {
 };
 
 struct upload {
-    struct deferred
-        base; /* first member; |transfer| borrows from the question, |take| fills the answer */
+    /* First member; |transfer| borrows from the question, |take| fills the answer. */
+    struct deferred base;
     struct transfer_task transfer;
     const struct upload_kind *kind;
     int files[LIMIT_REQUEST_FILES]; /* owned; -1: none */

@@ -32,8 +32,8 @@ enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
 struct ids { /* database ids of the caller's kernels */
     char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
-    const char
-        *version; /* borrowed; "": all versions; NO_VERSION: only kernels without a version */
+    /* Borrowed; "": all versions; NO_VERSION: only kernels without a version. */
+    const char *version;
     bool more;
     enum listing listing; /* the kernels that are being listed */
     struct digest last;   /* key of the last kernel that was listed */

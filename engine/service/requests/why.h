@@ -45,13 +45,13 @@ struct why {
     bool found;
     enum tier tier;                 /* where it was found */
     char package[PACKAGE_NAME_MAX]; /* the package that has it; "": none */
-    char
-        elsewhere[PACKAGE_NAME_MAX]; /* the package that has it for other compute units; "": none */
+    /* The package that has it for other compute units; "": none. */
+    char elsewhere[PACKAGE_NAME_MAX];
     char elsewhere_id[DATABASE_ID_MAX];
     struct known_toolchain here[TOOLCHAINS_MAX];
     size_t here_count;
-    bool
-        namesakes_reported; /* kernels imported under the name of |missing| are among the nearest */
+    /* Kernels imported under the name of |missing| are among the nearest. */
+    bool namesakes_reported;
     const struct wanted_program *missing; /* one of |programs|: the nearest are compared with it */
     struct kernel_record wanted;          /* its texts point into |texts| */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */

@@ -114,8 +114,8 @@ static void end_step(struct deferred *d)
     if (!d->rc && change->more && d->engine->draining)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, TUNING_STOPPING);
     if (!d->rc && change->more) {
-        struct kiln_err err =
-            KILN_ERR_INIT; /* the next step may begin, and fail, within the call */
+        /* Not d->err: the next step may begin, and fail, within the call. */
+        struct kiln_err err = KILN_ERR_INIT;
         if (deferred_enqueue(d, &d->engine->tuning->queue, d->step, &err) == KILN_OK)
             return;
         d->rc = err.code;

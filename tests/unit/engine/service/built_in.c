@@ -17,8 +17,8 @@
 struct fixture {
     struct engine_fixture engine;
     struct test_caller caller;
-    struct program_names
-        names; /* the names under which a plan for the small problem looks in packages */
+    /* The names under which a plan for the small problem looks in packages. */
+    struct program_names names;
     struct amd_object object;
     struct buffer image;
     unsigned long size;
