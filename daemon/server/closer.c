@@ -114,18 +114,13 @@ static void remove_if_gone(struct closer *closer, struct user *user)
         remove_user(closer, user);
 }
 
-/* Queues a descriptor.  Cannot fail: the user has a reservation in the queue, and the queue has no
- * limit that could be reached. */
 static void push_closing(struct closer *closer, struct user *user, struct closing *c, int fd)
 {
-    struct kiln_err ignored = KILN_ERR_INIT;
     c->user = user;
     c->fd = fd;
     user->waiting++;
     user->sockets += c->kind != A_FILE;
-    enum kiln_code rc = fair_queue_push(&closer->queue, user->uid, &c->item, &ignored);
-    assert(rc == KILN_OK);
-    (void)rc;
+    fair_queue_push_unlimited(&closer->queue, user->uid, SPARES_UID, &c->item);
 }
 
 static struct closing *take_unused(struct user *user)
