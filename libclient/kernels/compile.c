@@ -32,15 +32,14 @@ static enum kiln_code accept_begin(struct request *request, const struct reply *
     return begin->code;
 }
 
-enum kiln_code compile_begin(struct kiln_client *client, const struct digest *key, uint32_t wait_ms,
-                             uint64_t deadline_ns, struct kiln_kernel **ret_result,
-                             struct failure *failure)
+enum kiln_code compile_begin(struct kiln_client *client, const struct compile_question *question,
+                             struct kiln_kernel **ret_result, struct failure *failure)
 {
     uint8_t storage[FRAME_HEADER_SIZE + DIGEST_SIZE + 8];
     struct buffer frame;
     client_frame_init_in(&frame, storage, sizeof(storage));
-    const struct message_compile_begin m = { .key = *key,
-                                             .wait_ms = wait_ms,
+    const struct message_compile_begin m = { .key = *question->key,
+                                             .wait_ms = question->wait_ms,
                                              .inline_limit = LIMIT_INLINE_OBJECT };
     message_compile_begin_write(&frame, &m);
     struct begin begin = { .failure = FAILURE_INIT };
@@ -51,7 +50,7 @@ enum kiln_code compile_begin(struct kiln_client *client, const struct digest *ke
                           .waiter = &waiter,
                           .accept = accept_begin,
                           .context = &begin };
-    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, question->deadline_ns);
     *failure = rc ? rq.failure : begin.failure;
     if (rc) {
         failure_done(&begin.failure);

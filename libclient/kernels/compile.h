@@ -12,12 +12,17 @@
 #include "libclient/failure.h"
 #include "libclient/kernels/kernel.h"
 
+struct compile_question {
+    const struct digest *key; /* borrowed */
+    uint32_t wait_ms; /* how long to wait for another process that compiles it; at most a minute */
+    uint64_t deadline_ns;
+};
+
 /* Asks for a result.  Returns KILN_OK with the result in |ret_result|.  Returns KILN_NOT_FOUND if
  * there is none; this client then has the right to compile it, and must call compile_end.  Returns
- * KILN_BUSY if another process was still compiling it after |wait_ms|, which is limited to a
- * minute. */
-KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client, const struct digest *key,
-                                             uint32_t wait_ms, uint64_t deadline_ns,
+ * KILN_BUSY if another process was still compiling it after |wait_ms|. */
+KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
+                                             const struct compile_question *question,
                                              struct kiln_kernel **ret_result,
                                              struct failure *failure);
 
