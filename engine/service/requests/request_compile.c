@@ -356,10 +356,13 @@ static const struct deferred_step end_step = { .work_queue = WORK_QUEUE_WRITE,
                                                .work = store_result,
                                                .done = end_compile };
 
+/* The loop examines the file, so only memory files are accepted: fstat(2) of a file on FUSE lasts
+ * until the client's filesystem answers. F_GET_SEALS fails at once for all other files. */
 static enum kiln_code take_file(struct end *x, struct caller *caller, struct kiln_err *err)
 {
     struct stat seen;
-    if (fstat(caller->files[0], &seen) || !S_ISREG(seen.st_mode) || seen.st_size <= 0)
+    if (fcntl(caller->files[0], F_GET_SEALS) < 0 || fstat(caller->files[0], &seen) ||
+        seen.st_size <= 0)
         return kiln_fail(err, KILN_INVALID, "compile_end: the descriptor is not a memory file");
     if ((uint64_t)seen.st_size > RESULT_MAX)
         return kiln_fail(err, KILN_INVALID, "compile_end: the result has %lld bytes; at most %u",

@@ -213,6 +213,15 @@ TEST_F(users, results_that_are_no_memory_files_or_have_bad_texts_are_refused)
     assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
 }
 
+/* kilnd's loop must not call fstat(2) for it, because the file may be on a filesystem of the client
+ * that never answers. */
+TEST_F(users, a_file_on_a_disk_is_refused_by_its_kind_alone)
+{
+    const struct message_compile_end m = { .key = key };
+    send_end_as(&f->ann, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &m);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "not a memory file");
+}
+
 /* Beyond the user's budget the client compiles without the right to. */
 TEST_F(users, unfinished_compiles_are_charged_to_their_user)
 {
