@@ -36,8 +36,8 @@ struct compile_result {
     const char *options;
 };
 
-/* Stores the result; after a failed compilation, gives up the right to compile.  kilnd seals the
- * file. */
+/* Stores the result; after a failed compilation, gives up the right to compile.  kilnd copies
+ * the file. */
 KILN_MUST_CHECK enum kiln_code compile_end(struct kiln_client *client,
                                            const struct compile_result *result,
                                            uint64_t deadline_ns, struct failure *failure);

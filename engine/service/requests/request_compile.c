@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests compile_begin and compile_end. */
 #include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "common/base/utf8.h"
 #include "engine/service/budget.h"
 #include "engine/service/requests/client_compiles.h"
 #include "engine/service/requests/results.h"
 #include "engine/store/kernel_name.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,7 @@
 #define COMPILE_COST 4096u
 /* A result: what one call of the compiler returned. */
 #define RESULT_MAX (64u << 20)
+#define PIECE_SIZE (64u << 10) /* what is copied of it at a time */
 /* Texts that describe a result to users, with the terminating NUL. */
 #define SHOWN_MAX 256
 #define OPTIONS_MAX 2048
@@ -258,6 +259,7 @@ struct end {
     struct deferred base; /* first member */
     struct digest key;
     int file;            /* owned; -1: none yet */
+    uint64_t size;       /* of the file when it came, which is charged */
     uint64_t compile_ns; /* as the client says */
     char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
     struct object *object; /* owned reference; NULL until it was stored */
@@ -288,13 +290,37 @@ static const struct deferred_kind end_kind = { .size = sizeof(struct end),
                                                .reply = reply_recorded,
                                                .release = release_end };
 
+static enum kiln_code copy_piece(int from, int to, off_t at, size_t size, struct kiln_err *err)
+{
+    uint8_t piece[PIECE_SIZE];
+    if (fs_read_at(from, piece, size, at) != (ssize_t)size)
+        return kiln_fail(err, KILN_INVALID, "compile_end: the file changed while kilnd read it");
+    return fs_write_all(to, bytes_of(piece, size), err);
+}
+
+/* Copies the file, because the client can still change it, and decides how much memory it takes.
+ * For example, mapping a file with holes would allocate them, and kilnd would pay for memory that
+ * ends only when the client closes the file. */
+static enum kiln_code copy_file(struct end *x, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int copy = -1;
+    enum kiln_code rc = fs_memfd("kiln-object", &copy, err);
+    for (uint64_t at = 0; !rc && at < x->size; at += PIECE_SIZE) {
+        size_t size = x->size - at < PIECE_SIZE ? (size_t)(x->size - at) : PIECE_SIZE;
+        rc = copy_piece(x->file, copy, (off_t)at, size, err);
+    }
+    if (rc)
+        return kiln_while(err, "keeping the result of a compile");
+    int given = copy;
+    copy = -1;
+    return object_from_memfd(given, x->compile_ns, &x->object, err);
+}
+
 static void store_result(struct deferred *d)
 {
     struct end *x = (struct end *)d;
     uint64_t evicted = 0, now = clock_wall_s();
-    int file = fcntl(x->file, F_DUPFD_CLOEXEC, 0); /* the object's own descriptor of the memory */
-    d->rc = file < 0 ? kiln_fail_errno(&d->err, errno, "cannot keep the result of a compile")
-                     : object_from_memfd(file, x->compile_ns, &x->object, &d->err);
+    d->rc = copy_file(x, &d->err);
     if (d->rc)
         return;
     const struct kernel_record record = {
@@ -370,6 +396,7 @@ static enum kiln_code take_file(struct end *x, struct caller *caller, struct kil
     enum kiln_code rc = deferred_charge(&x->base, (uint64_t)seen.st_size, err);
     if (rc)
         return rc;
+    x->size = (uint64_t)seen.st_size;
     x->file = caller->files[0];
     caller->files[0] = -1;
     return KILN_OK;

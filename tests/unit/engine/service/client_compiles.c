@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BEGUN 21 /* request ids */
@@ -220,6 +221,51 @@ TEST_F(users, a_file_on_a_disk_is_refused_by_its_kind_alone)
     const struct message_compile_end m = { .key = key };
     send_end_as(&f->ann, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &m);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "not a memory file");
+}
+
+/* Otherwise a client could have kilnd allocate the memory of any number of files, and keep it. */
+TEST_F(users, a_result_with_holes_takes_no_memory_of_the_clients_file)
+{
+    const struct message_compile_end m = { .key = key };
+    int file = file_of("result"), kept = dup(file);
+    struct stat seen;
+    assert_int_equal(ftruncate(file, 8 << 20), 0);
+    send_end_as(&f->ann, file, &m);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
+    assert_int_equal(fstat(kept, &seen), 0);
+    assert_true(seen.st_blocks < 1024);
+    assert_int_equal(fcntl(kept, F_GET_SEALS), 0);
+    close(kept);
+}
+
+/* The file's size when it comes is charged and checked. */
+TEST_F(users, a_file_that_grows_while_it_waits_is_stored_as_it_came)
+{
+    const struct message_compile_end m = { .key = key };
+    f->ann.base.files[0] = file_of("result");
+    int kept = dup(f->ann.base.files[0]);
+    f->ann.base.file_count = 1;
+    SEND_MESSAGE(&f->ann, compile_end, ENDED, &m);
+    assert_int_equal(write(kept, " and more", 9), 9);
+    fake_executor_run_tasks(&f->engine.executor);
+    f->ann.base.file_count = 0;
+    assert_int_equal(begin(&f->ann, 0), KILN_OK);
+    expect_content(&f->ann, "result");
+    close(kept);
+}
+
+TEST_F(users, a_file_that_shrinks_while_it_waits_is_refused)
+{
+    const struct message_compile_end m = { .key = key };
+    f->ann.base.files[0] = file_of("result");
+    int kept = dup(f->ann.base.files[0]);
+    f->ann.base.file_count = 1;
+    SEND_MESSAGE(&f->ann, compile_end, ENDED, &m);
+    assert_int_equal(ftruncate(kept, 1), 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    f->ann.base.file_count = 0;
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "changed");
+    close(kept);
 }
 
 /* Beyond the user's budget the client compiles without the right to. */
