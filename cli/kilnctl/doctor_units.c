@@ -16,6 +16,7 @@
 struct unit {
     char name[VALUE_MAX], load[VALUE_MAX], active[VALUE_MAX], sub[VALUE_MAX], enabled[VALUE_MAX];
     char result[VALUE_MAX], status[VALUE_MAX], listen[VALUE_MAX];
+    char restarts[VALUE_MAX]; /* since the last start by a person or a socket */
 };
 
 /* The purpose of a unit for kilnd, and what it means if the unit is stopped. */
@@ -43,7 +44,8 @@ static void take_line(const char *line, size_t size, struct unit *unit)
                  { "UnitFileState=", unit->enabled },
                  { "Result=", unit->result },
                  { "ExecMainStatus=", unit->status },
-                 { "Listen=", unit->listen } };
+                 { "Listen=", unit->listen },
+                 { "NRestarts=", unit->restarts } };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         size_t key = strlen(keys[i].key);
         if (size > key && strncmp(line, keys[i].key, key) == 0)
@@ -94,14 +96,23 @@ static void judge_masked(const struct unit *unit, const struct manager *m, struc
                     unit->name);
 }
 
-/* Judges a unit that cannot start: it failed, or waits for its next restart. */
+/* True if it waits for its next start after a failed one, or starts again at this moment. */
+static bool is_tried_again(const struct unit *unit)
+{
+    bool restarted = unit->restarts[0] && strcmp(unit->restarts, "0") != 0;
+    return strcmp(unit->sub, "auto-restart") == 0 ||
+           (restarted && strcmp(unit->active, "activating") == 0);
+}
+
+/* Judges a unit that cannot start. systemd forgets the result of a start when the next begins. */
 static void judge_failed(const struct unit *unit, const struct manager *m, struct findings *f)
 {
-    bool waits = strcmp(unit->active, "failed") != 0;
+    bool waits = is_tried_again(unit);
+    bool is_known = unit->result[0] && strcmp(unit->result, "success") != 0;
     struct finding *finding =
         findings_add(f, "systemd", VERDICT_FAIL, "%s %s (%s)", unit->name,
                      waits ? "cannot start, and systemd tries again" : "failed",
-                     unit->result[0] ? unit->result : "no reason is given");
+                     is_known ? unit->result : "no reason is given");
     if (strcmp(unit->status, STATUS_NO_USER) == 0)
         findings_advise(finding,
                         "its user or group does not exist; as root: systemd-sysusers, then "
@@ -151,7 +162,7 @@ static void judge_unit(const struct unit *unit, const struct manager *m, struct 
 {
     if (strcmp(unit->load, "masked") == 0)
         judge_masked(unit, m, f);
-    else if (strcmp(unit->active, "failed") == 0 || strcmp(unit->sub, "auto-restart") == 0)
+    else if (strcmp(unit->active, "failed") == 0 || is_tried_again(unit))
         judge_failed(unit, m, f);
     else if (strstr(unit->name, ".socket"))
         judge_socket(unit, m, f);
@@ -237,7 +248,7 @@ static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
 {
     static char program[] = "systemctl", system[] = "--system", user[] = "--user", show[] = "show",
                 what[] = "--property=Id,LoadState,ActiveState,SubState,UnitFileState,Result,"
-                         "ExecMainStatus,Listen",
+                         "ExecMainStatus,Listen,NRestarts",
                 socket[] = "kilnd.socket", service[] = "kilnd.service",
                 compiler[] = "kiln-compiler.socket", transfer[] = "kiln-transfer.socket";
     char *const argv[] = { program, is_system ? system : user,   show,     what, socket,

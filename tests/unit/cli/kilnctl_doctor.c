@@ -394,6 +394,20 @@ TEST_F(kilnctl_doctor, a_service_that_waits_for_its_next_restart_has_failed)
     expect_finding(f, VERDICT_FAIL, "tries again (exit-code)", "journalctl");
 }
 
+/* Between two failed starts, the state is "activating" for as long as kilnd reads its settings. */
+TEST_F(kilnctl_doctor, a_service_that_starts_again_after_failures_has_failed)
+{
+    units_judge("Id=kilnd.service\nLoadState=loaded\nActiveState=activating\n"
+                "SubState=start\nResult=success\nNRestarts=3\n",
+                true, &f->findings);
+    expect_finding(f, VERDICT_FAIL, "tries again (no reason", "journalctl");
+    f->findings.count = 0;
+    units_judge("Id=kilnd.service\nLoadState=loaded\nActiveState=activating\n"
+                "SubState=start\nResult=success\nNRestarts=0\n",
+                true, &f->findings);
+    expect_finding(f, VERDICT_OK, "activating", "");
+}
+
 TEST_F(kilnctl_doctor, a_missing_user_of_the_service_is_named_as_the_reason)
 {
     units_judge("Id=kilnd.service\nLoadState=loaded\nActiveState=activating\n"
