@@ -15,6 +15,10 @@
  * needed until a user's kernels fit. */
 #define EVICT_OF_UID_MAX 512u
 #define VERSION_MAX 64u
+/* The most that counts of a private kernel's compile time, which is a claim of its user. Otherwise
+ * a user could claim years, and other users' kernels would be evicted first. Most compiles take
+ * less. */
+#define COMPILE_NS_PRIVATE_MAX 1000000000u
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
 
@@ -173,6 +177,13 @@ static enum kiln_code add_kernel(struct db *db, const struct put *put, uint64_t 
     return query_run(&q, err);
 }
 
+/* The compile time that decides how long the kernel is kept. */
+static uint64_t counted_compile_ns(const struct kernel_record *record, uint64_t compile_ns)
+{
+    bool is_too_long = record->is_private && compile_ns > COMPILE_NS_PRIVATE_MAX;
+    return is_too_long ? COMPILE_NS_PRIVATE_MAX : compile_ns;
+}
+
 static enum kiln_code add_rows(struct kernel_store *store, const struct put *put,
                                struct kiln_err *err)
 {
@@ -187,9 +198,9 @@ static enum kiln_code add_rows(struct kernel_store *store, const struct put *put
     query_bind_u64(&q, 1, db_last_id(store->writer));
     query_bind_u64(&q, 2, last_used);
     query_bind_u64(&q, 3, r->uses);
-    query_bind_i64(
-        &q, 4,
-        store_keep_until(last_used, compile_ns, put->stored_size, text_length(r->database_id) > 0));
+    query_bind_i64(&q, 4,
+                   store_keep_until(last_used, counted_compile_ns(r, compile_ns), put->stored_size,
+                                    text_length(r->database_id) > 0));
     query_bind_u64(&q, 5, r->uid);
     query_bind_u64(&q, 6, put->pinned);
     query_bind_i64(&q, 7, store_scope_number(kernel_record_scope(r)));

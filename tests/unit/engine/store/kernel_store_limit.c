@@ -40,6 +40,22 @@ TEST_F(store, the_least_valuable_kernel_is_evicted_first)
     assert_true(holds(f, 3));
 }
 
+/* What a user claims of a private kernel does not evict the kernels of others. */
+TEST_F(store, a_private_kernel_counts_as_one_second_at_most)
+{
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    for (unsigned i = 1; i <= 6; i++)
+        stored(f, large(i, NOW + i));
+    struct kernel claimed = large(7, NOW);
+    claimed.compile_ns = UINT64_MAX;
+    claimed.is_private = true;
+    claimed.uid = 1001;
+    stored(f, claimed);
+    assert_int_equal(stored(f, large(8, NOW + 8)), 1);
+    assert_false(holds(f, 7));
+    assert_true(holds(f, 2));
+}
+
 TEST_F(store, a_touched_kernel_outlives_the_others)
 {
     assert_int_equal(reopen(f, SIX), KILN_OK);
