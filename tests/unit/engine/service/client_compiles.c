@@ -268,6 +268,33 @@ TEST_F(users, a_file_that_shrinks_while_it_waits_is_refused)
     close(kept);
 }
 
+TEST_F(users, a_result_beyond_64_mib_is_refused)
+{
+    const struct message_compile_end m = { .key = key };
+    int file = file_of("result");
+    assert_int_equal(ftruncate(file, (64 << 20) + 1), 0);
+    send_end_as(&f->ann, file, &m);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "at most 67108864");
+}
+
+TEST_F(users, waits_for_compiles_of_clients_are_limited_per_user)
+{
+    struct test_caller twins[3]; /* one connection may have 1024 unanswered requests */
+    unsigned refused = 0;
+    for (unsigned i = 0; i < 3; i++)
+        open_twin(f, &twins[i]);
+    assert_int_equal(begin(&twins[0], 0), KILN_NOT_FOUND);
+    for (unsigned i = 0; i < 1030; i++) {
+        send_begin(&twins[1 + i % 2], 60000);
+        refused += twins[1 + i % 2].reply_count;
+    }
+    assert_int_equal(refused, 6);
+    assert_reply_refuses(&twins[2], 0, KILN_BUSY, "waits for compiles");
+    assert_int_equal(begin(&f->bob, 0), KILN_NOT_FOUND);
+    for (unsigned i = 0; i < 3; i++)
+        test_caller_leave(&twins[i]);
+}
+
 /* Beyond the user's budget the client compiles without the right to. */
 TEST_F(users, unfinished_compiles_are_charged_to_their_user)
 {
