@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import pathlib
 import select
+import signal
 import socket
 import struct
 import time
@@ -609,6 +611,66 @@ class DamagedCaches(TinyRows):
         super().assail(stage, number)
 
 
+class KeptKernels(Load):
+    """Fetches kernels that take more than kilnd's hot set, repeatedly, and keeps the files."""
+    name, finding = "kept_kernels", "suspected"
+    uids = (hosts.ATTACKER,)
+    ROWS, SIZE = 6, 16 * MIB
+    KEPT_MAX = 512 * MIB  # at this size, the attack is at its full strength
+
+    def prepare(self, stage: Stage) -> None:
+        rows = material.random_rows(self.ROWS, self.SIZE, "kept")
+        import_as(stage, self.uids,
+                  material.write_cache(stage.host.directory / "files" / "kept.ukdb", rows))
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        kept: dict[int, int] = {}  # sizes of the files, by inode
+        for i in itertools.count():
+            if sum(kept.values()) >= self.KEPT_MAX:
+                signal.pause()
+            try:
+                connection.send("fetch_name",
+                                wire.name_body(DEVICE, f"kept{i % self.ROWS}.o", ""))
+                for fd in connection.answer().fds:
+                    kept[os.fstat(fd).st_ino] = os.fstat(fd).st_size
+            except wire.Refused:
+                time.sleep(REFUSED_PAUSE_S)
+            stage.count(number, sum(kept.values()))
+            stage.ready[number] = sum(kept.values()) >= self.KEPT_MAX
+
+    def inspect(self, stage: Stage) -> list[str]:
+        limit = hosts.QUEUE_PER_UID + hosts.HOT_LIMIT
+        return [] if stage.counted() <= limit else \
+            [f"one user keeps {stage.counted() // MIB} MiB of kilnd's memory in files; at most "
+             f"{limit // MIB} MiB are bounded by limits"]
+
+
+class LargeResults(Load):
+    """Sends results of compiles that are as large as permitted and cannot be compressed."""
+    name, finding = "large_results", "suspected"
+    SIZE = 64 * MIB
+    DEPTH = 3  # more than may wait are refused
+
+    def assail(self, stage: Stage, number: int) -> None:
+        connection = wire.Connection(str(stage.host.socket), None)
+        content = os.urandom(4 * MIB if stage.options.short else self.SIZE)
+        texts = b"".join(map(wire.block, ("gfx90a", "attack", "k.cpp", "")))
+        for i in itertools.count():
+            key = os.urandom(32)
+            with open(os.memfd_create("result"), "r+b", buffering=0) as result:
+                result.write(key + content[len(key):])
+                connection.send("compile_end", key + struct.pack("<Q", 1) + texts,
+                                [result.fileno()])
+            if i < self.DEPTH:
+                continue
+            stage.ready[number] = 1
+            try:
+                connection.answer()
+            except wire.Refused:
+                time.sleep(REFUSED_PAUSE_S)
+
+
 class Sources(Load):
     """Queues as many trivial compiles as a user may."""
     name, finding = "queue", "H1"
@@ -629,4 +691,4 @@ class Sources(Load):
 ATTACKS = (Lookups, LongBatches, SlowReader, Churn, BombImport, LargeCopies, Nearest,
            EndlessSources, SlowTransfers, Scans, Exports, LargeExports, Clears, Builds, Puts,
            TuningFiles, PerfFiles, TuningVerify, TuningExports, ParallelExports, TinyRows,
-           DamagedCaches, Sources)
+           DamagedCaches, KeptKernels, LargeResults, Sources)
