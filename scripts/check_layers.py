@@ -29,6 +29,7 @@ MAY_INCLUDE = {  # directory -> directories, or single headers, that it may incl
     "common/miopen": {"common/base", "common/protocol", "common/target"},
     "libclient/include": set(),
     "libclient": {"common"},
+    "libclient/rtc": {"common", "libclient", "engine/digest"},
     "engine/digest": {"common"},
     "engine/codec": {"common", "engine/digest"},
     "engine/manifest": {"common", "engine/digest"},
@@ -76,7 +77,8 @@ ONLY_IN = {  # header of an external library -> the only places that may include
     "cjson/": ("common/base/json", "tests/support/failing_json"),
     "nettle/": ("engine/digest",),
     "curses.h": ("cli/kilnctl/top_screen.c",),
-    "dlfcn.h": ("libclient/device", "libclient/connection/private_kilnd.c", "engine/compile"),
+    "dlfcn.h": ("libclient/device", "libclient/rtc", "libclient/connection/private_kilnd.c",
+                "engine/compile"),
     "CL/": ("libclient/device",),
 }
 # Only libkiln itself, the programs of cli/ and the tests include the public headers (<kiln/...>).

@@ -6,6 +6,7 @@
 #include "tests/integration/attack_steps.h"
 #include "tests/support/hostile_descriptors.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +19,8 @@
 static const struct file_request { /* a request that takes a file */
     enum message_type type;
     const char *json;
-    bool is_text;    /* kilnd skips invalid lines, so any file may succeed */
+    size_t zeros;    /* not 0: the body is so many zero bytes instead of |json| */
+    bool is_text;    /* any file may succeed: kilnd skips invalid lines, or takes any bytes */
     bool by_admin;   /* only administrators may send it */
     bool wants_seal; /* only a sealed memfd is accepted */
 } file_requests[] = {
@@ -32,6 +34,7 @@ static const struct file_request { /* a request that takes a file */
       "{\"kind\":\"find\",\"database_id\":\"" DEVICE "\",\"a_tier\":\"user\",\"b_name\":\"" DEVICE
       ".HIP.fdb.txt\"}",
       .is_text = true },
+    { MESSAGE_compile_end, .zeros = 56, .is_text = true },
 };
 #define FILE_REQUEST_COUNT (sizeof(file_requests) / sizeof(file_requests[0]))
 
@@ -83,9 +86,11 @@ static enum kiln_code send_hostile(struct attack_setting *a, const struct file_r
                                    int file, char text[512])
 {
     static struct raw_frame frame;
+    static const uint8_t zeros[64];
     int fd = request->by_admin ? a->admin : a->attacker;
-    raw_send_files(fd, &(struct raw_message){ request->type, 5, bytes_of_text(request->json), 1 },
-                   &file, 1);
+    struct bytes body =
+        request->zeros ? bytes_of(zeros, request->zeros) : bytes_of_text(request->json);
+    raw_send_files(fd, &(struct raw_message){ request->type, 5, body, 1 }, &file, 1);
     raw_receive_last(fd, &frame);
     raw_close_descriptors(&frame);
     return raw_refusal(&frame, text);
@@ -168,8 +173,11 @@ static void *change_file(void *context)
 {
     struct changing *c = context;
     while (!atomic_load(&c->stop)) {
-        if (ftruncate(c->file, 0) != 0 || ftruncate(c->file, CHANGING_SIZE) != 0)
+        if (ftruncate(c->file, 0) == 0 && ftruncate(c->file, CHANGING_SIZE) == 0)
+            continue;
+        if (errno != EPERM) /* otherwise kilnd has sealed it */
             abort();
+        return NULL;
     }
     return NULL;
 }

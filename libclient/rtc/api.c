@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/api.h"
+
+#include "common/base/bytes.h"
+#include "libclient/rtc/identity.h"
+#include "libclient/rtc/preload.h"
+#include "libclient/rtc/program.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Libraries in one process: versions of NVRTC and hiprtc. */
+#define LIBRARIES_MAX 6
+
+static struct rtc_library libraries[LIBRARIES_MAX];
+static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- names ---- */
+
+/* The functions of struct rtc_functions, in its order. */
+#define FUNCTIONS (7 + 2 * RTC_OUTPUTS_MAX)
+#define CREATE 0
+
+static const char *const names[RTC_KINDS][FUNCTIONS] = {
+    [RTC_NVRTC] = { "nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcAddNameExpression",
+                    "nvrtcCompileProgram", "nvrtcGetLoweredName", "nvrtcGetProgramLogSize",
+                    "nvrtcGetProgramLog", "nvrtcGetCUBINSize", "nvrtcGetCUBIN", "nvrtcGetPTXSize",
+                    "nvrtcGetPTX", "nvrtcGetLTOIRSize", "nvrtcGetLTOIR", "nvrtcGetOptiXIRSize",
+                    "nvrtcGetOptiXIR" },
+    [RTC_HIPRTC] = { "hiprtcCreateProgram", "hiprtcDestroyProgram", "hiprtcAddNameExpression",
+                     "hiprtcCompileProgram", "hiprtcGetLoweredName", "hiprtcGetProgramLogSize",
+                     "hiprtcGetProgramLog", "hiprtcGetCodeSize", "hiprtcGetCode",
+                     "hiprtcGetBitcodeSize", "hiprtcGetBitcode" },
+};
+
+int rtc_function_number(const char *name)
+{
+    enum rtc_kind kind = strncmp(name, "nvrtc", 5) == 0    ? RTC_NVRTC
+                         : strncmp(name, "hiprtc", 6) == 0 ? RTC_HIPRTC
+                                                           : RTC_KINDS;
+    for (int i = 0; kind < RTC_KINDS && i < FUNCTIONS; i++)
+        if (names[kind][i] && strcmp(names[kind][i], name) == 0)
+            return (int)kind * FUNCTIONS + i;
+    return -1;
+}
+
+/* ---- wrappers ---- */
+
+/* The wrappers of the library in slot n. */
+#define OUTPUT_WRAPPERS(n, output)                                        \
+    static int size_##output##_##n(void *program, size_t *ret_size)       \
+    {                                                                     \
+        return rtc_output_size(&libraries[n], output, program, ret_size); \
+    }                                                                     \
+    static int get_##output##_##n(void *program, char *ret_bytes)         \
+    {                                                                     \
+        return rtc_output_get(&libraries[n], output, program, ret_bytes); \
+    }
+
+#define WRAPPERS(n)                                                                         \
+    static int create_##n(void **ret_program, const char *source, const char *name,         \
+                          int header_count, const char *const *headers,                     \
+                          const char *const *header_names)                                  \
+    {                                                                                       \
+        const struct rtc_inputs in = { source, name, header_count, headers, header_names }; \
+        return rtc_create(&libraries[n], ret_program, &in);                                 \
+    }                                                                                       \
+    static int destroy_##n(void **program) { return rtc_destroy(&libraries[n], program); }  \
+    static int add_name_##n(void *program, const char *expression)                          \
+    {                                                                                       \
+        return rtc_add_name(&libraries[n], program, expression);                            \
+    }                                                                                       \
+    static int compile_##n(void *program, int count, const char *const *options)            \
+    {                                                                                       \
+        return rtc_compile(&libraries[n], program, count, options);                         \
+    }                                                                                       \
+    static int lowered_##n(void *program, const char *expression, const char **ret_name)    \
+    {                                                                                       \
+        return rtc_lowered(&libraries[n], program, expression, ret_name);                   \
+    }                                                                                       \
+    OUTPUT_WRAPPERS(n, 0)                                                                   \
+    OUTPUT_WRAPPERS(n, 1)                                                                   \
+    OUTPUT_WRAPPERS(n, 2)                                                                   \
+    OUTPUT_WRAPPERS(n, 3)                                                                   \
+    OUTPUT_WRAPPERS(n, 4)
+
+WRAPPERS(0)
+WRAPPERS(1)
+WRAPPERS(2)
+WRAPPERS(3)
+WRAPPERS(4)
+WRAPPERS(5)
+
+#define ROW(n)                                                                            \
+    {                                                                                     \
+        .create = create_##n, .destroy = destroy_##n, .add_name = add_name_##n,           \
+        .compile = compile_##n, .lowered = lowered_##n, .log = { size_4_##n, get_4_##n }, \
+        .outputs = { { size_0_##n, get_0_##n },                                           \
+                     { size_1_##n, get_1_##n },                                           \
+                     { size_2_##n, get_2_##n },                                           \
+                     { size_3_##n, get_3_##n } },                                         \
+    }
+static const struct rtc_functions wrappers[LIBRARIES_MAX] = { ROW(0), ROW(1), ROW(2),
+                                                              ROW(3), ROW(4), ROW(5) };
+_Static_assert(RTC_OUTPUTS_MAX == 4, "output 4 of the wrappers is the log");
+/* So a function's number is its place in the struct. */
+_Static_assert(sizeof(struct rtc_functions) == FUNCTIONS * sizeof(void *), "no padding");
+
+static void *wrapper(const struct rtc_library *library, int function)
+{
+    void *found;
+    const char *functions = (const char *)&wrappers[library - libraries];
+    memcpy(&found, functions + (size_t)function * sizeof(found), sizeof(found));
+    return found;
+}
+
+/* ---- libraries ---- */
+
+/* Fills the functions of |library| by asking |look_up| for each name. */
+static void find_functions(struct rtc_library *library, void *handle)
+{
+    void *found[FUNCTIONS];
+    for (int i = 0; i < FUNCTIONS; i++) {
+        const char *name = names[library->kind][i];
+        found[i] = name ? preload_real_dlsym(handle, name) : NULL;
+    }
+    memcpy(&library->real, found, sizeof(found));
+}
+
+static bool is_complete(const struct rtc_functions *real)
+{
+    return real->create && real->destroy && real->add_name && real->compile && real->lowered &&
+           real->log.size && real->log.get && real->outputs[0].size && real->outputs[0].get;
+}
+
+/* The slot of the library that is mapped at |base|. A library that was closed leaves its slot to
+ * the one that is mapped at its address next. */
+static struct rtc_library *slot_of(const void *base)
+{
+    struct rtc_library *empty = NULL;
+    for (size_t i = 0; i < LIBRARIES_MAX; i++) {
+        if (libraries[i].base == base)
+            return &libraries[i];
+        if (!libraries[i].base && !empty)
+            empty = &libraries[i];
+    }
+    return empty;
+}
+
+/* The library of the kind that contains |real|. NULL: it cannot be wrapped. */
+static struct rtc_library *find_library(enum rtc_kind kind, void *real)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (!dladdr1(real, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return NULL;
+    struct rtc_library *library = slot_of(info.dli_fbase);
+    void *handle = library ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (!handle)
+        return NULL;
+    struct rtc_library now = { .base = info.dli_fbase, .kind = kind };
+    find_functions(&now, handle);
+    dlclose(handle);
+    if (!is_complete(&now.real))
+        return NULL;
+    if (library->base && library->kind == kind &&
+        memcmp(&library->real, &now.real, sizeof(now.real)) == 0)
+        return library;
+    identity_find(&now, map->l_name);
+    *library = now;
+    return library;
+}
+
+static bool is_own(const void *address)
+{
+    Dl_info info, own;
+    return dladdr(address, &info) && dladdr(libraries, &own) && info.dli_fbase == own.dli_fbase;
+}
+
+void *rtc_wrapper_of(int number, void *real)
+{
+    enum rtc_kind kind = (enum rtc_kind)(number / FUNCTIONS);
+    int function = number % FUNCTIONS;
+    if (is_own(real)) /* a search of all libraries met this one's symbol for linked programs */
+        real = preload_real_dlsym(RTLD_NEXT, names[kind][function]);
+    if (!real)
+        return NULL;
+    pthread_mutex_lock(&libraries_lock);
+    struct rtc_library *library = find_library(kind, real);
+    pthread_mutex_unlock(&libraries_lock);
+    return library ? wrapper(library, function) : real;
+}
+
+/* The real function for a linked call: of the libraries that the program links, or else of those
+ * that the calling library itself links. */
+static void *find_linked(enum rtc_kind kind, const void *caller)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    const char *name = names[kind][CREATE];
+    void *real = preload_real_dlsym(RTLD_NEXT, name);
+    if (real || !dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return real;
+    void *handle = dlopen(map->l_name[0] ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return NULL;
+    real = preload_real_dlsym(handle, name);
+    dlclose(handle);
+    return real && !is_own(real) ? real : NULL;
+}
+
+struct rtc_library *rtc_linked_library(enum rtc_kind kind, const void *caller)
+{
+    void *real = find_linked(kind, caller);
+    if (!real)
+        return NULL;
+    pthread_mutex_lock(&libraries_lock);
+    struct rtc_library *library = find_library(kind, real);
+    pthread_mutex_unlock(&libraries_lock);
+    return library;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/identity.h"
+
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
+#include "engine/digest/sha256.h"
+#include "libclient/rtc/preload.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NOTES_MAX (64u << 10)
+
+/* The build id among |notes|; empty: there is none. */
+static struct bytes build_id_of_notes(struct bytes notes)
+{
+    struct reader r = reader_of(notes);
+    while (reader_left(&r) >= 12) {
+        uint32_t name_size = reader_u32(&r), size = reader_u32(&r), type = reader_u32(&r);
+        struct bytes name = reader_take(&r, name_size);
+        (void)reader_take(&r, -name_size & 3u);
+        struct bytes id = reader_take(&r, size);
+        (void)reader_take(&r, -size & 3u);
+        if (!r.failed && type == NT_GNU_BUILD_ID && name.size == 4 &&
+            memcmp(name.data, "GNU", 4) == 0)
+            return id;
+    }
+    return bytes_of(NULL, 0);
+}
+
+/* ---- mapped libraries ---- */
+
+struct mapped_search {
+    const void *base;         /* the library at this address, or */
+    const char *const *parts; /* libraries whose file name contains one of these, up to NULL */
+    struct sha256 *digest;
+    unsigned found;
+    const void *end; /* of the last one found */
+};
+
+static struct bytes build_id_of_mapped(const struct dl_phdr_info *info)
+{
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_NOTE || p->p_memsz > NOTES_MAX)
+            continue;
+        struct bytes id =
+            build_id_of_notes(bytes_of((const void *)(info->dlpi_addr + p->p_vaddr), p->p_memsz));
+        if (id.size)
+            return id;
+    }
+    return bytes_of(NULL, 0);
+}
+
+static bool is_wanted(const struct mapped_search *search, const struct dl_phdr_info *info)
+{
+    if (search->base)
+        return (const void *)info->dlpi_addr == search->base;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *name = slash ? slash + 1 : info->dlpi_name;
+    for (const char *const *part = search->parts; *part; part++)
+        if (strncmp(name, *part, strlen(*part)) == 0)
+            return true;
+    return false;
+}
+
+static int add_mapped(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct mapped_search *search = context;
+    (void)size;
+    if (!is_wanted(search, info))
+        return 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        const char *end = (const char *)info->dlpi_addr + p->p_vaddr + p->p_memsz;
+        if (p->p_type == PT_LOAD && (const void *)end > search->end)
+            search->end = end;
+    }
+    struct bytes id = build_id_of_mapped(info);
+    search->found += id.size > 0;
+    sha256_put_sized(search->digest, id);
+    return 0;
+}
+
+static unsigned digest_mapped(struct sha256 *digest, const void *base, const char *const *parts)
+{
+    struct mapped_search search = { .base = base, .parts = parts, .digest = digest };
+    dl_iterate_phdr(add_mapped, &search);
+    return search.found;
+}
+
+/* ---- files ---- */
+
+static struct bytes read_at(int fd, uint64_t at, size_t size, uint8_t *to)
+{
+    ssize_t got = pread(fd, to, size, (off_t)at);
+    return bytes_of(to, got == (ssize_t)size ? size : 0);
+}
+
+static bool digest_notes(int fd, const Elf64_Phdr *p, struct sha256 *digest)
+{
+    uint8_t notes[4096];
+    if (p->p_type != PT_NOTE || p->p_filesz > sizeof(notes))
+        return false;
+    struct bytes id = build_id_of_notes(read_at(fd, p->p_offset, p->p_filesz, notes));
+    if (id.size)
+        sha256_put_sized(digest, id);
+    return id.size > 0;
+}
+
+static bool digest_file(const char *path, struct sha256 *digest)
+{
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Elf64_Ehdr header;
+    if (fd < 0 || !read_at(fd, 0, sizeof(header), (uint8_t *)&header).size ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr))
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr p;
+        if (!read_at(fd, header.e_phoff + i * sizeof(p), sizeof(p), (uint8_t *)&p).size)
+            return false;
+        if (digest_notes(fd, &p, digest))
+            return true;
+    }
+    return false;
+}
+
+/* ---- NVRTC ---- */
+
+/* "libnvrtc-builtins.so.13.0" beside the library, where NVRTC looks for it first. */
+static bool builtins_path(const struct rtc_library *library, const char *path,
+                          char ret_path[PATH_MAX])
+{
+    char real[PATH_MAX];
+    const char *version = strchr(library->name, ' ');
+    if (!realpath(path, real) || !version)
+        return false;
+    char *slash = strrchr(real, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return snprintf(ret_path, PATH_MAX, "%s/libnvrtc-builtins.so.%s", real, version + 1) < PATH_MAX;
+}
+
+static void name_nvrtc(struct rtc_library *library, void *handle)
+{
+    int major = 0, minor = 0;
+    int (*version)(int *, int *);
+    void *found = preload_real_dlsym(handle, "nvrtcVersion");
+    memcpy(&version, &found, sizeof(version));
+    if (version && version(&major, &minor) == 0)
+        snprintf(library->name, sizeof(library->name), "nvrtc %d.%d", major, minor);
+}
+
+static void find_nvrtc(struct rtc_library *library, const char *path)
+{
+    char builtins[PATH_MAX];
+    struct sha256 digest;
+    sha256_init(&digest);
+    struct mapped_search search = { .base = library->base, .digest = &digest };
+    dl_iterate_phdr(add_mapped, &search);
+    library->end = search.end;
+    if (!search.found)
+        library->trouble = "the library has no build id";
+    else if (!library->name[0] || !builtins_path(library, path, builtins) ||
+             !digest_file(builtins, &digest))
+        library->trouble = "its builtins library is not beside it";
+    library->identity = sha256_end(&digest);
+}
+
+bool identity_holds(const struct rtc_library *library)
+{
+    static const char *const builtins[] = { "libnvrtc-builtins", NULL };
+    if (library->kind != RTC_NVRTC)
+        return true;
+    struct sha256 digest;
+    sha256_init(&digest);
+    digest_mapped(&digest, library->base, NULL);
+    digest_mapped(&digest, NULL, builtins);
+    struct digest now = sha256_end(&digest);
+    return digest_equal(&now, &library->identity);
+}
+
+/* ---- hiprtc ---- */
+
+/* hiprtc compiles with comgr, which contains LLVM or links it. */
+static void find_hiprtc(struct rtc_library *library)
+{
+    static const char *const parts[] = { "libamd_comgr", "libLLVM", "libclang", NULL };
+    struct sha256 digest;
+    snprintf(library->name, sizeof(library->name), "hiprtc");
+    sha256_init(&digest);
+    if (!digest_mapped(&digest, library->base, NULL))
+        library->trouble = "the library has no build id";
+    else if (!digest_mapped(&digest, NULL, parts))
+        library->trouble = "its comgr is not loaded";
+    library->identity = sha256_end(&digest);
+}
+
+void identity_find(struct rtc_library *library, const char *path)
+{
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (library->kind == RTC_NVRTC) {
+        if (handle)
+            name_nvrtc(library, handle);
+        find_nvrtc(library, path);
+    } else {
+        find_hiprtc(library);
+    }
+    if (handle)
+        dlclose(handle);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/key.h"
+
+#include "engine/digest/sha256.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- options ---- */
+
+/* NVRTC's options (its manual, chapter "Supported Compile Options") without those that write files,
+ * read precompiled headers or print times. Leading dashes and values are left out. */
+static const char *const nvrtc_options[] = {
+    "gpu-architecture",
+    "arch",
+    "device-c",
+    "dc",
+    "device-w",
+    "dw",
+    "relocatable-device-code",
+    "rdc",
+    "extensible-whole-program",
+    "ewp",
+    "device-debug",
+    "G",
+    "generate-line-info",
+    "lineinfo",
+    "dopt",
+    "ptxas-options",
+    "Xptxas",
+    "maxrregcount",
+    "ftz",
+    "prec-sqrt",
+    "prec-div",
+    "fmad",
+    "use_fast_math",
+    "extra-device-vectorization",
+    "modify-stack-limit",
+    "dlink-time-opt",
+    "dlto",
+    "gen-opt-lto",
+    "optix-ir",
+    "jump-table-density",
+    "device-stack-protector",
+    "no-cache",
+    "frandom-seed",
+    "define-macro",
+    "D",
+    "undefine-macro",
+    "U",
+    "include-path",
+    "I",
+    "pre-include",
+    "include",
+    "no-source-include",
+    "std",
+    "builtin-move-forward",
+    "builtin-initializer-list",
+    "disable-warnings",
+    "w",
+    "restrict",
+    "device-as-default-execution-space",
+    "default-device",
+    "device-int128",
+    "device-float128",
+    "optimization-info",
+    "opt-info",
+    "display-error-number",
+    "no-display-error-number",
+    "diag-error",
+    "diag-suppress",
+    "diag-warn",
+    "brief-diagnostics",
+    "minimal",
+    "version-ident",
+    "fdevice-syntax-only",
+    NULL,
+};
+
+/* Options of NVRTC whose value may be the next argument. */
+static const char *const nvrtc_values[] = {
+    "gpu-architecture",
+    "arch",
+    "ptxas-options",
+    "Xptxas",
+    "maxrregcount",
+    "define-macro",
+    "D",
+    "undefine-macro",
+    "U",
+    "include-path",
+    "I",
+    "pre-include",
+    "include",
+    "std",
+    "diag-error",
+    "diag-suppress",
+    "diag-warn",
+    NULL,
+};
+
+/* hiprtc takes clang's options. These are what MIOpen, PyTorch and CuPy give it, and their kin. */
+static const char *const hiprtc_options[] = {
+    "offload-arch",
+    "gpu-architecture",
+    "std",
+    "D",
+    "U",
+    "I",
+    "O0",
+    "O1",
+    "O2",
+    "O3",
+    "Os",
+    "g",
+    "w",
+    "Wall",
+    "Wextra",
+    "Werror",
+    "include",
+    "ffast-math",
+    "fno-fast-math",
+    "ffp-contract",
+    "fgpu-rdc",
+    "fno-gpu-rdc",
+    "munsafe-fp-atomics",
+    "mcumode",
+    "mno-cumode",
+    "mwavefrontsize64",
+    "mno-wavefrontsize64",
+    "mcode-object-version",
+    "fgpu-flush-denormals-to-zero",
+    "fno-gpu-flush-denormals-to-zero",
+    "default-device",
+    "nogpuinc",
+    NULL,
+};
+
+static const char *const hiprtc_values[] = { "D", "U", "I", "include", NULL };
+
+static bool is_listed(const char *const *list, const char *name, size_t size)
+{
+    for (; *list; list++)
+        if (strlen(*list) == size && memcmp(*list, name, size) == 0)
+            return true;
+    return false;
+}
+
+/* The option's name without dashes and value: "-DN=1" is D, "--std=c++17" std. */
+static size_t option_name(const char *option, const char **ret_name)
+{
+    const char *name = option + strspn(option, "-");
+    *ret_name = name;
+    bool attached = option[0] == '-' && option[1] != '-' && strchr("DUI", option[1]) && option[1];
+    return attached ? 1 : strcspn(name, "=");
+}
+
+static bool is_hip(const struct rtc_program *p) { return p->library->kind == RTC_HIPRTC; }
+
+static bool has_option(const struct rtc_program *p, const char *const *wanted)
+{
+    for (size_t i = 0; i < p->option_count; i++) {
+        const char *name;
+        size_t size = option_name(p->options[i], &name);
+        if (p->options[i][0] == '-' && is_listed(wanted, name, size))
+            return true;
+    }
+    return false;
+}
+
+static bool are_options_known(const struct rtc_program *p)
+{
+    const char *const *known = is_hip(p) ? hiprtc_options : nvrtc_options;
+    const char *const *values = is_hip(p) ? hiprtc_values : nvrtc_values;
+    bool takes_value = false;
+    for (size_t i = 0; i < p->option_count; i++) {
+        const char *option = p->options[i], *name;
+        size_t size = option_name(option, &name);
+        if (!takes_value && (option[0] != '-' || !is_listed(known, name, size)))
+            return false;
+        takes_value = !takes_value && !name[size] && is_listed(values, name, size);
+    }
+    return true;
+}
+
+/* ---- sources ---- */
+
+static bool source_has(const struct rtc_program *p, const char *text)
+{
+    if (strstr(p->source, text))
+        return true;
+    for (size_t i = 0; i < p->header_count; i++)
+        if (strstr(p->headers[i].text, text))
+            return true;
+    return false;
+}
+
+const char *key_obstacle(const struct rtc_program *p)
+{
+    static const char *const architecture[] = { "offload-arch", "gpu-architecture", NULL };
+    if (p->library->trouble)
+        return p->library->trouble;
+    if (p->is_incomplete)
+        return "out of memory";
+    if (!are_options_known(p))
+        return "an option is unknown or has side effects";
+    if (is_hip(p) && !has_option(p, architecture))
+        return "no architecture is given: hiprtc takes that of the current device";
+    if (source_has(p, "__DATE__") || source_has(p, "__TIME__") || source_has(p, "__TIMESTAMP__"))
+        return "the source contains the time of its compile";
+    return NULL;
+}
+
+/* ---- the key ---- */
+
+static void put_text(struct sha256 *s, const char *text)
+{
+    sha256_put_sized(s, bytes_of_text(text ? text : ""));
+}
+
+/* Variables that change NVRTC's or hiprtc's output. An unset one differs from an empty one. */
+static void put_environment(struct sha256 *s)
+{
+    static const char *const names[] = {
+        "NVRTC_APPEND_FLAGS",
+        "NVRTC_PREPEND_FLAGS",
+        "NVRTC_DISABLE_PCH",
+        "NVRTC_DISABLE_CONCURRENT_NVVM",
+        "HIPRTC_COMPILE_OPTIONS_APPEND",
+        "HIPRTC_LINK_OPTIONS_APPEND",
+        "GPU_ENABLE_WGP_MODE",
+        "AMD_COMGR_SAVE_TEMPS",
+        "ROCM_PATH",
+        "HIP_PATH",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        put_text(s, value ? "set" : "");
+        put_text(s, value);
+    }
+}
+
+struct digest key_of_program(const struct rtc_program *p, bool with_name)
+{
+    char directory[PATH_MAX] = "";
+    struct sha256 s;
+    sha256_init(&s);
+    put_text(&s, "kiln-rtc-1");
+    sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
+    put_environment(&s);
+    for (size_t i = 0; i < p->option_count; i++)
+        put_text(&s, p->options[i]);
+    put_text(&s, p->source);
+    for (size_t i = 0; i < p->header_count; i++) {
+        put_text(&s, p->headers[i].name);
+        put_text(&s, p->headers[i].text);
+    }
+    sha256_put_sized(&s, buffer_view(&p->expressions));
+    if (with_name) {
+        put_text(&s, "name");
+        put_text(&s, p->name);
+        put_text(&s, getcwd(directory, sizeof(directory)));
+    }
+    return sha256_end(&s);
+}
+
+/* ---- the program's name ---- */
+
+static bool contains(struct bytes where, const char *text)
+{
+    return where.size && memmem(where.data, where.size, text, strlen(text));
+}
+
+/* Options with which the output has the name in a form that a search does not find. */
+static bool has_name_options(const struct rtc_program *p)
+{
+    static const char *const options[] = { "G",
+                                           "g",
+                                           "device-debug",
+                                           "generate-line-info",
+                                           "lineinfo",
+                                           "dlto",
+                                           "dlink-time-opt",
+                                           "gen-opt-lto",
+                                           "optix-ir",
+                                           "rdc",
+                                           "dc",
+                                           "dw",
+                                           "device-c",
+                                           "device-w",
+                                           "relocatable-device-code",
+                                           "fgpu-rdc",
+                                           NULL };
+    return has_option(p, options);
+}
+
+/* The name's last part, as it also occurs in names of static variables: "a1b2_cubin_cu". */
+static void mangled_stem(const char *name, char ret_stem[64])
+{
+    const char *slash = strrchr(name, '/');
+    size_t size = 0;
+    for (const char *at = slash ? slash + 1 : name; *at && size < 63; at++)
+        ret_stem[size++] = (char)(isalnum((unsigned char)*at) ? *at : '_');
+    ret_stem[size] = '\0';
+}
+
+bool key_name_matters(const struct rtc_program *p, struct bytes result)
+{
+    char stem[64];
+    if (!p->name || !*p->name)
+        return has_name_options(p);
+    const char *slash = strrchr(p->name, '/');
+    mangled_stem(p->name, stem);
+    return has_name_options(p) || source_has(p, "__FILE__") || source_has(p, "__BASE_FILE__") ||
+           source_has(p, "source_location") || source_has(p, "__builtin_FILE") ||
+           source_has(p, "#include_next") || contains(result, "_GLOBAL__N_") ||
+           contains(result, "_INTERNAL_") || contains(result, stem) ||
+           contains(result, slash ? slash + 1 : p->name);
+}
+
+const char *key_target(const struct rtc_program *p)
+{
+    static const char *const names[] = { "gpu-architecture", "arch", "offload-arch", NULL };
+    for (size_t i = 0; i < p->option_count; i++) {
+        const char *name;
+        size_t size = option_name(p->options[i], &name);
+        if (p->options[i][0] == '-' && is_listed(names, name, size) && name[size] == '=')
+            return name + size + 1;
+    }
+    return "";
+}

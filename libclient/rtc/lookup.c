@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/lookup.h"
+
+#include "engine/digest/sha256.h"
+#include "libclient/kernels/compile.h"
+#include "libclient/rtc/files.h"
+#include "libclient/rtc/key.h"
+#include "libclient/rtc/settings.h"
+
+#include <kiln/kernel.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Time that another process may take to compile. */
+#define WAIT_MS 30000u
+#define MS 1000000ull /* nanoseconds */
+/* After kilnd did not answer, this process does not ask for a while. */
+#define PAUSE_NS 10000000000u
+/* Manifests of one key. */
+#define MANIFESTS_MAX 8u
+/* A list that changes during the look-up is read again so many times. */
+#define ROUNDS 3
+
+#define LIST_MAGIC 0x314d544bu /* "KTM1" */
+#define LIST_WITH_NAME 1u      /* flag: the result depends on the program's name */
+
+/* ---- the connection ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct kiln_client *client; /* owned by process |pid| */
+    pid_t pid;
+    _Atomic uint64_t paused_until_ns;
+} connection = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A child of fork opens a connection of its own, and leaves its parent's alone. */
+static struct kiln_client *get_client(void)
+{
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .name = "libkiln-rtc",
+                                                 .cache_entries = -1 };
+    if (now_ns() < connection.paused_until_ns)
+        return NULL;
+    pthread_mutex_lock(&connection.lock);
+    if (connection.pid != getpid()) {
+        connection.client = NULL;
+        connection.pid = getpid();
+        if (kiln_client_open(&options, &connection.client, NULL))
+            connection.client = NULL;
+    }
+    struct kiln_client *client = connection.client;
+    pthread_mutex_unlock(&connection.lock);
+    return client;
+}
+
+static const char *reason_of(enum kiln_code rc)
+{
+    if (rc == KILN_BUSY)
+        return "another process still compiles it, or kilnd is at a limit";
+    if (rc == KILN_DENIED)
+        return "kilnd refuses this user";
+    connection.paused_until_ns = now_ns() + PAUSE_NS;
+    if (rc == KILN_TIMED_OUT)
+        return "kilnd did not answer in time";
+    return rc == KILN_UNSUPPORTED || rc == KILN_INVALID ? "kilnd is older than libkiln-rtc"
+                                                        : "no kilnd can be reached";
+}
+
+static enum kiln_code ask_once(struct kiln_client *client, const struct digest *key,
+                               uint32_t wait_ms, struct kiln_kernel **ret_kernel)
+{
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    const struct compile_question question = {
+        .key = key,
+        .wait_ms = wait_ms,
+        .deadline_ns = now_ns() + (wait_ms + settings_patience_ms()) * MS
+    };
+    return compile_begin(client, &question, ret_kernel, &failure);
+}
+
+/* Asks for |key|, and waits for another process that compiles it. */
+static enum kiln_code ask(const struct digest *key, struct kiln_kernel **ret_kernel)
+{
+    struct kiln_client *client = get_client();
+    if (!client)
+        return KILN_UNAVAILABLE;
+    enum kiln_code rc = ask_once(client, key, 0, ret_kernel);
+    return rc == KILN_BUSY ? ask_once(client, key, WAIT_MS, ret_kernel) : rc;
+}
+
+/* ---- the list of manifests ---- */
+
+static struct bytes content_of(const struct kiln_kernel *kernel)
+{
+    return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
+}
+
+/* Returns false if it is no list. */
+static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
+                       uint32_t *ret_flags)
+{
+    *ret_reader = reader_of(content_of(kernel));
+    uint32_t magic = reader_u32(ret_reader);
+    *ret_flags = reader_u32(ret_reader);
+    return !ret_reader->failed && magic == LIST_MAGIC;
+}
+
+static bool result_key(const struct digest *key, struct bytes manifest, struct digest *ret_key)
+{
+    struct sha256 s;
+    sha256_init(&s);
+    sha256_put_sized(&s, bytes_of_text("result"));
+    sha256_put(&s, bytes_of(key->bytes, DIGEST_SIZE));
+    bool is_fine = files_digest(manifest, &s);
+    *ret_key = sha256_end(&s);
+    return is_fine;
+}
+
+/* Finds the manifest that describes the files as they are. */
+static bool find_manifest(struct reader *list, const struct digest *key, struct digest *ret_key)
+{
+    while (reader_left(list)) {
+        struct bytes manifest = reader_sized(list);
+        if (list->failed)
+            return false;
+        if (files_are_same(manifest))
+            return result_key(key, manifest, ret_key);
+    }
+    return false;
+}
+
+/* The key for which processes compete that all found no manifest in the same list. */
+static struct digest successor_key(const struct lookup *l)
+{
+    struct sha256 s;
+    sha256_init(&s);
+    sha256_put_sized(&s, bytes_of_text("after"));
+    sha256_put(&s, bytes_of(l->key.bytes, DIGEST_SIZE));
+    sha256_put_sized(&s, content_of(l->manifests));
+    return sha256_end(&s);
+}
+
+/* ---- looking up ---- */
+
+static void drop_manifests(struct lookup *l)
+{
+    kiln_kernel_unref(l->manifests);
+    l->manifests = NULL;
+}
+
+static enum lookup_outcome outcome_of(struct lookup *l, enum kiln_code rc, const struct digest *key)
+{
+    l->lease = *key;
+    if (rc == KILN_NOT_FOUND)
+        return LOOKUP_COMPILE;
+    l->reason = reason_of(rc);
+    return LOOKUP_NONE;
+}
+
+static enum lookup_outcome take_result(struct lookup *l, const struct digest *key)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_kernel *kernel = NULL;
+    enum kiln_code rc = ask(key, &kernel);
+    if (rc)
+        return outcome_of(l, rc, key);
+    l->saved_ns = kiln_kernel_compile_ns(kernel);
+    if (rtc_result_read(kernel, &l->result, &err)) {
+        l->reason = "the stored result is damaged";
+        return LOOKUP_NONE;
+    }
+    return LOOKUP_FOUND;
+}
+
+/* No manifest fits. True: the list may have changed, so look again. */
+static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
+{
+    struct digest key = successor_key(l);
+    struct kiln_kernel *marker = NULL;
+    enum kiln_code rc = ask(&key, &marker);
+    kiln_kernel_unref(marker);
+    if (!rc)
+        return true;
+    *ret_outcome = outcome_of(l, rc, &key);
+    return false;
+}
+
+/* True: look again. */
+static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
+{
+    struct reader list;
+    uint32_t flags;
+    struct digest key;
+    drop_manifests(l);
+    enum kiln_code rc = ask(&l->key, &l->manifests);
+    if (rc) {
+        *ret = outcome_of(l, rc, &l->key);
+        return false;
+    }
+    if (!begin_list(l->manifests, &list, &flags)) {
+        l->reason = "the stored list of files is damaged";
+        return false;
+    }
+    if ((flags & LIST_WITH_NAME) && !l->with_name) {
+        l->with_name = true;
+        l->key = key_of_program(p, /* with_name= */ true);
+        return true;
+    }
+    if (!find_manifest(&list, &l->key, &key))
+        return compete(l, ret);
+    *ret = take_result(l, &key);
+    return false;
+}
+
+enum lookup_outcome lookup_begin(struct lookup *l, const struct rtc_program *p)
+{
+    enum lookup_outcome outcome = LOOKUP_NONE;
+    *l = (struct lookup){ .key = key_of_program(p, /* with_name= */ false),
+                          .reason = "its files change all the time" };
+    for (unsigned round = 0; round < ROUNDS && look_once(l, p, &outcome); round++)
+        ;
+    return outcome;
+}
+
+void lookup_done(struct lookup *l) { drop_manifests(l); }
+
+/* ---- publishing ---- */
+
+/* A memory file with |content|, or -1. */
+static int make_file(struct bytes content)
+{
+    int fd = memfd_create("kiln-rtc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    size_t done = 0;
+    while (fd >= 0 && done < content.size) {
+        ssize_t n = write(fd, content.data + done, content.size - done);
+        if (n <= 0) {
+            close(fd);
+            return -1;
+        }
+        done += (size_t)n;
+    }
+    return fd;
+}
+
+struct publication { /* what is the same for everything that one compile publishes */
+    const struct rtc_program *program;
+    char name[200], options[1000];
+    uint64_t compile_ns;
+};
+
+static bool put(const struct publication *x, const struct digest *key, struct bytes content)
+{
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    struct kiln_client *client = get_client();
+    int file = make_file(content);
+    const struct compile_result result = { .key = key,
+                                           .file = file,
+                                           .compile_ns = x->compile_ns,
+                                           .target = key_target(x->program),
+                                           .toolchain = x->program->library->name,
+                                           .program = x->name,
+                                           .options = x->options };
+    bool stored = client && file >= 0 &&
+                  compile_end(client, &result, now_ns() + WAIT_MS * MS, &failure) == KILN_OK;
+    if (file >= 0)
+        close(file);
+    return stored;
+}
+
+static void put_text(char *to, size_t size, const char *text)
+{
+    size_t at = strlen(to);
+    for (; *text && at + 1 < size; text++)
+        to[at++] = *text >= ' ' && *text <= '~' ? *text : '?';
+    to[at] = '\0';
+}
+
+static void describe(struct publication *x)
+{
+    const struct rtc_program *p = x->program;
+    const char *slash = p->name ? strrchr(p->name, '/') : NULL;
+    put_text(x->name, sizeof(x->name),
+             slash                 ? slash + 1
+             : p->name && *p->name ? p->name
+                                   : "default_program");
+    for (size_t i = 0; i < p->option_count; i++) {
+        put_text(x->options, sizeof(x->options), i ? " " : "");
+        put_text(x->options, sizeof(x->options), p->options[i]);
+    }
+}
+
+/* The new manifest, then those that are stored already, the newest first. */
+static void write_list(struct buffer *to, struct bytes manifest, const struct lookup *l)
+{
+    struct reader old = reader_of(bytes_of(NULL, 0));
+    uint32_t flags;
+    buffer_put_u32(to, LIST_MAGIC);
+    buffer_put_u32(to, 0);
+    buffer_put_sized(to, manifest);
+    if (!l->manifests || !begin_list(l->manifests, &old, &flags))
+        return;
+    for (unsigned count = 1; count < MANIFESTS_MAX && reader_left(&old); count++)
+        buffer_put_sized(to, reader_sized(&old));
+}
+
+static bool put_list(const struct publication *x, const struct lookup *l, struct bytes manifest)
+{
+    BUFFER_AUTO struct buffer list;
+    buffer_init(&list, 16u << 20);
+    write_list(&list, manifest, l);
+    return !list.failed && put(x, &l->key, buffer_view(&list));
+}
+
+/* Ends what was begun under another key than those that were just stored. */
+static void end_lease(const struct publication *x, const struct lookup *l,
+                      const struct digest *stored)
+{
+    if (!digest_equal(&l->lease, &l->key) && !digest_equal(&l->lease, stored))
+        (void)put(x, &l->lease, bytes_of_text("done"));
+}
+
+bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes files,
+                    struct bytes result, uint64_t compile_ns)
+{
+    struct publication x = { .program = p, .compile_ns = compile_ns };
+    const struct digest plain = l->key;
+    struct digest key;
+    bool finds_name = !l->with_name && key_name_matters(p, result);
+    describe(&x);
+    if (finds_name) {
+        l->key = key_of_program(p, /* with_name= */ true);
+        drop_manifests(l);
+    }
+    if (!result_key(&l->key, files, &key) || !put(&x, &key, result) || !put_list(&x, l, files)) {
+        lookup_give_back(l);
+        return false;
+    }
+    if (finds_name) {
+        BUFFER_AUTO struct buffer list;
+        buffer_init(&list, 64);
+        buffer_put_u32(&list, LIST_MAGIC);
+        buffer_put_u32(&list, LIST_WITH_NAME);
+        (void)put(&x, &plain, buffer_view(&list));
+    }
+    end_lease(&x, l, digest_equal(&l->lease, &plain) ? &plain : &key);
+    return true;
+}
+
+void lookup_give_back(struct lookup *l)
+{
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    struct kiln_client *client = get_client();
+    const struct compile_result nothing = {
+        .key = &l->lease, .file = -1, .target = "", .toolchain = "", .program = "", .options = ""
+    };
+    if (client)
+        (void)(compile_end(client, &nothing, now_ns() + settings_patience_ms() * MS, &failure) ==
+               0);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The dlsym of this library, which stands in front of libc's.
+ *
+ * Role       returns wrappers of NVRTC's and hiprtc's functions, and everything else unchanged
+ * Threading  any thread
+ */
+
+/* libc's dlsym, as if called from this library. */
+void *preload_real_dlsym(void *handle, const char *name);

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/program.h"
+
+#include "libclient/rtc/files.h"
+#include "libclient/rtc/identity.h"
+#include "libclient/rtc/key.h"
+#include "libclient/rtc/lookup.h"
+#include "libclient/rtc/settings.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPRESSIONS_MAX (1u << 20)
+#define RESULT_MAX (64u << 20)
+
+/* ---- the table of programs ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct hash_table by_handle;
+} programs = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static uint64_t hash_of(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
+}
+
+static struct rtc_program *find_locked(const struct rtc_library *library, const void *handle)
+{
+    HASH_EACH (&programs.by_handle, hash_of(handle), struct rtc_program, link, p)
+        if (p->handle == handle && p->library == library)
+            return p;
+    return NULL;
+}
+
+static struct rtc_program *find_program(const struct rtc_library *library, const void *handle)
+{
+    pthread_mutex_lock(&programs.lock);
+    struct rtc_program *p = find_locked(library, handle);
+    pthread_mutex_unlock(&programs.lock);
+    return p;
+}
+
+static void free_options(struct rtc_program *p)
+{
+    for (size_t i = 0; i < p->option_count; i++)
+        free(p->options[i]);
+    free(p->options);
+    p->options = NULL;
+    p->option_count = 0;
+}
+
+static void free_program(struct rtc_program *p)
+{
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->header_count; i++) {
+        free(p->headers[i].name);
+        free(p->headers[i].text);
+    }
+    free(p->headers);
+    free(p->source);
+    free(p->name);
+    free_options(p);
+    buffer_done(&p->expressions);
+    rtc_result_done(&p->result);
+    free(p);
+}
+
+/* Removes the program with this handle from the table. */
+static struct rtc_program *take_program(const struct rtc_library *library, const void *handle)
+{
+    pthread_mutex_lock(&programs.lock);
+    struct rtc_program *p = find_locked(library, handle);
+    if (p)
+        hash_table_remove(&programs.by_handle, &p->link);
+    pthread_mutex_unlock(&programs.lock);
+    return p;
+}
+
+static void add_program(struct rtc_program *p)
+{
+    free_program(take_program(p->library, p->handle)); /* one that was destroyed behind our back */
+    pthread_mutex_lock(&programs.lock);
+    hash_table_add(&programs.by_handle, &p->link, hash_of(p->handle));
+    pthread_mutex_unlock(&programs.lock);
+}
+
+/* ---- inputs ---- */
+
+/* A copy, or NULL; sets |is_incomplete| if memory has run out. */
+static char *copy_text(struct rtc_program *p, const char *text)
+{
+    char *copy = text ? strdup(text) : NULL;
+    p->is_incomplete |= text && !copy;
+    return copy;
+}
+
+static void copy_headers(struct rtc_program *p, const struct rtc_inputs *in)
+{
+    size_t count = in->header_count > 0 ? (size_t)in->header_count : 0;
+    p->headers = count ? calloc(count, sizeof(*p->headers)) : NULL;
+    p->is_incomplete |= count && !p->headers;
+    for (size_t i = 0; p->headers && i < count; i++) {
+        p->headers[i].name = copy_text(p, in->header_names ? in->header_names[i] : "");
+        p->headers[i].text = copy_text(p, in->headers[i]);
+        p->is_incomplete |= !p->headers[i].name || !p->headers[i].text;
+        p->header_count++;
+    }
+}
+
+static struct rtc_program *copy_inputs(struct rtc_library *library, void *handle,
+                                       const struct rtc_inputs *in)
+{
+    struct rtc_program *p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->library = library;
+    p->handle = handle;
+    p->source = copy_text(p, in->source);
+    p->name = copy_text(p, in->name);
+    buffer_init(&p->expressions, EXPRESSIONS_MAX);
+    copy_headers(p, in);
+    return p;
+}
+
+int rtc_create(struct rtc_library *library, void **ret_program, const struct rtc_inputs *in)
+{
+    int rc = library->real.create(ret_program, in->source, in->name, in->header_count, in->headers,
+                                  in->header_names);
+    if (rc || !in->source || settings_mode() == RTC_OFF)
+        return rc;
+    struct rtc_program *p = copy_inputs(library, *ret_program, in);
+    if (p && p->is_incomplete)
+        free_program(p);
+    else if (p)
+        add_program(p);
+    return rc;
+}
+
+int rtc_destroy(struct rtc_library *library, void **program)
+{
+    struct rtc_program *p = program ? take_program(library, *program) : NULL;
+    int rc = library->real.destroy(program);
+    free_program(p);
+    return rc;
+}
+
+int rtc_add_name(struct rtc_library *library, void *program, const char *expression)
+{
+    int rc = library->real.add_name(program, expression);
+    struct rtc_program *p = rc ? NULL : find_program(library, program);
+    if (!p)
+        return rc;
+    buffer_put_sized(&p->expressions, bytes_of(expression, strlen(expression) + 1));
+    p->is_incomplete |= p->expressions.failed;
+    return rc;
+}
+
+static void copy_options(struct rtc_program *p, int count, const char *const *options)
+{
+    free_options(p);
+    p->options = count > 0 ? calloc((size_t)count, sizeof(*p->options)) : NULL;
+    p->is_incomplete |= count > 0 && !p->options;
+    for (int i = 0; p->options && i < count; i++) {
+        char *copy = copy_text(p, options[i] ? options[i] : "");
+        if (!copy)
+            return;
+        p->options[p->option_count++] = copy;
+    }
+}
+
+/* ---- compiling ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int compile_real(struct rtc_program *p)
+{
+    p->is_stored = false;
+    rtc_result_done(&p->result);
+    return p->library->real.compile(p->handle, (int)p->option_count,
+                                    (const char *const *)p->options);
+}
+
+/* Publishes what the real library has compiled; *ret_reason is why not. */
+static bool publish(struct lookup *l, struct rtc_program *p, struct bytes files, uint64_t took_ns,
+                    const char **ret_reason)
+{
+    BUFFER_AUTO struct buffer result;
+    buffer_init(&result, RESULT_MAX);
+    if (!identity_holds(p->library))
+        *ret_reason = "the compiler was upgraded while the process ran";
+    else if (!rtc_result_collect(p->library, p->handle, buffer_view(&p->expressions), &result))
+        *ret_reason = "the result is larger than 64 MiB, or not all of it can be read";
+    else if (lookup_publish(l, p, files, buffer_view(&result), took_ns))
+        return true;
+    else
+        *ret_reason = "kilnd did not store the result";
+    return false;
+}
+
+/* Compiles what nobody has compiled yet. */
+static int compile_first(struct lookup *l, struct rtc_program *p)
+{
+    BUFFER_AUTO struct buffer files;
+    const char *reason = "the compile failed";
+    buffer_init(&files, 4u << 20);
+    uint64_t began_ns = now_ns();
+    files_begin(p->library);
+    int rc = compile_real(p);
+    bool is_noted = files_end(&files, &reason);
+    if (!rc && is_noted && publish(l, p, buffer_view(&files), now_ns() - began_ns, &reason)) {
+        settings_count_stored(p->name);
+        return rc;
+    }
+    if (rc || !is_noted)
+        lookup_give_back(l);
+    settings_count_forwarded(rc ? "the compile failed" : reason, p->name);
+    return rc;
+}
+
+static int look_up(struct rtc_program *p)
+{
+    struct lookup l;
+    int rc = 0;
+    enum lookup_outcome outcome = lookup_begin(&l, p);
+    if (outcome == LOOKUP_FOUND && settings_mode() == RTC_RECORD) {
+        rtc_result_done(&l.result);
+        settings_count_forwarded("KILN_RTC=record: the result is stored already", p->name);
+        rc = compile_real(p);
+    } else if (outcome == LOOKUP_FOUND) {
+        p->result = l.result;
+        p->is_stored = true;
+        settings_count_hit(l.saved_ns, p->name);
+    } else if (outcome == LOOKUP_COMPILE) {
+        rc = compile_first(&l, p);
+    } else {
+        settings_count_forwarded(l.reason, p->name);
+        rc = compile_real(p);
+    }
+    lookup_done(&l);
+    return rc;
+}
+
+int rtc_compile(struct rtc_library *library, void *program, int option_count,
+                const char *const *options)
+{
+    struct rtc_program *p = find_program(library, program);
+    if (!p || option_count < 0 || (option_count > 0 && !options))
+        return library->real.compile(program, option_count, options);
+    if (p->is_stored) { /* compiled before: the real library may refuse a second compile */
+        (void)compile_real(p);
+        return library->real.compile(program, option_count, options);
+    }
+    copy_options(p, option_count, options);
+    const char *obstacle = key_obstacle(p);
+    if (!obstacle)
+        return look_up(p);
+    settings_count_forwarded(obstacle, p->name);
+    return library->real.compile(program, option_count, options);
+}
+
+/* ---- results ---- */
+
+/* The program, if kilnd's result answers for it. */
+static struct rtc_program *find_stored(const struct rtc_library *library, const void *program)
+{
+    struct rtc_program *p = find_program(library, program);
+    return p && p->is_stored ? p : NULL;
+}
+
+/* Compiles now, because the stored result does not have what the caller wants. */
+static void compile_after_all(struct rtc_program *p)
+{
+    settings_count_forwarded("the stored result does not have what the program asks for", p->name);
+    (void)compile_real(p);
+}
+
+int rtc_lowered(struct rtc_library *library, void *program, const char *expression,
+                const char **ret_name)
+{
+    struct rtc_program *p = find_stored(library, program);
+    const char *name = p && expression ? rtc_result_lowered(&p->result, expression) : NULL;
+    if (name && ret_name) {
+        *ret_name = name;
+        return 0;
+    }
+    if (p)
+        compile_after_all(p);
+    return library->real.lowered(program, expression, ret_name);
+}
+
+static const struct rtc_output *real_output(const struct rtc_library *library, int output)
+{
+    return output == RTC_OUTPUTS_MAX ? &library->real.log : &library->real.outputs[output];
+}
+
+/* False: the stored result does not have it. */
+static bool find_output(const struct rtc_program *p, int output, struct bytes *ret_bytes)
+{
+    bool is_log = output == RTC_OUTPUTS_MAX;
+    *ret_bytes = is_log ? p->result.log : p->result.outputs[output];
+    return is_log || (p->result.present & 1u << output);
+}
+
+int rtc_output_size(struct rtc_library *library, int output, void *program, size_t *ret_size)
+{
+    struct bytes bytes;
+    struct rtc_program *p = find_stored(library, program);
+    if (p && ret_size && find_output(p, output, &bytes)) {
+        *ret_size = bytes.size;
+        return 0;
+    }
+    if (p)
+        compile_after_all(p);
+    return real_output(library, output)->size(program, ret_size);
+}
+
+int rtc_output_get(struct rtc_library *library, int output, void *program, char *ret_bytes)
+{
+    struct bytes bytes;
+    struct rtc_program *p = find_stored(library, program);
+    if (p && ret_bytes && find_output(p, output, &bytes)) {
+        if (bytes.size)
+            memcpy(ret_bytes, bytes.data, bytes.size);
+        return 0;
+    }
+    if (p)
+        compile_after_all(p);
+    return real_output(library, output)->get(program, ret_bytes);
+}

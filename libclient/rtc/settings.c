@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/settings.h"
+
+#include "common/base/units.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 200
+#define PATIENCE_MAX_MS 3600000
+/* Different reasons that one process may have. */
+#define REASONS_MAX 24
+
+static struct {
+    pthread_mutex_t lock;
+    pid_t pid; /* of the process that counts; 0: nothing was compiled yet */
+    uint64_t hits, stored, saved_ns;
+    struct {
+        const char *reason;
+        uint64_t count;
+    } forwarded[REASONS_MAX];
+} counts = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool is_set(const char *name, const char *value)
+{
+    const char *now = getenv(name);
+    return now && strcmp(now, value) == 0;
+}
+
+/* A program with more rights than its user must not believe the user's environment. */
+enum rtc_mode settings_mode(void)
+{
+    if (getauxval(AT_SECURE) || is_set("KILN_RTC", "off"))
+        return RTC_OFF;
+    return is_set("KILN_RTC", "record") ? RTC_RECORD : RTC_ON;
+}
+
+uint32_t settings_patience_ms(void)
+{
+    uint64_t ms;
+    const char *value = getenv("KILN_RTC_PATIENCE");
+    return value && units_parse_number(value, PATIENCE_MAX_MS, &ms) && ms ? (uint32_t)ms
+                                                                          : PATIENCE_MS;
+}
+
+/* ---- the report of kilnctl run --explain ---- */
+
+/* Appends this process's counts to the file that KILN_RTC_REPORT names, a line for each. One write
+ * for all of them, because several processes may append. */
+static void write_report(void)
+{
+    char text[4096];
+    const char *path = getenv("KILN_RTC_REPORT");
+    int fd = path && counts.pid == getpid() ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    int size = snprintf(text, sizeof(text), "hit %llu\nstored %llu\nsaved_ms %llu\n",
+                        (unsigned long long)counts.hits, (unsigned long long)counts.stored,
+                        (unsigned long long)(counts.saved_ns / 1000000u));
+    for (size_t i = 0; i < REASONS_MAX && counts.forwarded[i].reason; i++)
+        if (size < (int)sizeof(text) - 200)
+            size +=
+                snprintf(text + size, sizeof(text) - (size_t)size, "forwarded %llu %.150s\n",
+                         (unsigned long long)counts.forwarded[i].count, counts.forwarded[i].reason);
+    ssize_t ignored = write(fd, text, (size_t)size);
+    (void)ignored;
+    close(fd);
+}
+
+/* The first compile of a process registers the report. A child of fork counts from the beginning;
+ * it inherits its parent's registration. */
+static void begin_counting(void)
+{
+    if (counts.pid == getpid())
+        return;
+    bool is_registered = counts.pid != 0;
+    counts.hits = counts.stored = counts.saved_ns = 0;
+    memset(counts.forwarded, 0, sizeof(counts.forwarded));
+    counts.pid = getpid();
+    if (!is_registered && getenv("KILN_RTC_REPORT"))
+        atexit(write_report);
+}
+
+/* ---- counting ---- */
+
+static void debug(const char *what, const char *program)
+{
+    if (is_set("KILN_RTC_DEBUG", "1"))
+        fprintf(stderr, "libkiln-rtc: %s: %s\n", program ? program : "(unnamed)", what);
+}
+
+void settings_count_hit(uint64_t saved_ns, const char *program)
+{
+    debug("answered by kilnd", program);
+    pthread_mutex_lock(&counts.lock);
+    begin_counting();
+    counts.hits++;
+    counts.saved_ns += saved_ns;
+    pthread_mutex_unlock(&counts.lock);
+}
+
+void settings_count_stored(const char *program)
+{
+    debug("compiled here and stored", program);
+    pthread_mutex_lock(&counts.lock);
+    begin_counting();
+    counts.stored++;
+    pthread_mutex_unlock(&counts.lock);
+}
+
+void settings_count_forwarded(const char *reason, const char *program)
+{
+    debug(reason, program);
+    pthread_mutex_lock(&counts.lock);
+    begin_counting();
+    for (size_t i = 0; i < REASONS_MAX; i++) {
+        if (counts.forwarded[i].reason && strcmp(counts.forwarded[i].reason, reason) != 0)
+            continue;
+        counts.forwarded[i].reason = reason;
+        counts.forwarded[i].count++;
+        break;
+    }
+    pthread_mutex_unlock(&counts.lock);
+}

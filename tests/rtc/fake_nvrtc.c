@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* A run-time compiler with NVRTC's interface, for tests of libkiln-rtc on hosts without CUDA. Its
+ * outputs show everything that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and
+ * takes $FAKE_NVRTC_MS milliseconds. The source may have lines #include "NAME", #error, #warning,
+ * and the words __FILE__ and static. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEXT_MAX 65536
+
+enum { SUCCESS = 0, INVALID_INPUT = 3, INVALID_OPTION = 5, COMPILATION = 6, NO_NAME = 9 };
+
+struct program {
+    char source[TEXT_MAX], name[512];
+    int header_count;
+    char headers[8][2][1024]; /* name and text */
+    char expressions[8][128], lowered[8][160];
+    int expression_count;
+    char text[TEXT_MAX], log[1024]; /* after a compile: what was read */
+    char cubin[2 * TEXT_MAX], ptx[2 * TEXT_MAX], lto[2 * TEXT_MAX];
+    size_t cubin_size, ptx_size, lto_size;
+};
+
+#define API __attribute__((visibility("default")))
+#define DECLARED(type, name, ...) \
+    API type name(__VA_ARGS__);   \
+    type name(__VA_ARGS__)
+
+DECLARED(int, nvrtcVersion, int *major, int *minor)
+{
+    *major = 99;
+    *minor = 0;
+    return SUCCESS;
+}
+
+struct inputs {
+    const char *source, *name;
+    int count;
+    const char *const *headers, *const *names;
+};
+
+static int create(struct program **ret, const struct inputs *in)
+{
+    struct program *p = in->source ? calloc(1, sizeof(*p)) : NULL;
+    if (!p)
+        return INVALID_INPUT;
+    snprintf(p->source, sizeof(p->source), "%s", in->source);
+    snprintf(p->name, sizeof(p->name), "%s", in->name && *in->name ? in->name : "default_program");
+    for (int i = 0; i < in->count && i < 8; i++) {
+        snprintf(p->headers[i][0], sizeof(p->headers[i][0]), "%s", in->names[i]);
+        snprintf(p->headers[i][1], sizeof(p->headers[i][1]), "%s", in->headers[i]);
+        p->header_count++;
+    }
+    *ret = p;
+    return SUCCESS;
+}
+
+/* NVRTC's own form of the call. */
+#define DEFINE_CREATE(function)                                                             \
+    API int function(struct program **ret, const char *source, const char *name, int count, \
+                     const char *const *headers, const char *const *names);                 \
+    int function(struct program **ret, const char *source, const char *name, int count,     \
+                 const char *const *headers, const char *const *names)                      \
+    {                                                                                       \
+        const struct inputs in = { source, name, count, headers, names };                   \
+        return create(ret, &in);                                                            \
+    }
+DEFINE_CREATE(nvrtcCreateProgram)
+
+DECLARED(int, nvrtcDestroyProgram, struct program **p)
+{
+    free(*p);
+    *p = NULL;
+    return SUCCESS;
+}
+
+DECLARED(int, nvrtcAddNameExpression, struct program *p, const char *expression)
+{
+    snprintf(p->expressions[p->expression_count], sizeof(p->expressions[0]), "%s", expression);
+    snprintf(p->lowered[p->expression_count++], sizeof(p->lowered[0]), "_Z%s", expression);
+    return SUCCESS;
+}
+
+/* By a system call, which libkiln-rtc does not see: the log is not one of the compile's files. */
+static int open_log(void)
+{
+    const char *log = getenv("FAKE_NVRTC_LOG");
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+    return log && *log ? (int)syscall(SYS_openat, AT_FDCWD, log, flags, 0666) : -1;
+}
+
+static void note_compile(const struct program *p)
+{
+    char line[128];
+    const char *ms = getenv("FAKE_NVRTC_MS");
+    int fd = open_log();
+    int size = snprintf(line, sizeof(line), "%.60s\n", p->source);
+    char *end = strchr(line, '\n');
+    if (fd >= 0 && size > 0 && write(fd, line, (size_t)(end + 1 - line)) < 0)
+        abort();
+    if (fd >= 0)
+        close(fd);
+    struct timespec pause = { .tv_nsec = ms ? atol(ms) * 1000000L : 0 };
+    pause.tv_sec = pause.tv_nsec / 1000000000L;
+    pause.tv_nsec %= 1000000000L;
+    nanosleep(&pause, NULL);
+}
+
+static void append(char *to, size_t size, const char *text)
+{
+    size_t used = strlen(to);
+    snprintf(to + used, size - used, "%s", text);
+}
+
+static int read_file(const char *path, char *to, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    size_t used = strlen(to), got = fread(to + used, 1, size - used - 1, file);
+    to[used + got] = '\0';
+    fclose(file);
+    return 1;
+}
+
+static int include(struct program *p, const char *name, int count, const char *const *options)
+{
+    char path[1024];
+    for (int i = 0; i < p->header_count; i++)
+        if (strcmp(p->headers[i][0], name) == 0) {
+            append(p->text, sizeof(p->text), p->headers[i][1]);
+            return SUCCESS;
+        }
+    for (int i = 0; i < count; i++) {
+        if (strncmp(options[i], "-I", 2) != 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", options[i] + 2, name);
+        if (read_file(path, p->text, sizeof(p->text)))
+            return SUCCESS;
+    }
+    snprintf(p->log, sizeof(p->log), "%s: cannot open source file \"%s\"", p->name, name);
+    return COMPILATION;
+}
+
+static int preprocess(struct program *p, int count, const char *const *options)
+{
+    char copy[TEXT_MAX], name[256], *rest = copy;
+    memcpy(copy, p->source, sizeof(copy));
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        if (sscanf(line, "#include \"%255[^\"]\"", name) == 1) {
+            int rc = include(p, name, count, options);
+            if (rc)
+                return rc;
+        } else if (strncmp(line, "#error", 6) == 0) {
+            snprintf(p->log, sizeof(p->log), "%s: error: %.200s", p->name, line);
+            return COMPILATION;
+        } else if (strncmp(line, "#warning", 8) == 0) {
+            snprintf(p->log, sizeof(p->log), "%s: warning: %.200s", p->name, line);
+        } else {
+            append(p->text, sizeof(p->text), line);
+            append(p->text, sizeof(p->text), "\n");
+        }
+    }
+    return SUCCESS;
+}
+
+static size_t write_output(const struct program *p, const char *kind, const char *options,
+                           char *output)
+{
+    int has_name = strstr(p->text, "__FILE__") || strstr(p->text, "static");
+    return (size_t)snprintf(output, sizeof(p->cubin), "%s:%s:%s:%s", kind, options,
+                            has_name ? p->name : "", p->text);
+}
+
+DECLARED(int, nvrtcCompileProgram, struct program *p, int count, const char *const *options)
+{
+    char joined[2048] = "";
+    int is_lto = 0;
+    note_compile(p);
+    p->text[0] = p->log[0] = '\0';
+    p->cubin_size = p->ptx_size = p->lto_size = 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(options[i], "-bad") == 0)
+            return INVALID_OPTION;
+        is_lto |= strcmp(options[i], "-dlto") == 0;
+        if (strncmp(options[i], "-I", 2) != 0)
+            append(joined, sizeof(joined), options[i]);
+    }
+    int rc = preprocess(p, count, options);
+    if (rc)
+        return rc;
+    if (is_lto) {
+        p->lto_size = write_output(p, "lto", joined, p->lto);
+        p->ptx_size = 1;
+    } else {
+        p->cubin_size = write_output(p, "cubin", joined, p->cubin);
+        p->ptx_size = write_output(p, "ptx", joined, p->ptx) + 1;
+    }
+    return SUCCESS;
+}
+
+DECLARED(int, nvrtcGetLoweredName, struct program *p, const char *expression, const char **ret)
+{
+    for (int i = 0; i < p->expression_count; i++)
+        if (strcmp(p->expressions[i], expression) == 0) {
+            *ret = p->lowered[i];
+            return SUCCESS;
+        }
+    return NO_NAME;
+}
+
+#define OUTPUT(name, size, bytes)                             \
+    DECLARED(int, name##Size, struct program *p, size_t *ret) \
+    {                                                         \
+        *ret = (size);                                        \
+        return SUCCESS;                                       \
+    }                                                         \
+    DECLARED(int, name, struct program *p, char *ret)         \
+    {                                                         \
+        memcpy(ret, (bytes), (size));                         \
+        return SUCCESS;                                       \
+    }
+OUTPUT(nvrtcGetCUBIN, p->cubin_size, p->cubin)
+OUTPUT(nvrtcGetPTX, p->ptx_size, p->ptx)
+OUTPUT(nvrtcGetLTOIR, p->lto_size, p->lto)
+OUTPUT(nvrtcGetProgramLog, strlen(p->log) + 1, p->log)
+
+DECLARED(int, nvrtcGetOptiXIRSize, struct program *p, size_t *ret)
+{
+    (void)p;
+    *ret = 0;
+    return SUCCESS;
+}
+
+DECLARED(int, nvrtcGetOptiXIR, struct program *p, char *ret)
+{
+    (void)p;
+    (void)ret;
+    return SUCCESS;
+}
+
+/* Calls that libkiln-rtc does not wrap. */
+DECLARED(int, nvrtcGetNumSupportedArchs, int *ret)
+{
+    *ret = 7;
+    return SUCCESS;
+}

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: MIT
+"""libkiln-rtc in programs that call a run-time compiler."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import BUILD, WAIT_MAX_S, Daemon, wait_until
+
+HERE = BUILD / "tests/rtc"
+FAKE = HERE / "libnvrtc.so.99"
+PRELOAD = BUILD / "lib/libkiln-rtc.so.0"
+NVRTC = pathlib.Path("/usr/local/cuda/lib64/libnvrtc.so.13")
+SOURCE = "void k(); // 1"
+
+
+class Job:
+    """Runs tests/rtc/job with the fake compiler, which counts its compiles."""
+
+    def __init__(self, daemon, directory):
+        self.daemon = daemon
+        self.directory = directory
+        self.log = directory / "compiles"
+        self.environment = dict(daemon.environment, LD_PRELOAD=str(PRELOAD), KILN_RTC_DEBUG="1",
+                                KILN_RTC_PATIENCE=str(WAIT_MAX_S * 1000),
+                                FAKE_NVRTC_LOG=str(self.log), LD_LIBRARY_PATH=str(HERE))
+
+    def command(self, *arguments, program="kiln_rtc_job", library=FAKE):
+        chosen = ["--library", str(library)] if library and program == "kiln_rtc_job" else []
+        return [str(HERE / program), *chosen, *map(str, arguments)]
+
+    def run(self, *arguments, plain=False, cwd=None, **options):
+        environment = dict(self.environment, **options.pop("environment", {}))
+        if plain:
+            del environment["LD_PRELOAD"]
+        done = subprocess.run(self.command(*arguments, **options), env=environment, text=True,
+                              capture_output=True, timeout=WAIT_MAX_S, cwd=cwd or self.directory)
+        assert done.returncode == 0, done.stderr
+        self.said = done.stderr
+        return done.stdout
+
+    def compiles(self):
+        """How many times the compiler has compiled since the last call."""
+        count = len(self.log.read_text().splitlines()) if self.log.exists() else 0
+        self.log.unlink(missing_ok=True)
+        return count
+
+    def check(self, *arguments, **options):
+        """With and without libkiln-rtc, cold and warm, a program prints the same."""
+        expected = self.run(*arguments, plain=True, **options)
+        self.compiles()
+        assert self.run(*arguments, **options) == expected
+        cold = self.compiles()
+        assert self.run(*arguments, **options) == expected
+        return cold, self.compiles()
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    d = Daemon()
+    try:
+        d.start()
+        yield d
+    finally:
+        d.remove()
+
+
+@pytest.fixture
+def job(daemon, tmp_path):
+    daemon.kilnctl("clear", "--own", "--yes")
+    return Job(daemon, tmp_path)
+
+
+# ---- ways to call the compiler ----
+
+@pytest.mark.parametrize("program", ["kiln_rtc_job_lazy", "kiln_rtc_job_now", "kiln_rtc_job"])
+def test_a_second_process_does_not_compile(job, program):
+    assert job.check(SOURCE, program=program) == (1, 0)
+    assert "answered by kilnd" in job.said
+
+
+def test_the_library_may_be_opened_by_its_soname(job):
+    assert job.check(SOURCE, library="libnvrtc.so.99") == (1, 0)
+
+
+def test_the_library_may_be_opened_with_deepbind(job):
+    assert job.check("--deepbind", SOURCE) == (1, 0)
+
+
+def test_python_finds_the_compiler_by_ctypes(job):
+    script = job.directory / "compile.py"
+    script.write_text(f"""
+import ctypes
+library = ctypes.CDLL({str(FAKE)!r})
+program, size = ctypes.c_void_p(), ctypes.c_size_t()
+print(library.nvrtcCreateProgram(ctypes.byref(program), b"void k();", None, 0, None, None))
+print(library.nvrtcCompileProgram(program, 0, None))
+print(library.nvrtcGetCUBINSize(program, ctypes.byref(size)), size.value)
+""")
+    for compiles in 1, 0:
+        done = subprocess.run([sys.executable, script], env=job.environment, text=True,
+                              capture_output=True, timeout=WAIT_MAX_S, check=True)
+        assert done.stdout.splitlines()[:2] == ["0", "0"]
+        assert job.compiles() == compiles
+
+
+def test_symbols_of_a_library_that_is_not_loaded_are_not_found(job):
+    script = "import ctypes; print(hasattr(ctypes.CDLL(None), 'nvrtcCreateProgram'))"
+    done = subprocess.run([sys.executable, "-c", script], env=job.environment, text=True,
+                          capture_output=True, timeout=WAIT_MAX_S, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# ---- what a result depends on ----
+
+@pytest.mark.parametrize("arguments", [
+    ["--option", "-DN=1"], ["--option", "-arch=sm_90"], ["--expression", "f<int>"],
+    ["--header", "a.h=int a;"], ["--option", "--std=c++17"]])
+def test_every_input_is_part_of_the_key(job, arguments):
+    assert job.check(SOURCE) == (1, 0)
+    assert job.check(*arguments, SOURCE) == (1, 0)
+
+
+def test_all_outputs_are_answered(job):
+    assert job.check("--option", "-dlto", "--expression", "f", "#warning w\\n" + SOURCE) == (1, 0)
+    assert "lowered 0 _Zf" in job.run("--expression", "f", SOURCE)
+
+
+def test_a_name_that_does_not_reach_the_output_does_not_matter(job):
+    job.run("--name", "/tmp/a1b2c3d4/kernel.cu", SOURCE)
+    job.run("--name", "/tmp/e5f6a7b8/another.cu", SOURCE)
+    assert job.compiles() == 1
+
+
+@pytest.mark.parametrize("source", ["const char *f = __FILE__;", "static int s;",
+                                    "#warning w\\nint i;"])
+def test_a_name_that_reaches_the_output_matters(job, source):
+    for name in "first_name.cu", "second_name.cu":
+        assert job.check("--name", name, source) == (1, 0)
+
+
+def test_a_name_matters_if_it_reaches_the_output_through_an_option(job):
+    for name in "first_name.cu", "second_name.cu":
+        assert job.check("--name", name, "--option", "-lineinfo", SOURCE) == (1, 0)
+
+
+# ---- files ----
+
+INCLUDES = '#include "a.h"\\nint x;'
+
+
+def age(path):
+    """A file that is newer than a compile's beginning is not trusted."""
+    os.utime(path, (1, 1))
+
+
+@pytest.fixture
+def headers(job):
+    for name in "first", "second":
+        (job.directory / name).mkdir()
+    (job.directory / "second/a.h").write_text("int old;\n")
+    options = [part for name in ("first", "second")
+               for part in ("--option", f"-I{job.directory}/{name}")]
+    wait_until("the clock to pass the header's time", lambda: is_old(job.directory / "second/a.h"))
+    return options
+
+
+def is_old(path):
+    """Whether the clock that stamps files has moved since |path| changed."""
+    return time.clock_gettime_ns(5) > os.stat(path).st_ctime_ns  # CLOCK_REALTIME_COARSE
+
+
+def test_files_that_are_the_same_answer(job, headers):
+    assert job.check(*headers, INCLUDES) == (1, 0)
+
+
+def test_a_header_that_changed_is_a_miss(job, headers):
+    assert job.check(*headers, INCLUDES) == (1, 0)
+    header = job.directory / "second/a.h"
+    header.write_text("int new;\n")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    assert job.check(*headers, INCLUDES) == (1, 0)
+    header.write_text("int old;\n")  # what was compiled first is still stored
+    assert job.check(*headers, INCLUDES) == (0, 0)
+
+
+def test_a_header_that_was_only_touched_is_a_hit(job, headers):
+    assert job.check(*headers, INCLUDES) == (1, 0)
+    os.utime(job.directory / "second/a.h", (5, 5))
+    assert job.check(*headers, INCLUDES) == (0, 0)
+
+
+def test_a_header_that_appears_earlier_in_the_path_is_a_miss(job, headers):
+    assert job.check(*headers, INCLUDES) == (1, 0)
+    header = job.directory / "first/a.h"
+    header.write_text("int earlier;\n")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    assert job.check(*headers, INCLUDES) == (1, 0)
+
+
+def test_a_header_in_memory_is_read_from_no_file(job, headers):
+    assert job.check(*headers, "--header", "a.h=int m;", INCLUDES) == (1, 0)
+    (job.directory / "first/a.h").write_text("int earlier;\n")
+    assert job.check(*headers, "--header", "a.h=int m;", INCLUDES) == (0, 0)
+
+
+# ---- what is not answered ----
+
+@pytest.mark.parametrize("option", ["-time=t.txt", "--create-pch=p", "--fdevice-time-trace=t",
+                                    "--unheard-of"])
+def test_options_with_side_effects_are_forwarded(job, option):
+    assert job.check("--option", option, SOURCE) == (1, 1)
+    assert "side effects" in job.said
+
+
+def test_errors_are_the_compilers_own(job):
+    assert job.check("#error no") == (1, 1)
+    assert "compile 6" in job.run("#error no")
+    assert job.check("--option", "-bad", SOURCE) == (1, 1)
+
+
+def test_sources_with_the_time_are_forwarded(job):
+    assert job.check("const char *t = __TIME__;") == (1, 1)
+
+
+@pytest.mark.parametrize("environment", [{"KILN_RTC": "off"}, {"KILN_SOCKET": "/nonexistent/sock"}])
+def test_without_kiln_the_program_compiles_itself(job, environment):
+    assert job.check(SOURCE, environment=environment) == (1, 1)
+
+
+def test_record_stores_and_does_not_answer(job):
+    assert job.check(SOURCE, environment={"KILN_RTC": "record"}) == (1, 1)
+    job.run(SOURCE)
+    assert job.compiles() == 0
+
+
+# ---- kilnctl run ----
+
+def kilnctl_run(job, *arguments, **options):
+    environment = {name: value for name, value in job.environment.items() if name != "LD_PRELOAD"}
+    environment.update(KILN_RTC_DEBUG="", **options)
+    return subprocess.run([BUILD / "bin/kilnctl", "run", *arguments], env=environment, text=True,
+                          capture_output=True, timeout=WAIT_MAX_S, cwd=job.directory)
+
+
+def test_kilnctl_runs_a_program_with_the_library(job):
+    plain = job.run(SOURCE, plain=True)
+    job.compiles()
+    for expected in (1, 0, 0), (0, 1, 0):
+        done = kilnctl_run(job, "--explain", "--", *job.command(SOURCE))
+        assert (done.returncode, done.stdout) == (0, plain), done.stderr
+        stored, hits, other = expected
+        assert (f"1 compiles: {hits} answered by kilnd, {stored} compiled and stored, {other} "
+                "compiled without kilnd") in done.stderr
+    assert job.compiles() == 1
+
+
+def test_kilnctl_explains_why_a_compile_was_not_answered(job):
+    done = kilnctl_run(job, "--explain", "--", *job.command("--option", "--unheard-of", SOURCE))
+    assert "1 without kilnd: an option is unknown or has side effects" in done.stderr
+
+
+def test_kilnctl_ends_as_the_program_does(job):
+    assert kilnctl_run(job, "--", "sh", "-c", "exit 7").returncode == 7
+    done = kilnctl_run(job, "--explain", "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7
+    assert "compiled nothing" in done.stderr
+    done = kilnctl_run(job, "--", "/nonexistent/program")
+    assert done.returncode != 0
+    assert "/nonexistent/program" in done.stderr
+
+
+def test_kilnctl_names_the_library_that_is_missing(job):
+    done = kilnctl_run(job, "--", "true", KILN_RTC_LIBRARY="/nonexistent/library.so")
+    assert done.returncode != 0
+    assert "KILN_RTC_LIBRARY" in done.stderr
+
+
+# ---- many processes ----
+
+def test_eight_processes_compile_each_program_once(job):
+    sources = [f"void k(); // number {i}" for i in range(10)]
+    job.run("--processes", 8, *sources, environment={"FAKE_NVRTC_MS": "20"})
+    assert job.compiles() == len(sources)
+
+
+def test_a_killed_process_passes_its_compile_on(job):
+    environment = dict(job.environment, FAKE_NVRTC_MS="60000")
+    with subprocess.Popen(job.command(SOURCE), env=environment, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as first:
+        wait_until("the first compile", lambda: job.log.exists())
+        with subprocess.Popen(job.command(SOURCE), env=job.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
+            wait_until("the second process to wait", lambda: '"client_compile_waits":0' not in
+                       job.daemon.kilnctl("stats", "--json").replace(" ", ""))
+            first.send_signal(signal.SIGKILL)
+            output, _ = second.communicate(timeout=WAIT_MAX_S)
+    assert "compile 0" in output
+    assert job.compiles() == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run as two users")
+def test_another_user_is_never_answered(job):
+    os.chmod(job.daemon.directory, 0o755)
+    os.chmod(job.daemon.socket, 0o666)
+    job.run(SOURCE)
+    job.compiles()
+    done = subprocess.run(job.command(SOURCE), env=dict(job.environment, FAKE_NVRTC_LOG=""),
+                          user=12345, group=12345, extra_groups=[], text=True, capture_output=True,
+                          timeout=WAIT_MAX_S, check=True)
+    assert "answered by kilnd" not in done.stderr
+
+
+# ---- the real one ----
+
+@pytest.mark.skipif(not NVRTC.exists(), reason=f"{NVRTC} is not here")
+@pytest.mark.parametrize("options", [
+    ["-arch=sm_90"], ["-arch=compute_90"], ["-arch=sm_90", "-dlto"], ["-arch=sm_90", "-lineinfo"],
+    ["-arch=sm_90", "--std=c++17", "-default-device"]])
+def test_nvrtc(job, options):
+    source = ('template <class T> __global__ void t(T *x) { *x = 1; }\\n'
+              'extern "C" __global__ void k(float *x) { *x = sinf(x[1]); }')
+    given = [part for option in options for part in ("--option", option)]
+    arguments = [*given, "--name", "k_program.cu", "--expression", "t<float>", source]
+    expected = job.run(*arguments, plain=True, library=NVRTC)
+    assert job.run(*arguments, library=NVRTC) == expected
+    assert job.run(*arguments, library=NVRTC) == expected
+    assert "answered by kilnd" in job.said
