@@ -21,6 +21,8 @@ static const struct command *const commands[] = {
     &command_doctor,
     &command_report,
 
+    &command_exec,
+
     &command_device_ls,
 
     &command_toolchain_ls,

@@ -15,7 +15,8 @@ _OPTIONS = {
 _OF_COMMANDS = {  # (command, option): texts that only look like the others
     ("db get", "toolchain"): "none", ("db verify", "toolchain"): "none",
 }
-_WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package"}
+_WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package",
+                      "run": "file"}
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
     "DIR": "directory", "DIRS": "directory",

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a program with libkiln-rtc in front of its run-time compilers. */
+#include "cli/kilnctl/command.h"
+#include "cli/output.h"
+#include "common/base/units.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef KILN_LIBDIR_FROM_KILNCTL
+#define KILN_LIBDIR_FROM_KILNCTL "../lib"
+#endif
+#define LIBRARY "libkiln-rtc.so.0"
+/* Programs of one run: each appends one report. */
+#define REPORT_MAX (1u << 20)
+#define REASONS_MAX 32
+
+struct run_options {
+    bool explain;
+};
+
+static const struct option options[] = {
+    { "explain", 'e', OPTION_FLAG, offsetof(struct run_options, explain), NULL,
+      "say at the end what was answered, compiled and stored, and why not", 0, 0 },
+};
+
+/* ---- the library ---- */
+
+/* Relative to the directory of kilnctl: in a build directory, and in an installed tree. */
+static const char *const places[] = { "../lib/" LIBRARY, KILN_LIBDIR_FROM_KILNCTL "/" LIBRARY };
+
+/* KILN_RTC_LIBRARY, else the library that was built or installed with this program. */
+static int find_library(char path[PATH_MAX], struct kiln_error *err)
+{
+    char self[PATH_MAX];
+    const char *given = getenv("KILN_RTC_LIBRARY");
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[size > 0 ? size : 0] = '\0';
+    const char *slash = strrchr(self, '/');
+    int directory = slash ? (int)(slash - self) : 0;
+    if (given && *given)
+        snprintf(path, PATH_MAX, "%s", given);
+    for (size_t i = 0; !(given && *given) && i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(path, PATH_MAX, "%.*s/%s", directory, self, places[i]);
+        if (access(path, R_OK) == 0)
+            break;
+    }
+    if (access(path, R_OK))
+        return cli_fail_errno(
+            err, errno,
+            "'%.500s' cannot be read: install libkiln-rtc, or name the library in "
+            "KILN_RTC_LIBRARY",
+            path);
+    return KILN_E_OK;
+}
+
+/* Before libraries that the caller preloads. */
+static int preload(const char *library, struct kiln_error *err)
+{
+    char value[2 * PATH_MAX];
+    const char *before = getenv("LD_PRELOAD");
+    int size = snprintf(value, sizeof(value), "%s%s%s", library, before && *before ? ":" : "",
+                        before ? before : "");
+    if (size < 0 || (size_t)size >= sizeof(value) || setenv("LD_PRELOAD", value, 1))
+        return cli_fail(err, KILN_E_INVALID, "LD_PRELOAD is too long");
+    return KILN_E_OK;
+}
+
+static int execute(const struct invocation *invocation, struct kiln_error *err)
+{
+    size_t count = invocation->word_count;
+    char **words = calloc(count + 1, sizeof(*words)); /* with NULL at the end */
+    if (!words)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory");
+    memcpy(words, invocation->words, count * sizeof(*words));
+    execvp(words[0], words);
+    free(words);
+    return cli_fail_errno(err, errno, "cannot run '%.500s'", invocation->words[0]);
+}
+
+/* ---- --explain ---- */
+
+struct report {
+    uint64_t hits, stored, saved_ms;
+    struct {
+        char text[160];
+        uint64_t count;
+    } reasons[REASONS_MAX];
+};
+
+static void add_reason(struct report *report, const char *text, uint64_t count)
+{
+    for (size_t i = 0; i < REASONS_MAX; i++) {
+        if (report->reasons[i].count && strcmp(report->reasons[i].text, text) != 0)
+            continue;
+        snprintf(report->reasons[i].text, sizeof(report->reasons[i].text), "%.150s", text);
+        report->reasons[i].count += count;
+        return;
+    }
+}
+
+/* Lines that are not of this form are ignored: any process of the run may have written them. */
+static void add_line(struct report *report, const char *line)
+{
+    unsigned long long n;
+    char text[160];
+    if (sscanf(line, "hit %llu", &n) == 1)
+        report->hits += n;
+    else if (sscanf(line, "stored %llu", &n) == 1)
+        report->stored += n;
+    else if (sscanf(line, "saved_ms %llu", &n) == 1)
+        report->saved_ms += n;
+    else if (sscanf(line, "forwarded %llu %159[^\n]", &n, text) == 2)
+        add_reason(report, text, n);
+}
+
+static void read_report(int fd, struct report *report)
+{
+    char line[256];
+    FILE *file = fdopen(fd, "r");
+    if (!file)
+        return;
+    rewind(file);
+    while (fgets(line, sizeof(line), file))
+        add_line(report, line);
+    fclose(file);
+}
+
+/* On standard error, because standard output is the program's. */
+static void print_report(const struct report *report)
+{
+    char saved[UNITS_TEXT_MAX];
+    uint64_t forwarded = 0;
+    for (size_t i = 0; i < REASONS_MAX; i++)
+        forwarded += report->reasons[i].count;
+    fprintf(stderr,
+            "kilnctl: %llu compiles: %llu answered by kilnd, %llu compiled and stored, "
+            "%llu compiled without kilnd\n",
+            (unsigned long long)(report->hits + report->stored + forwarded),
+            (unsigned long long)report->hits, (unsigned long long)report->stored,
+            (unsigned long long)forwarded);
+    if (report->hits)
+        fprintf(stderr, "kilnctl: the answered ones once took %s to compile\n",
+                units_seconds((double)report->saved_ms / 1e3, saved));
+    for (size_t i = 0; i < REASONS_MAX && report->reasons[i].count; i++)
+        fprintf(stderr, "kilnctl: %llu without kilnd: %s\n",
+                (unsigned long long)report->reasons[i].count, report->reasons[i].text);
+    if (report->hits + report->stored + forwarded == 0)
+        fprintf(stderr, "kilnctl: the program compiled nothing by NVRTC or hiprtc\n");
+}
+
+/* The status with which a shell would exit. */
+static int status_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Waits for the program. Signals from the terminal go to it, and this process reports afterwards.
+ */
+static int run_and_explain(const struct invocation *invocation, struct kiln_error *err)
+{
+    struct report report = { .hits = 0 };
+    char path[64];
+    int status = 0, fd = memfd_create("report", 0); /* inherited: the program's path leads to it */
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+    if (fd < 0 || setenv("KILN_RTC_REPORT", path, 1))
+        return cli_fail_errno(err, errno, "cannot make a report of the run");
+    pid_t child = fork();
+    if (child == 0) {
+        close(fd);
+        int rc = execute(invocation, err);
+        output_error(stderr, "kilnctl", err, NULL);
+        _exit(rc == KILN_E_OK ? 0 : 127);
+    }
+    signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (child < 0)
+        return cli_fail_errno(err, errno, "cannot start '%.500s'", invocation->words[0]);
+    read_report(fd, &report);
+    print_report(&report);
+    exit(status_of(status));
+}
+
+static int run_run(const struct invocation *invocation, struct kiln_error *err)
+{
+    char library[PATH_MAX];
+    const struct run_options *given = invocation->options;
+    int rc = find_library(library, err);
+    if (!rc)
+        rc = preload(library, err);
+    if (rc)
+        return rc;
+    fflush(NULL);
+    return given->explain ? run_and_explain(invocation, err) : execute(invocation, err);
+}
+
+const struct command command_exec = {
+    .name = "run",
+    .words = "-- COMMAND [ARGUMENT...]",
+    .summary = "run a program whose NVRTC and hiprtc compiles kilnd keeps",
+    .help =
+        "Runs COMMAND with libkiln-rtc preloaded.  When the program compiles by NVRTC or hiprtc,\n"
+        "kilnd answers if the same compile was done before by the same user: in another process,\n"
+        "or by another program.  Otherwise the program compiles with its own library, and kilnd\n"
+        "keeps the result.  Processes that need the same compile at the same time do it once.\n"
+        "\n"
+        "KILN_RTC=off switches it off, KILN_RTC=record stores results without using them.  What\n"
+        "kilnd cannot answer, the program's own library compiles as always.",
+    .least_words = 1,
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct run_options),
+    .run = run_run,
+};
