@@ -18,7 +18,8 @@ KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const stru
                                                  struct kiln_err *err);
 
 /* Returns whether an object that passed the check for the arch also runs with the feature settings
- * of |target|.  An object that supports a feature both on and off does. */
+ * of |target|.  An object that was compiled for both settings of a feature
+ * suits either. */
 bool code_object_suits(struct bytes object, const struct target *target);
 
 /* Calls |each| with the name of every kernel entry point (AMD: symbols NAME.kd;  NVIDIA: sections
