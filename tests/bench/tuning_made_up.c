@@ -12,6 +12,8 @@
 
 #define FIND_RECORDS 193590u
 #define FIND_BYTES_MAX (128u << 20)
+/* kiln refuses times that no device can reach. The largest problem below needs 17 ms. */
+#define FIND_TIME_MIN_MS 20
 #define PERF_RECORDS 99522u
 #define PERF_ROWS 148096u /* that many records have a second row */
 
@@ -60,7 +62,7 @@ static void add_find_line(struct buffer *text, uint32_t index)
     for (unsigned i = 0; i < 3; i++)
         at += (size_t)snprintf(line + at, sizeof(line) - at,
                                "%c%sVariant%u:%.6g,%u,miopenConvolution%sAlgo%s", i ? ';' : '=',
-                               solvers[i], index % 97, 0.01 + index % 1000 * 0.0137,
+                               solvers[i], index % 97, FIND_TIME_MIN_MS + index % 1000 * 0.0137,
                                index % 4096 * 64, directions[problem.direction], algorithms[i]);
     buffer_put(text, line, at);
     buffer_put_u8(text, '\n');
