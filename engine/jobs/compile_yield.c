@@ -62,11 +62,10 @@ static uint64_t share_of(const struct yield_question *q, const struct compile_or
     uint64_t ran_ns = q->now_ns - order->started_ns;
     bool leads = used_by(q->use, order->uid, q->now_ns) + ran_ns >=
                  used_by(q->use, uid, q->now_ns) + YIELD_LEAD_NS;
-    if (q->compilers > 1 && held < 2 && !leads)
-        return UINT64_MAX;
+    bool is_in_share = q->compilers > 1 && held < 2 && !leads;
     if (order->has_yielded)
-        return YIELD_SHARE_AGAIN_NS;
-    return q->compilers > 1 ? YIELD_WAIT_NS : YIELD_SHARE_NS;
+        return is_in_share ? UINT64_MAX : YIELD_SHARE_AGAIN_NS;
+    return is_in_share || q->compilers == 1 ? YIELD_SHARE_NS : YIELD_WAIT_NS;
 }
 
 /* Chooses the order that gives way: with |has_yielded|, among those that gave way before, otherwise

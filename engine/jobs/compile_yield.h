@@ -15,11 +15,13 @@
  *     the compile's user holds            the compile gives way
  *     several compilers                   always
  *     one of several                      if the user has had YIELD_LEAD_NS more compiler time
- *                                         lately (struct yield_use) than the user who waits
+ *                                         lately (struct yield_use) than the user who waits;
+ *                                         otherwise after YIELD_SHARE_NS
  *     the only one                        after YIELD_SHARE_NS
  *
  * The lead protects a user who seldom compiles: users who compile endless sources cannot stop that
- * user's compiles, and cannot make that user wait again and again.
+ * user's compiles, and cannot make that user wait again and again.  The fair share protects a user
+ * who has compiled much: other users cannot keep all compilers for as long as that user had them.
  *
  * If this holds for several compiles, kiln stops one of the user who holds the most compilers, and
  * among that user's compiles the one that has run the longest.  It starts again later, from its

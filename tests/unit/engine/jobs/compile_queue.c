@@ -364,6 +364,24 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
     compile_all(f);
 }
 
+/* Users 1 and 2 send sources that never end, and have compiled nothing before. */
+TEST_F(queue, a_user_who_compiled_much_waits_for_a_fair_share_at_most)
+{
+    f->executor.slots = 2;
+    must(submit(f, 'X', 3, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, 12 * YIELD_SHARE_NS);
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 2, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Y', 3, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, YIELD_SHARE_NS - MOMENT_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    let_time_pass(f, MOMENT_NS);
+    let_give_way(f, 'a');
+    assert_string_equal(look(f).running, "Yb");
+    compile_all(f);
+}
+
 /* Whether a compile of user 1, begun a moment ago, gives way to user 3. */
 static bool gives_way(const struct yield_use *use, uint64_t now_ns)
 {
@@ -464,7 +482,7 @@ TEST_F(queue, a_time_out_on_a_crowded_host_is_no_property_of_the_kernel)
 {
     fill_compilers(f, 1, 1);
     must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
-    let_time_pass(f, 1);
+    let_time_pass(f, MOMENT_NS);
     fake_executor_fail(&f->executor, COMPILE_TIMED_OUT, "too slow", NULL);
     assert_int_equal(f->orders[0].end, COMPILE_UNAVAILABLE);
     fake_executor_fail(&f->executor, COMPILE_TIMED_OUT, "too slow", NULL);
