@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,8 +124,27 @@ TEST(attack, a_user_cannot_import_for_everyone)
     assert_string_equal(text, "");
 }
 
-/* Objects come from their owner's import or from kilnd's compilers. No request of any type carries
- * both a key and an object. */
+/* Sends an object as the result of a compile whose key, says the client, is |hex|. */
+static void send_result(int fd, const char *hex)
+{
+    static struct raw_frame frame;
+    struct message_compile_end m = { .target = bytes_of_text("gfx90a") };
+    BUFFER_AUTO struct buffer body;
+    int file = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(write(file, "forged", 6), 6);
+    assert_true(digest_from_hex(hex, &m.key));
+    buffer_init(&body, LIMIT_FRAME_BODY);
+    message_compile_end_write(&body, &m);
+    raw_send_files(fd, &(struct raw_message){ MESSAGE_compile_end, 9, buffer_view(&body), 1 },
+                   &file, 1);
+    raw_receive_last(fd, &frame);
+    raw_close_descriptors(&frame);
+    assert_int_equal(frame.header.type, MESSAGE_recorded);
+    close(file);
+}
+
+/* Objects that answer others come from kilnd's compilers. compile_end is the only request with a
+ * key and an object; kilnd stores the object under a key that contains the uid, too. */
 TEST(attack, no_request_stores_an_object_under_a_key)
 {
     struct attack_setting *a = *state;
@@ -141,6 +161,12 @@ TEST(attack, no_request_stores_an_object_under_a_key)
     assert_int_equal(compiled.code, KILN_OK);
     assert_true(digest_equal(&compiled.object, &found.object));
     assert_int_equal(found.tier, TIER_HOT);
+    send_result(a->attacker, compiled.key);
+    found = attack_fetch(a->attacker, compiled.key);
+    assert_int_equal(found.code, KILN_OK);
+    assert_true(digest_equal(&compiled.object, &found.object));
+    found = attack_fetch(a->victim, compiled.key);
+    assert_true(digest_equal(&compiled.object, &found.object));
     assert_int_equal(attack_ask(a->attacker, MESSAGE_kernel_import, "{\"name\":\"x.ukdb\"}", text),
                      KILN_INVALID);
 }
