@@ -84,8 +84,8 @@ class Script(unittest.TestCase):
 class Pack(unittest.TestCase):
     """Of a build in which every program is the same small one."""
 
-    PROGRAMS = ("kilnd", "kiln-compiler", "kiln-driver", "kilnctl", "gpu_trials", "gpu_peaks",
-                "gpu_failures", "first_pass")
+    PROGRAMS = ("kilnd", "kiln-compiler", "kiln-transfer", "kiln-driver", "kilnctl", "gpu_trials",
+                "gpu_peaks", "gpu_failures", "first_pass")
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="kiln-pack-gpu-")

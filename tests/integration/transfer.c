@@ -267,7 +267,7 @@ TEST_F(transfer, a_damaged_package_is_reported_by_name)
     const struct transfer_result *o = run_transfer(f, &t);
 
     assert_int_equal(o->err.code, KILN_CORRUPT);
-    assert_says(o->err.text, "'./" PACKAGE "'");
+    assert_says(o->err.text, "'" PACKAGE "'");
 }
 
 /* ---- killed transfers ---- */
