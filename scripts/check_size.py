@@ -7,9 +7,12 @@ Usage: scripts/check_size.py [--report] [ROOT]
 Hard limits (docs/style.md): 800 lines a file, 80 lines a function, five parameters. --report only
 prints. Needs Universal Ctags; exits with 77 if it is not installed.
 
-The limit on parameters has two exceptions: functions whose signature is defined elsewhere, and
-those of kernels/, where parameters are registers.
+The limit on parameters holds for functions, prototypes, function types, and pointers to functions
+(members, variables and callbacks). '...' counts as one parameter. There are two exceptions:
+signatures that another library defines (OUTSIDE), and kernels/, where parameters are registers.
+Functions that a macro defines are not seen.
 """
+import re
 import shutil
 import statistics
 import subprocess
@@ -20,11 +23,26 @@ import tree
 FILE_STOP, FUNCTION_STOP = 800, 80
 FILE_WANTED, FUNCTION_WANTED = 400, 40
 PARAMETERS_STOP = 5
-# Signatures defined elsewhere: a test that replaces or wraps such a function must repeat them.
+# Signatures that another library defines, and its function. A test that replaces or wraps such a
+# function must repeat the signature, and so must a pointer that dlsym() fills. A member is named
+# struct.member.
 OUTSIDE = {
-    "mmap": "libc", "mmap64": "libc", "copy_file_range": "libc",
-    "cuTensorMapEncodeIm2col": "CUDA driver", "cuTensorMapEncodeTiled": "CUDA driver",
+    "mmap": "libc's mmap",
+    "mmap64": "libc's mmap64",
+    "spawn_call": "libc's posix_spawn",
+    "cuTensorMapEncodeIm2col": "the CUDA driver's cuTensorMapEncodeIm2col",
+    "cuTensorMapEncodeTiled": "the CUDA driver's cuTensorMapEncodeTiled",
+    "cuda_encode_im2col": "the CUDA driver's cuTensorMapEncodeIm2col",
+    "cuda_encode_tiled": "the CUDA driver's cuTensorMapEncodeTiled",
+    "driver_calls.launch": "the CUDA driver's cuLaunchKernel, HIP's hipModuleLaunchKernel",
+    "nvrtcCreateProgram": "NVRTC's nvrtcCreateProgram",
+    "rtc_library.create": "NVRTC's nvrtcCreateProgram, hiprtc's hiprtcCreateProgram",
+    "rtc_functions.create": "NVRTC's nvrtcCreateProgram, hiprtc's hiprtcCreateProgram",
+    "rtc.create": "hiprtc's hiprtcCreateProgram",
+    "opencl.context": "OpenCL's clCreateContext",
+    "opencl.build": "OpenCL's clBuildProgram",
 }
+FIELD = re.compile("(kind|line|end|signature|struct|typeref):")
 TAIL = 10
 
 
@@ -33,25 +51,23 @@ def file_sizes(root):
             for path, rel in tree.with_suffix(tree.CODE + tree.GPU, root)]
 
 
-def function_tags(root):
-    """(name, path, fields) of every function with a body."""
+def read_tags(root):
+    """(name, path, fields) of everything that may have parameters; a member is struct.member."""
     paths = [rel for _, rel in tree.with_suffix((".c", ".h"), root)]
-    command = ["ctags", "-f", "-", "--languages=C", "--langmap=C:.c.h", "--kinds-C=f",
-               "--fields=+neS", "--sort=no", "-I", "KILN_MUST_CHECK,KILN_PRINTF+", "-L", "-"]
+    command = ["ctags", "-f", "-", "--languages=C", "--langmap=C:.c.h", "--kinds-C=fpmtvxl",
+               "--fields=+neSszt", "--sort=no", "-I", "KILN_MUST_CHECK,KILN_PRINTF+", "-L", "-"]
     tags = subprocess.run(command, input="\n".join(paths), cwd=root, check=True, text=True,
                           capture_output=True).stdout
     for tag in tags.splitlines():
         name, path, *rest = tag.split("\t")
-        fields = dict(f.split(":", 1) for f in rest if f.startswith(("line:", "end:",
-                                                                     "signature:")))
-        if "end" in fields:
-            yield name, path, fields
+        fields = dict(field.split(":", 1) for field in rest if FIELD.match(field))
+        yield f"{fields['struct']}.{name}" if "struct" in fields else name, path, fields
 
 
 def function_sizes(tags):
-    """(lines, 'file:line name') of every function."""
+    """(lines, 'file:line name') of every function with a body."""
     return [(int(fields["end"]) - int(fields["line"]) + 1, f"{path}:{fields['line']} {name}")
-            for name, path, fields in tags]
+            for name, path, fields in tags if fields["kind"] == "f" and "end" in fields]
 
 
 def count_parameters(signature):
@@ -63,16 +79,39 @@ def count_parameters(signature):
     return count if signature[1:-1].strip() not in ("", "void") else 0
 
 
-def too_many_parameters(tags):
-    """A complaint about every function with more parameters than the hard limit allows."""
+def parameter_lists(text):
+    """Every parenthesised part of |text|, those within others too: callbacks' parameters."""
+    opened = []
+    for at, letter in enumerate(text):
+        if letter == "(":
+            opened.append(at)
+        elif letter == ")" and opened:
+            yield text[opened.pop():at + 1]
+
+
+def long_signatures(tags):
+    """(name, path, line, count) of every signature with more than PARAMETERS_STOP parameters."""
     for name, path, fields in tags:
-        count = count_parameters(fields.get("signature", "()"))
+        text = fields.get("signature", "") + fields.get("typeref", "")
+        count = max(map(count_parameters, parameter_lists(text)), default=0)
         # WRAP() replaces a function, whose own signature is checked where it is defined.
-        is_ours = (name.removeprefix("__wrap_") not in OUTSIDE and name != "WRAP"
-                   and not path.startswith("kernels/"))
-        if count > PARAMETERS_STOP and is_ours:
-            yield f"{path} {name} has {count} parameters, at most {PARAMETERS_STOP} are allowed " \
-                  "(use an options struct)"
+        if count > PARAMETERS_STOP and name != "WRAP" and not path.startswith("kernels/"):
+            yield name.removeprefix("__wrap_"), path, fields["line"], count
+
+
+def too_many_parameters(tags):
+    """A complaint about every signature of ours that is too long."""
+    for name, path, line, count in long_signatures(tags):
+        if name not in OUTSIDE:
+            yield f"{path}:{line} {name} has {count} parameters, at most {PARAMETERS_STOP} are " \
+                  "allowed (use an options struct)"
+
+
+def unused_exceptions(tags):
+    """A complaint about every entry of OUTSIDE that excuses nothing."""
+    for name in sorted(OUTSIDE.keys() - {name for name, *_ in long_signatures(tags)}):
+        yield f"check_size: OUTSIDE names '{name}', which does not exist or has at most " \
+              f"{PARAMETERS_STOP} parameters"
 
 
 def report(what, sizes, wanted, stop):
@@ -96,8 +135,8 @@ def main():
         print("check_size: ctags is missing: run scripts/install-deps check", file=sys.stderr)
         return 77
     beyond = report("files", file_sizes(root), FILE_WANTED, FILE_STOP)
-    tags = list(function_tags(root))
-    complaints = list(too_many_parameters(tags))
+    tags = list(read_tags(root))
+    complaints = [*too_many_parameters(tags), *unused_exceptions(tags)]
     print("".join(f"{text}\n" for text in complaints), end="")
     beyond += len(complaints)
     beyond += report("functions", function_sizes(tags), FUNCTION_WANTED, FUNCTION_STOP)

@@ -153,18 +153,18 @@ class Size(Tree):
     def test_functions_are_measured_from_name_to_closing_brace(self):
         body = "    work();\n" * 90
         self.write("common/a.c", f"void work(void);\nvoid long_one(void)\n{{\n{body}}}\n")
-        sizes = check_size.function_sizes(check_size.function_tags(self.root))
+        sizes = check_size.function_sizes(check_size.read_tags(self.root))
         self.assertEqual(sizes, [(93, "common/a.c:2 long_one")])
 
     def test_a_must_check_attribute_does_not_hide_a_function(self):
         self.write("common/a.c", "KILN_MUST_CHECK enum kiln_code f(int a)\n{\n    return a;\n}\n")
-        sizes = check_size.function_sizes(check_size.function_tags(self.root))
+        sizes = check_size.function_sizes(check_size.read_tags(self.root))
         self.assertEqual([name for _, name in sizes], ["common/a.c:1 f"])
 
     def parameters(self, text):
         """The complaints about a file with |text|."""
         self.write("common/a.c", text)
-        return list(check_size.too_many_parameters(check_size.function_tags(self.root)))
+        return list(check_size.too_many_parameters(check_size.read_tags(self.root)))
 
     def test_a_function_may_have_five_parameters(self):
         five = "int f(int a, int b, int c, int d, void (*e)(int, int))\n{\n    return 0;\n}\n"
@@ -173,13 +173,47 @@ class Size(Tree):
 
     def test_a_sixth_parameter_is_refused(self):
         six = "int f(int a, int b, int c, int d, int e, int g)\n{\n    return 0;\n}\n"
-        self.assertIn("common/a.c f has 6 parameters", self.parameters(six)[0])
+        self.assertIn("common/a.c:1 f has 6 parameters", self.parameters(six)[0])
+
+    def test_a_sixth_parameter_of_a_prototype_is_refused(self):
+        for end in ("const char *e, int g);", "const char *e, ...) KILN_PRINTF(5, 6);",
+                    "const char *e, ...) CLI_PRINTF(5, 6);"):
+            six = "KILN_MUST_CHECK int f(int a, int b, int c, int d, " + end + "\n"
+            self.assertIn("f has 6 parameters", self.parameters(six)[0], end)
+            self.assertEqual(self.parameters(six.replace("int a, ", "")), [], end)
+
+    def test_a_sixth_parameter_of_a_pointer_to_a_function_is_refused(self):
+        six = "(int a, int b, struct c *c, int, int, ...)"
+        for name, text in (
+                ("ops.f", "struct ops {\n    int (*f)SIX;\n};\n"),
+                ("ops.f", "struct ops {\n    enum kiln_code (*f)SIX;\n};\n"),
+                ("f", "static struct a *(*f)SIX;\n"), ("f", "extern int (*f)SIX;\n"),
+                ("f", "typedef int f SIX;\n"), ("f", "typedef int (*f)SIX;\n"),
+                ("f", "static int (*f[2])SIX;\n"),
+                ("f", "void f(int (*done)SIX, int b);\n"),
+                ("f", "void f(int (*done)SIX, int b)\n{\n    done(b);\n}\n"),
+                ("f", "void g(void)\n{\n    int (*f)SIX = 0;\n}\n")):
+            found = self.parameters(text.replace("SIX", six))
+            self.assertEqual(len(found), 1, text)
+            self.assertIn(f" {name} has 6 parameters", found[0], text)
+            self.assertEqual(self.parameters(text.replace("SIX", six.replace("int a, ", ""))), [])
 
     def test_a_signature_that_libc_defines_does_not_count(self):
         body = "(void *a, int b, int c, int d, int e, long f)\n{\n    return a;\n}\n"
         self.assertEqual(self.parameters("void *mmap" + body), [])
         self.assertEqual(self.parameters("void *__wrap_mmap" + body), [])
         self.assertTrue(self.parameters("void *__wrap_store_map" + body))
+
+    def test_a_pointer_to_another_librarys_function_does_not_count(self):
+        text = "struct %s {\n    int (*launch)(int, int, int, int, int, int);\n};\n"
+        self.assertEqual(self.parameters(text % "driver_calls"), [])
+        self.assertTrue(self.parameters(text % "other_calls"))
+
+    def test_an_exception_that_excuses_nothing_is_named(self):
+        self.write("common/a.c", "void *mmap(void *a, int b, int c, int d, int e, long f);\n")
+        found = list(check_size.unused_exceptions(check_size.read_tags(self.root)))
+        self.assertEqual(len(found), len(check_size.OUTSIDE) - 1)
+        self.assertFalse([text for text in found if "'mmap'" in text])
 
 
 class Headers(Tree):
