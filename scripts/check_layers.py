@@ -6,11 +6,14 @@ Usage: scripts/check_layers.py [ROOT]
 
 docs/architecture.md shows the arrows. A file belongs to the longest directory of MAY_INCLUDE that
 is a prefix of its path. It may include that directory, and the directories or single headers of
-that row. Each external library may be included from one directory.
+that row. ONLY_IN lists the places that may include an external library.
 
 A row for a single file and a header that a row names are exceptions to the arrows between
 directories. There may be at most EXCEPTIONS_MAX of them: if a header is for other directories, too,
 move it to a directory that these may include.
+
+A place in ONLY_IN may be a file, too. It does not count as an exception: it permits less than its
+directory would permit, and allows no arrow between directories.
 """
 import re
 import sys
