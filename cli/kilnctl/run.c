@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a program with libkiln-rtc in front of its run-time compilers. */
+/* The command run: runs a program with libkiln-rtc preloaded. */
 #include "cli/kilnctl/command.h"
 #include "cli/output.h"
 #include "common/base/units.h"
@@ -18,8 +18,8 @@
 #define KILN_LIBDIR_FROM_KILNCTL "../lib"
 #endif
 #define LIBRARY "libkiln-rtc.so.0"
-/* Programs of one run: each appends one report. */
 #define REPORT_MAX (1u << 20)
+/* Maximum number of different reasons in a report.  Compiles with others are not counted. */
 #define REASONS_MAX 32
 
 struct run_options {
@@ -33,10 +33,12 @@ static const struct option options[] = {
 
 /* ---- the library ---- */
 
-/* Relative to the directory of kilnctl: in a build directory, and in an installed tree. */
+/* Places of the library, relative to the directory of kilnctl: in a build directory, then in an
+ * installed tree. */
 static const char *const places[] = { "../lib/" LIBRARY, KILN_LIBDIR_FROM_KILNCTL "/" LIBRARY };
 
-/* KILN_RTC_LIBRARY, else the library that was built or installed with this program. */
+/* Finds the library that KILN_RTC_LIBRARY names, else the one that was built or installed with this
+ * program.  Fails if it cannot be read. */
 static int find_library(char path[PATH_MAX], struct kiln_error *err)
 {
     char self[PATH_MAX];
@@ -61,7 +63,7 @@ static int find_library(char path[PATH_MAX], struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Before libraries that the caller preloads. */
+/* Adds |library| to LD_PRELOAD, before the libraries that the user preloads. */
 static int preload(const char *library, struct kiln_error *err)
 {
     char value[2 * PATH_MAX];
@@ -106,7 +108,8 @@ static void add_reason(struct report *report, const char *text, uint64_t count)
     }
 }
 
-/* Lines that are not of this form are ignored: any process of the run may have written them. */
+/* Adds a line to the report.  Ignores a line of unknown form, because any process of the run may
+ * have written it. */
 static void add_line(struct report *report, const char *line)
 {
     unsigned long long n;
@@ -133,7 +136,7 @@ static void read_report(int fd, struct report *report)
     fclose(file);
 }
 
-/* On standard error, because standard output is the program's. */
+/* Prints to standard error, because standard output belongs to the program. */
 static void print_report(const struct report *report)
 {
     char saved[UNITS_TEXT_MAX];
@@ -156,19 +159,19 @@ static void print_report(const struct report *report)
         fprintf(stderr, "kilnctl: the program compiled nothing by NVRTC or hiprtc\n");
 }
 
-/* The status with which a shell would exit. */
+/* Returns the status that a shell reports for a wait status. */
 static int status_of(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Waits for the program. Signals from the terminal go to it, and this process reports afterwards.
- */
+/* Runs the program, waits for its end, and prints the report.  Ignores the terminal's signals,
+ * which also go to the program, so that this process can report after them. */
 static int run_and_explain(const struct invocation *invocation, struct kiln_error *err)
 {
     struct report report = { .hits = 0 };
     char path[64];
-    int status = 0, fd = memfd_create("report", 0); /* inherited: the program's path leads to it */
+    int status = 0, fd = memfd_create("report", 0); /* the program opens it by |path| */
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
     if (fd < 0 || setenv("KILN_RTC_REPORT", path, 1))
         return cli_fail_errno(err, errno, "cannot make a report of the run");

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Libraries in one process: versions of NVRTC and hiprtc. */
+/* Maximum number of libraries that are wrapped in one process, such as versions of NVRTC. */
 #define LIBRARIES_MAX 6
 
 static struct rtc_library libraries[LIBRARIES_MAX];
@@ -20,7 +20,7 @@ static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- names ---- */
 
-/* The functions of struct rtc_functions, in its order. */
+/* Number of functions in struct rtc_functions.  |names| lists them in the order of the struct. */
 #define FUNCTIONS (7 + 2 * RTC_OUTPUTS_MAX)
 #define CREATE 0
 
@@ -49,7 +49,7 @@ int rtc_function_number(const char *name)
 
 /* ---- wrappers ---- */
 
-/* The wrappers of the library in slot n. */
+/* Defines wrappers of an output's two functions, for the library in slot n. */
 #define OUTPUT_WRAPPERS(n, output)                                        \
     static int size_##output##_##n(void *program, size_t *ret_size)       \
     {                                                                     \
@@ -106,7 +106,7 @@ WRAPPERS(5)
 static const struct rtc_functions wrappers[LIBRARIES_MAX] = { ROW(0), ROW(1), ROW(2),
                                                               ROW(3), ROW(4), ROW(5) };
 _Static_assert(RTC_OUTPUTS_MAX == 4, "output 4 of the wrappers is the log");
-/* So a function's number is its place in the struct. */
+/* wrapper() uses a function's index in |names| as its index in the struct. */
 _Static_assert(sizeof(struct rtc_functions) == FUNCTIONS * sizeof(void *), "no padding");
 
 static void *wrapper(const struct rtc_library *library, int function)
@@ -119,7 +119,7 @@ static void *wrapper(const struct rtc_library *library, int function)
 
 /* ---- libraries ---- */
 
-/* Fills the functions of |library| by asking |look_up| for each name. */
+/* Fills the functions of |library|: looks up each name in |handle|. */
 static void find_functions(struct rtc_library *library, void *handle)
 {
     void *found[FUNCTIONS];
@@ -136,8 +136,8 @@ static bool is_complete(const struct rtc_functions *real)
            real->log.size && real->log.get && real->outputs[0].size && real->outputs[0].get;
 }
 
-/* The slot of the library that is mapped at |base|. A library that was closed leaves its slot to
- * the one that is mapped at its address next. */
+/* Returns the slot of the library that is mapped at |base|, else an empty slot, else NULL.  After a
+ * library was closed, the next library that is mapped at its address takes over its slot. */
 static struct rtc_library *slot_of(const void *base)
 {
     struct rtc_library *empty = NULL;
@@ -150,7 +150,8 @@ static struct rtc_library *slot_of(const void *base)
     return empty;
 }
 
-/* The library of the kind that contains |real|. NULL: it cannot be wrapped. */
+/* Returns the library that contains the function |real|, and fills its slot if the library is new.
+ * Returns NULL if the library cannot be wrapped. */
 static struct rtc_library *find_library(enum rtc_kind kind, void *real)
 {
     Dl_info info;
@@ -184,7 +185,7 @@ void *rtc_wrapper_of(int number, void *real)
 {
     enum rtc_kind kind = (enum rtc_kind)(number / FUNCTIONS);
     int function = number % FUNCTIONS;
-    if (is_own(real)) /* a search of all libraries met this one's symbol for linked programs */
+    if (is_own(real)) /* dlsym searched all libraries, and found linked.c's function */
         real = preload_real_dlsym(RTLD_NEXT, names[kind][function]);
     if (!real)
         return NULL;
@@ -194,8 +195,8 @@ void *rtc_wrapper_of(int number, void *real)
     return library ? wrapper(library, function) : real;
 }
 
-/* The real function for a linked call: of the libraries that the program links, or else of those
- * that the calling library itself links. */
+/* Finds the real create function for a linked call.  Searches the libraries that the program links,
+ * then those that the calling library itself links.  Returns NULL if none has the function. */
 static void *find_linked(enum rtc_kind kind, const void *caller)
 {
     Dl_info info;

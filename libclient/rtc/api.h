@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * The run-time compilers that libkiln-rtc stands in front of: NVRTC and hiprtc have the same calls
- * under different names.
+ * Wraps the run-time compilers NVRTC and hiprtc, which have the same calls under different names.
  *
- * Role       finds the real functions of each library that the process has loaded, and gives each
- *            library wrappers of its own, because a process may have several versions
+ * Role       finds the real functions of each such library in the process. Each library has its own
+ *            wrappers, because a process may have several versions
  * Ownership  libraries live as long as the process
  * Threading  any thread
  */
@@ -20,13 +19,13 @@ enum { RTC_OUTPUTS_MAX = 4 };
 typedef int rtc_size_fn(void *program, size_t *ret_size);
 typedef int rtc_get_fn(void *program, char *ret_bytes);
 
-/* One kind of output, such as PTX: its two functions. */
+/* The two functions of one kind of output, such as PTX. */
 struct rtc_output {
     rtc_size_fn *size;
     rtc_get_fn *get;
 };
 
-/* The functions of a real library that are wrapped. */
+/* The functions that are wrapped: those of one real library, or their wrappers. */
 struct rtc_functions {
     int (*create)(void **ret_program, const char *source, const char *name, int header_count,
                   const char *const *headers, const char *const *header_names);
@@ -42,20 +41,22 @@ enum rtc_kind { RTC_NVRTC, RTC_HIPRTC, RTC_KINDS };
 
 struct rtc_library {
     const void *base; /* address of the mapped file; NULL: the slot is free */
-    const void *end;  /* of its code, if it opens files itself; NULL: other libraries do it */
+    /* End of the mapped file if the library opens files itself; NULL: other libraries do. */
+    const void *end;
     enum rtc_kind kind;
     struct rtc_functions real;
     char name[32]; /* "nvrtc 13.0" */
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
-    const char *trouble; /* why its compiles are not served; NULL: they are */
+    const char *trouble; /* why kilnd does not answer its compiles; NULL: kilnd does */
 };
 
-/* The number of a wrapped function with this name, or -1. */
+/* Returns the number of the wrapped function with this name, or -1 if there is none. */
 int rtc_function_number(const char *name);
-/* The wrapper for |real|, the function of this number in some library. |real| itself if there is no
- * wrapper left for another library. */
+/* Returns the wrapper for |real|, which is the function |number| of some library.  Returns |real|
+ * if that library cannot be wrapped, for example because no slot is left.  If |real| is a function
+ * of libkiln-rtc, uses the next library's function instead, and returns NULL if there is none. */
 void *rtc_wrapper_of(int number, void *real);
-/* The library for calls that were linked, not looked up. |caller|: an address in the code that
- * calls. NULL: no library of the kind is loaded. */
+/* Returns the library for a call that was linked, not looked up with dlsym.  |caller| is an address
+ * in the calling code.  Returns NULL if no library of the kind is found or it cannot be wrapped. */
 struct rtc_library *rtc_linked_library(enum rtc_kind kind, const void *caller);

@@ -24,11 +24,11 @@
 
 enum entry_kind { ENTRY_FILE = 1, ENTRY_DIRECTORY, ENTRY_ABSENT };
 
-/* What a thread's compile did so far. */
+/* What was noted about the compile that a thread runs. */
 struct recording {
     const struct rtc_library *library; /* NULL: nothing is noted now */
-    struct buffer paths;               /* of paths seen: sized texts, terminated */
-    uint64_t began_ns;                 /* by the clock that stamps files */
+    struct buffer paths;               /* the paths: sized texts, each with its NUL */
+    uint64_t began_ns;                 /* start of the compile, by the clock that stamps files */
     const char *trouble;               /* why the compile cannot be stored; NULL: it can */
 };
 
@@ -47,8 +47,8 @@ static bool is_known(const char *path, size_t size)
     return false;
 }
 
-/* |caller|: an address in the code that called. Drivers and libc open files, too, and what they
- * read has no influence on the output. */
+/* Returns whether to note a call from the address |caller|.  Drivers and libc also open files, but
+ * those do not influence the output. */
 static bool is_noted(const void *caller)
 {
     const struct rtc_library *l = recording.library;
@@ -104,7 +104,8 @@ static void put_kind(struct buffer *to, enum entry_kind kind, struct bytes path)
     buffer_put_sized(to, path);
 }
 
-/* A file that is newer than the compile's beginning may have changed after it was read. */
+/* Appends the entry of a file.  Returns NULL, or why the compile cannot be stored.  A file that was
+ * changed after the compile had begun may have been read before the change. */
 static const char *put_file(struct buffer *to, struct bytes path, const struct stat *seen)
 {
     struct digest digest;
@@ -148,12 +149,12 @@ bool files_end(struct buffer *to, const char **ret_reason)
 
 struct entry {
     enum entry_kind kind;
-    struct bytes path; /* terminated */
+    struct bytes path; /* with its NUL */
     uint64_t size, mtime_ns, ctime_ns;
     struct digest digest;
 };
 
-/* False at a damaged entry. */
+/* Returns false if the entry is damaged. */
 static bool read_entry(struct reader *r, struct entry *ret_entry)
 {
     struct entry e = { .kind = (enum entry_kind)reader_u8(r), .path = reader_sized(r) };
@@ -213,7 +214,7 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
 /* ---- libc's functions ---- */
 
 #define EXPORTED __attribute__((visibility("default")))
-/* Declares |next|, libc's function that is called |name|. */
+/* Declares |next| and sets it to libc's function |name|. */
 #define NEXT(type, name)                                     \
     static type *next;                                       \
     if (!next) {                                             \
@@ -232,7 +233,7 @@ typedef int xstat_fn(int version, const char *path, struct stat *ret_stat);
 typedef int access_fn(const char *path, int mode);
 typedef DIR *opendir_fn(const char *path);
 
-/* The mode that follows the flags, if the flags say that one does. */
+/* Declares |mode| and sets it to the argument after |flags|, which exists only with some flags. */
 #define MODE_OF(flags, mode)               \
     mode_t mode = 0;                       \
     if ((flags) & (O_CREAT | O_TMPFILE)) { \

@@ -2,27 +2,29 @@
 #pragma once
 
 /*
- * The files that a compile reads, and those that it looks for in vain.
+ * Notes the files that a compile reads, and the files that it looks for but does not find.
  *
- * Role       this library's open, fopen, stat and the like note what a run-time compiler does on
- *            the thread that compiles; a manifest lists it, and says later whether the same compile
- *            would read the same bytes. The idea is ccache's direct mode
+ * Role       this library's open, fopen, __xstat and similar functions note the files that a
+ *            run-time compiler uses on the thread that compiles. A manifest lists these files. It
+ *            tells a later process whether the same compile would read the same bytes there. The
+ *            idea is that of ccache's direct mode
  * Ownership  a manifest owns its bytes
  * Threading  a recording belongs to its thread
  */
 #include "common/base/bytes.h"
 #include "libclient/rtc/api.h"
 
-/* Begins to note what |library| opens on this thread. */
+/* Begins to note the files that |library| opens on this thread. */
 void files_begin(const struct rtc_library *library);
-/* Ends it and appends a manifest to |to|. False, with *ret_reason, if not all of it could be noted:
- * a file was written, or changed during the compile. */
+/* Ends the recording and appends a manifest to |to|.  Returns false, with the reason in
+ * |ret_reason|, if the compile cannot be stored.  For example, it wrote a file, or a file changed
+ * meanwhile. */
 bool files_end(struct buffer *to, const char **ret_reason);
 
-/* Whether the files are the same now. A manifest comes from outside this process, so |manifest| is
- * checked as it is read. */
+/* Returns whether the files are still as |manifest| describes them.  Checks |manifest|, because it
+ * comes from outside this process; returns false if it is damaged. */
 bool files_are_same(struct bytes manifest);
-/* Adds to |digest| what determines a compile: paths and contents, not times. False: |manifest| is
- * damaged. */
+/* Adds the paths and contents to |digest|, but not the times, which do not influence a compile.
+ * Returns false if |manifest| is damaged. */
 struct sha256;
 bool files_digest(struct bytes manifest, struct sha256 *digest);

@@ -17,7 +17,7 @@
 
 #define NOTES_MAX (64u << 10)
 
-/* The build id among |notes|; empty: there is none. */
+/* Returns the build id among |notes|.  It is empty if there is none. */
 static struct bytes build_id_of_notes(struct bytes notes)
 {
     struct reader r = reader_of(notes);
@@ -37,11 +37,11 @@ static struct bytes build_id_of_notes(struct bytes notes)
 /* ---- mapped libraries ---- */
 
 struct mapped_search {
-    const void *base;         /* the library at this address, or */
-    const char *const *parts; /* libraries whose file name contains one of these, up to NULL */
+    const void *base;         /* search for the library at this address; NULL: by |parts| */
+    const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
     struct sha256 *digest;
-    unsigned found;
-    const void *end; /* of the last one found */
+    unsigned found;  /* number of libraries with a build id */
+    const void *end; /* highest end of a segment of these libraries */
 };
 
 static struct bytes build_id_of_mapped(const struct dl_phdr_info *info)
@@ -133,7 +133,8 @@ static bool digest_file(const char *path, struct sha256 *digest)
 
 /* ---- NVRTC ---- */
 
-/* "libnvrtc-builtins.so.13.0" beside the library, where NVRTC looks for it first. */
+/* Writes the path of NVRTC's builtins library, such as "libnvrtc-builtins.so.13.0", in the
+ * directory of NVRTC itself, where NVRTC looks first.  Returns false if it cannot be determined. */
 static bool builtins_path(const struct rtc_library *library, const char *path,
                           char ret_path[PATH_MAX])
 {
@@ -189,7 +190,8 @@ bool identity_holds(const struct rtc_library *library)
 
 /* ---- hiprtc ---- */
 
-/* hiprtc compiles with comgr, which contains LLVM or links it. */
+/* Fills the library's members from the loaded libraries.  hiprtc compiles with comgr, which
+ * contains LLVM or links it. */
 static void find_hiprtc(struct rtc_library *library)
 {
     static const char *const parts[] = { "libamd_comgr", "libLLVM", "libclang", NULL };

@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * Which build of a run-time compiler a library is.
+ * Identifies the build of a run-time compiler.
  *
- * Role       makes a digest of the build ids (the linker's notes) of the library and of what it
- *            compiles with. Two files with the same build id were made by the same link
+ * Role       makes a digest of the build ids of the library and of the libraries with which it
+ *            compiles. The linker writes a build id into each file that it makes. Two files with
+ *            the same build id come from the same run of the linker
  * Threading  the caller synchronises access to |library|
  */
 #include "libclient/rtc/api.h"
 
-/* Fills |name|, |identity| and |trouble| of a library that is mapped from the file |path|. */
+/* Fills |name|, |end|, |identity| and |trouble| of |library|, which is mapped from |path|. */
 void identity_find(struct rtc_library *library, const char *path);
-/* Whether the files with which |library| has compiled are those of its identity. NVRTC loads its
- * builtins at the first compile, and an upgrade may have replaced the file meanwhile. */
+/* Returns whether |library| compiled with the files that its identity was made of.  NVRTC loads its
+ * builtins library only at the first compile, and an upgrade may replace that file before. */
 bool identity_holds(const struct rtc_library *library);

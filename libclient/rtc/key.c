@@ -11,8 +11,8 @@
 
 /* ---- options ---- */
 
-/* NVRTC's options (its manual, chapter "Supported Compile Options") without those that write files,
- * read precompiled headers or print times. Leading dashes and values are left out. */
+/* NVRTC's options (its manual, chapter "Supported Compile Options"), except those that write files,
+ * read precompiled headers or print times.  Each is listed without leading dashes and value. */
 static const char *const nvrtc_options[] = {
     "gpu-architecture",
     "arch",
@@ -102,7 +102,8 @@ static const char *const nvrtc_values[] = {
     NULL,
 };
 
-/* hiprtc takes clang's options. These are what MIOpen, PyTorch and CuPy give it, and their kin. */
+/* hiprtc accepts clang's options.  These are the ones that MIOpen, PyTorch and CuPy use, and some
+ * that are similar. */
 static const char *const hiprtc_options[] = {
     "offload-arch",
     "gpu-architecture",
@@ -149,7 +150,8 @@ static bool is_listed(const char *const *list, const char *name, size_t size)
     return false;
 }
 
-/* The option's name without dashes and value: "-DN=1" is D, "--std=c++17" std. */
+/* Finds the option's name without dashes and value, and returns its length.  The name of "-DN=1" is
+ * "D", that of "--std=c++17" is "std". */
 static size_t option_name(const char *option, const char **ret_name)
 {
     const char *name = option + strspn(option, "-");
@@ -221,7 +223,8 @@ static void put_text(struct sha256 *s, const char *text)
     sha256_put_sized(s, bytes_of_text(text ? text : ""));
 }
 
-/* Variables that change NVRTC's or hiprtc's output. An unset one differs from an empty one. */
+/* Adds the environment variables that may change the output of NVRTC or hiprtc.  A variable that is
+ * not set differs from an empty one. */
 static void put_environment(struct sha256 *s)
 {
     static const char *const names[] = {
@@ -274,7 +277,8 @@ static bool contains(struct bytes where, const char *text)
     return where.size && memmem(where.data, where.size, text, strlen(text));
 }
 
-/* Options with which the output has the name in a form that a search does not find. */
+/* Returns whether an option makes the compiler write the name in a form that a search does not
+ * find. */
 static bool has_name_options(const struct rtc_program *p)
 {
     static const char *const options[] = { "G",
@@ -297,7 +301,8 @@ static bool has_name_options(const struct rtc_program *p)
     return has_option(p, options);
 }
 
-/* The name's last part, as it also occurs in names of static variables: "a1b2_cubin_cu". */
+/* Writes the last part of a path in the form that it has within names of static variables, such as
+ * "a1b2_cubin_cu". */
 static void mangled_stem(const char *name, char ret_stem[64])
 {
     const char *slash = strrchr(name, '/');

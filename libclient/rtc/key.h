@@ -2,20 +2,21 @@
 #pragma once
 
 /*
- * What determines the result of a compile, apart from the files that it reads.
+ * Makes the key of a compile from everything that determines its result, except the files that it
+ * reads.
  *
- * Threading  pure functions
+ * Threading  any thread; one program, one thread at a time
  */
 #include "libclient/rtc/program.h"
 
-/* Why the compile cannot be looked up: an option or a source with side effects, or one that we do
- * not know. NULL: it can. */
+/* Returns why a compile cannot be looked up, or NULL if it can.  For example, an option is unknown
+ * or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
-/* SHA-256 over the library, options, source, headers given in memory, name expressions, and the
- * variables of the environment that the library reads. |with_name|: also the program's name and
- * the current directory. */
+/* Returns a SHA-256 over the library's identity, the options, the source, the headers given in
+ * memory, the name expressions, and the environment variables that the library reads.  With
+ * |with_name|, also over the program's name and the current directory. */
 struct digest key_of_program(const struct rtc_program *program, bool with_name);
-/* Whether |result|, collected bytes, may depend on the program's name. */
+/* Returns whether |result| may depend on the program's name.  rtc_result_collect wrote |result|. */
 bool key_name_matters(const struct rtc_program *program, struct bytes result);
-/* The value of the architecture option, for display; "": none. */
+/* Returns the value of the architecture option, to show it to users, or "" if there is none. */
 const char *key_target(const struct rtc_program *program);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions of NVRTC and hiprtc under their own names, for programs and libraries that link
- * them. Preloaded, these come before the real ones. */
+/* Defines the functions of NVRTC and hiprtc under their own names, for programs and libraries that
+ * link them. The dynamic linker finds these first, because libkiln-rtc is preloaded. */
 #include "libclient/rtc/program.h"
 
-/* What the libraries return for an internal error. It is returned only if no real library is
- * loaded, which a program that links one cannot meet. */
+/* The code of an internal error in both libraries.  The functions return it if the real library is
+ * not found or cannot be wrapped. */
 #define INTERNAL_ERROR 11
 
 #define LINKED(kind) rtc_linked_library((kind), __builtin_return_address(0))

@@ -15,14 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Time that another process may take to compile. */
+/* Maximum wait for a compile of another process, and maximum time to store a result. */
 #define WAIT_MS 30000u
 #define MS 1000000ull /* nanoseconds */
-/* After kilnd did not answer, this process does not ask for a while. */
+/* If kilnd did not answer, this process asks again only after this time. */
 #define PAUSE_NS 10000000000u
-/* Manifests of one key. */
+/* Maximum number of manifests that are stored under one key. */
 #define MANIFESTS_MAX 8u
-/* A list that changes during the look-up is read again so many times. */
+/* Maximum number of times that a look-up reads a list, because the list may change meanwhile. */
 #define ROUNDS 3
 
 #define LIST_MAGIC 0x314d544bu /* "KTM1" */
@@ -44,7 +44,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A child of fork opens a connection of its own, and leaves its parent's alone. */
+/* Returns the connection of this process, or NULL.  A child of fork opens its own connection, and
+ * does not touch its parent's. */
 static struct kiln_client *get_client(void)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
@@ -89,7 +90,7 @@ static enum kiln_code ask_once(struct kiln_client *client, const struct digest *
     return compile_begin(client, &question, ret_kernel, &failure);
 }
 
-/* Asks for |key|, and waits for another process that compiles it. */
+/* Asks for |key|.  If another process is compiling it, waits for the result. */
 static enum kiln_code ask(const struct digest *key, struct kiln_kernel **ret_kernel)
 {
     struct kiln_client *client = get_client();
@@ -106,7 +107,7 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Returns false if it is no list. */
+/* Reads the head of a list.  Returns false if |kernel| is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_flags)
 {
@@ -127,7 +128,8 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     return is_fine;
 }
 
-/* Finds the manifest that describes the files as they are. */
+/* Finds the manifest that describes the files as they are now, and makes the key of its result.
+ * Returns false if there is none. */
 static bool find_manifest(struct reader *list, const struct digest *key, struct digest *ret_key)
 {
     while (reader_left(list)) {
@@ -140,7 +142,8 @@ static bool find_manifest(struct reader *list, const struct digest *key, struct 
     return false;
 }
 
-/* The key for which processes compete that all found no manifest in the same list. */
+/* Returns a key for the right to compile.  It is the same for all processes that read the same list
+ * and found no manifest in it that fits, so only one of them compiles. */
 static struct digest successor_key(const struct lookup *l)
 {
     struct sha256 s;
@@ -183,7 +186,8 @@ static enum lookup_outcome take_result(struct lookup *l, const struct digest *ke
     return LOOKUP_FOUND;
 }
 
-/* No manifest fits. True: the list may have changed, so look again. */
+/* Asks for the right to compile, because no manifest fits.  Returns true if another process has
+ * ended such a compile, so that the list may have changed. */
 static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
 {
     struct digest key = successor_key(l);
@@ -196,7 +200,7 @@ static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
     return false;
 }
 
-/* True: look again. */
+/* Does one round of the look-up.  Returns true if another round is needed. */
 static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
 {
     struct reader list;
@@ -237,7 +241,7 @@ void lookup_done(struct lookup *l) { drop_manifests(l); }
 
 /* ---- publishing ---- */
 
-/* A memory file with |content|, or -1. */
+/* Creates a memory file with |content|.  Returns -1 on failure. */
 static int make_file(struct bytes content)
 {
     int fd = memfd_create("kiln-rtc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -253,7 +257,7 @@ static int make_file(struct bytes content)
     return fd;
 }
 
-struct publication { /* what is the same for everything that one compile publishes */
+struct publication { /* members shared by everything that one compile publishes */
     const struct rtc_program *program;
     char name[200], options[1000];
     uint64_t compile_ns;
@@ -300,7 +304,7 @@ static void describe(struct publication *x)
     }
 }
 
-/* The new manifest, then those that are stored already, the newest first. */
+/* Writes a list: the new manifest, then those that are already stored, the newest first. */
 static void write_list(struct buffer *to, struct bytes manifest, const struct lookup *l)
 {
     struct reader old = reader_of(bytes_of(NULL, 0));
@@ -322,7 +326,8 @@ static bool put_list(const struct publication *x, const struct lookup *l, struct
     return !list.failed && put(x, &l->key, buffer_view(&list));
 }
 
-/* Ends what was begun under another key than those that were just stored. */
+/* Ends the compile that was begun under the key |lease|, by storing a marker there.  Does nothing
+ * if the compile has already ended, because something was just stored under this key. */
 static void end_lease(const struct publication *x, const struct lookup *l,
                       const struct digest *stored)
 {

@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * Looks a compile up in kilnd, and publishes one that this process did.
+ * Looks up the result of a compile in kilnd, and publishes a result of this process.
  *
- * Role       one compile: is it stored, may this process do it, here is its result
+ * Role       for one compile: asks whether its result is stored and whether this process may
+ *            compile, and sends the result to kilnd
  * Ownership  the caller owns the result, and calls lookup_publish or lookup_give_back after
  *            LOOKUP_COMPILE
  * Threading  any thread; one connection to kilnd serves all of them
  *
- * A compile has a key (key.h). Under this key, kilnd has a list of manifests (files.h): one for
- * each state of the files that such a compile has read. The result has a second key, made of the
- * first one and of the manifest. So a look-up needs no preprocessor: it finds the manifest that
- * describes the files as they are now.
+ * A compile has a key (key.h). Under this key, kilnd stores a list of manifests (files.h). Each
+ * manifest describes one state of the files that such a compile reads. The result is stored under a
+ * second key, which is made of the first key and the manifest. A look-up finds the manifest that
+ * describes the files as they are now, so it needs no preprocessor.
  */
 #include "libclient/rtc/program.h"
 
@@ -23,19 +24,20 @@ enum lookup_outcome {
 };
 
 struct lookup {
-    struct digest key;             /* of the program: without its name, or with it */
-    struct digest lease;           /* the key that this process may compile */
-    bool with_name;                /* the name is known to matter */
+    struct digest key;             /* of the compile; includes the name if |with_name| is set */
+    struct digest lease;           /* the key under which this process has the right to compile */
+    bool with_name;                /* the result depends on the program's name */
     struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL: nothing */
     struct rtc_result result;      /* with LOOKUP_FOUND; the caller takes it */
-    uint64_t saved_ns;             /* the time of the compile that the result comes from */
-    const char *reason;            /* a literal */
+    uint64_t saved_ns;             /* duration of the compile that made the result */
+    const char *reason;            /* with LOOKUP_NONE; a literal */
 };
 
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program);
-/* |files|: the manifest of the compile; |result|: what rtc_result_collect wrote. False: kilnd did
- * not store it. */
+/* Sends a compile to kilnd.  |files| is its manifest, |result| is what rtc_result_collect wrote. If
+ * kilnd does not store it, gives the right to compile back and returns false. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,
                     struct bytes result, uint64_t compile_ns);
+/* Gives the right to compile back, so that another process may use it. */
 void lookup_give_back(struct lookup *lookup);
 void lookup_done(struct lookup *lookup);

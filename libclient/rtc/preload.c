@@ -17,7 +17,7 @@ void *preload_dlsym(void *handle, const char *name);
 extern dlsym_fn *preload_next_dlsym;
 dlsym_fn *preload_next_dlsym;
 
-/* The version that dlsym has had since the first glibc of each architecture. */
+/* The oldest symbol version of dlsym, which every glibc of the architecture has. */
 #if defined(__x86_64__)
 #define DLSYM_VERSION "GLIBC_2.2.5"
 #elif defined(__aarch64__)
@@ -39,7 +39,7 @@ void *preload_real_dlsym(void *handle, const char *name)
     return preload_next_dlsym(handle, name);
 }
 
-/* Called by dlsym for handles other than RTLD_NEXT. */
+/* Does the work of dlsym for handles other than RTLD_NEXT.  Only the assembly below calls it. */
 void *preload_dlsym(void *handle, const char *name)
 {
     int number = name ? rtc_function_number(name) : -1;
@@ -49,8 +49,8 @@ void *preload_dlsym(void *handle, const char *name)
     return rtc_wrapper_of(number, real);
 }
 
-/* dlsym itself. For RTLD_NEXT, libc looks at the return address to learn who calls, so this must
- * jump to libc's function and not call it. */
+/* Defines dlsym.  For RTLD_NEXT, libc's dlsym learns from the return address which library calls
+ * it. So this function must not call libc's, but jump to it. */
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".globl dlsym\n"

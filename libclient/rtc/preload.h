@@ -8,5 +8,5 @@
  * Threading  any thread
  */
 
-/* libc's dlsym, as if called from this library. */
+/* Calls libc's dlsym.  With RTLD_NEXT, it searches the libraries after this one. */
 void *preload_real_dlsym(void *handle, const char *name);

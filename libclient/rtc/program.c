@@ -69,7 +69,7 @@ static void free_program(struct rtc_program *p)
     free(p);
 }
 
-/* Removes the program with this handle from the table. */
+/* Removes the program with this handle from the table, and returns it or NULL. */
 static struct rtc_program *take_program(const struct rtc_library *library, const void *handle)
 {
     pthread_mutex_lock(&programs.lock);
@@ -82,7 +82,8 @@ static struct rtc_program *take_program(const struct rtc_library *library, const
 
 static void add_program(struct rtc_program *p)
 {
-    free_program(take_program(p->library, p->handle)); /* one that was destroyed behind our back */
+    /* A program with the same handle was destroyed, but this library did not see the call. */
+    free_program(take_program(p->library, p->handle));
     pthread_mutex_lock(&programs.lock);
     hash_table_add(&programs.by_handle, &p->link, hash_of(p->handle));
     pthread_mutex_unlock(&programs.lock);
@@ -90,7 +91,7 @@ static void add_program(struct rtc_program *p)
 
 /* ---- inputs ---- */
 
-/* A copy, or NULL; sets |is_incomplete| if memory has run out. */
+/* Copies |text| unless it is NULL.  If memory has run out, sets |is_incomplete|. */
 static char *copy_text(struct rtc_program *p, const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
@@ -189,7 +190,8 @@ static int compile_real(struct rtc_program *p)
                                     (const char *const *)p->options);
 }
 
-/* Publishes what the real library has compiled; *ret_reason is why not. */
+/* Publishes what the real library has compiled.  Returns false, with the reason in |ret_reason|, if
+ * that fails. */
 static bool publish(struct lookup *l, struct rtc_program *p, struct bytes files, uint64_t took_ns,
                     const char **ret_reason)
 {
@@ -206,7 +208,7 @@ static bool publish(struct lookup *l, struct rtc_program *p, struct bytes files,
     return false;
 }
 
-/* Compiles what nobody has compiled yet. */
+/* Compiles with the real library, because kilnd has no result, and publishes the result. */
 static int compile_first(struct lookup *l, struct rtc_program *p)
 {
     BUFFER_AUTO struct buffer files;
@@ -255,7 +257,7 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     struct rtc_program *p = find_program(library, program);
     if (!p || option_count < 0 || (option_count > 0 && !options))
         return library->real.compile(program, option_count, options);
-    if (p->is_stored) { /* compiled before: the real library may refuse a second compile */
+    if (p->is_stored) { /* a second compile: the real library, which may refuse it, does both */
         (void)compile_real(p);
         return library->real.compile(program, option_count, options);
     }
@@ -269,14 +271,14 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
 
 /* ---- results ---- */
 
-/* The program, if kilnd's result answers for it. */
+/* Returns the program if a stored result answers for it, else NULL. */
 static struct rtc_program *find_stored(const struct rtc_library *library, const void *program)
 {
     struct rtc_program *p = find_program(library, program);
     return p && p->is_stored ? p : NULL;
 }
 
-/* Compiles now, because the stored result does not have what the caller wants. */
+/* Compiles with the real library, because the stored result lacks what the caller asks for. */
 static void compile_after_all(struct rtc_program *p)
 {
     settings_count_forwarded("the stored result does not have what the program asks for", p->name);
@@ -302,7 +304,7 @@ static const struct rtc_output *real_output(const struct rtc_library *library, i
     return output == RTC_OUTPUTS_MAX ? &library->real.log : &library->real.outputs[output];
 }
 
-/* False: the stored result does not have it. */
+/* Returns false if the stored result does not have the output. */
 static bool find_output(const struct rtc_program *p, int output, struct bytes *ret_bytes)
 {
     bool is_log = output == RTC_OUTPUTS_MAX;

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * What this library knows about each program (nvrtcProgram, hiprtcProgram) of the process.
+ * The table of this process's programs (nvrtcProgram, hiprtcProgram).
  *
- * Role       the caller has the real library's program. A shadow of it keeps the inputs, so that
- *            its compile can be looked up, and the stored result if there is one. What the stored
- *            result cannot answer is compiled now by the real library
- * Ownership  shadows belong to the table, from create to destroy
+ * Role       the caller's handle is that of the real library's program. The table has a struct
+ *            rtc_program for it. This keeps the inputs, so that the compile can be looked up, and
+ *            the stored result if there is one. If the stored result lacks what the caller asks
+ *            for, the real library compiles then
+ * Ownership  the table owns each struct rtc_program, from create to destroy
  * Threading  any thread; calls for one program must not overlap, as the libraries require
  */
 #include "common/base/bytes.h"
@@ -16,24 +17,24 @@
 #include "libclient/rtc/result.h"
 
 struct rtc_header {
-    char *name; /* owned, as |text| */
+    char *name; /* owned, as |text| is */
     char *text;
 };
 
 struct rtc_program {
     struct hash_link link;
     struct rtc_library *library; /* borrowed */
-    void *handle;                /* the real library's */
-    char *source;                /* owned, as all texts below */
+    void *handle;                /* the real library's program */
+    char *source;                /* owned, as are all texts below */
     char *name;                  /* NULL: the caller gave none */
     struct rtc_header *headers;
     size_t header_count;
-    struct buffer expressions; /* sized texts, in the order of the calls */
-    char **options;            /* of the last compile */
+    struct buffer expressions; /* name expressions: sized texts, in the order of the calls */
+    char **options;            /* options of the last compile */
     size_t option_count;
-    bool is_incomplete;       /* memory ran out, so the inputs are not complete */
-    struct rtc_result result; /* owned; answers the getters while |is_stored| */
-    bool is_stored;           /* the real library has not compiled it; |result| has the answer */
+    bool is_incomplete;       /* memory ran out, so inputs are missing */
+    struct rtc_result result; /* owned; answers later calls while |is_stored| is true */
+    bool is_stored;           /* |result| came from kilnd, and the real library did not compile */
 };
 
 struct rtc_inputs { /* the arguments of nvrtcCreateProgram; borrowed */
@@ -42,7 +43,7 @@ struct rtc_inputs { /* the arguments of nvrtcCreateProgram; borrowed */
     const char *const *headers, *const *header_names;
 };
 
-/* The functions that programs call. */
+/* Do what the real functions do, with results from kilnd if there are any. */
 int rtc_create(struct rtc_library *library, void **ret_program, const struct rtc_inputs *inputs);
 int rtc_destroy(struct rtc_library *library, void **program);
 int rtc_add_name(struct rtc_library *library, void *program, const char *expression);
@@ -50,6 +51,6 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
                 const char *const *options);
 int rtc_lowered(struct rtc_library *library, void *program, const char *expression,
                 const char **ret_name);
-/* |output|: an index, or RTC_OUTPUTS_MAX for the log. */
+/* |output| is an index in rtc_functions.outputs, or RTC_OUTPUTS_MAX for the log. */
 int rtc_output_size(struct rtc_library *library, int output, void *program, size_t *ret_size);
 int rtc_output_get(struct rtc_library *library, int output, void *program, char *ret_bytes);

@@ -7,7 +7,9 @@
 
 /* ---- collecting ---- */
 
-/* False: the function failed. Absent outputs have no function, or return an error. */
+/* Appends an output, with its size before it.  Returns false if the library does not have the
+ * output, which its function for the size reports as an error.  Sets |failed| if the output cannot
+ * be read. */
 static bool put_output(const struct rtc_output *output, void *program, struct buffer *to)
 {
     size_t size = 0;

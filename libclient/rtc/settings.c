@@ -13,12 +13,12 @@
 
 #define PATIENCE_MS 200
 #define PATIENCE_MAX_MS 3600000
-/* Different reasons that one process may have. */
+/* Maximum number of different reasons that one process counts. */
 #define REASONS_MAX 24
 
 static struct {
     pthread_mutex_t lock;
-    pid_t pid; /* of the process that counts; 0: nothing was compiled yet */
+    pid_t pid; /* id of the process that counts; 0: nothing was counted yet */
     uint64_t hits, stored, saved_ns;
     struct {
         const char *reason;
@@ -32,7 +32,8 @@ static bool is_set(const char *name, const char *value)
     return now && strcmp(now, value) == 0;
 }
 
-/* A program with more rights than its user must not believe the user's environment. */
+/* Returns RTC_OFF for a program with more rights than its user, because it must not trust the
+ * user's environment. */
 enum rtc_mode settings_mode(void)
 {
     if (getauxval(AT_SECURE) || is_set("KILN_RTC", "off"))
@@ -50,8 +51,8 @@ uint32_t settings_patience_ms(void)
 
 /* ---- the report of kilnctl run --explain ---- */
 
-/* Appends this process's counts to the file that KILN_RTC_REPORT names, a line for each. One write
- * for all of them, because several processes may append. */
+/* Appends this process's counts to the file that KILN_RTC_REPORT names, one line for each count.
+ * Writes all lines in one call, because several processes may append. */
 static void write_report(void)
 {
     char text[4096];
@@ -72,8 +73,8 @@ static void write_report(void)
     close(fd);
 }
 
-/* The first compile of a process registers the report. A child of fork counts from the beginning;
- * it inherits its parent's registration. */
+/* Registers the report at the first compile of a process.  In a child of fork, starts from 0 again,
+ * but does not register the report if the child has inherited its parent's registration. */
 static void begin_counting(void)
 {
     if (counts.pid == getpid())

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * KILN_RTC, and what this process tells about its compiles.
+ * The settings in the variables KILN_RTC..., and the report about this process's compiles.
  *
- * Role       reads the setting once; counts compiles by what happened to them
+ * Role       reads a variable whenever its value is needed; counts compiles by how they ended
  * Threading  any thread
  */
 #include <stdbool.h>
@@ -18,11 +18,11 @@ enum rtc_mode {
 
 enum rtc_mode settings_mode(void);
 
-/* How long kilnd may take to answer, in milliseconds, before the program compiles by itself. */
+/* Returns how many milliseconds kilnd may take to answer before the program compiles by itself. */
 uint32_t settings_patience_ms(void);
 
-/* How one compile ended. */
+/* Count a compile by how it ended. */
 void settings_count_hit(uint64_t saved_ns, const char *program);
 void settings_count_stored(const char *program);
-/* |reason| is a literal; compiles that were not served are counted by it. */
+/* Counts a compile that kilnd did not answer, by |reason|, which must be a literal. */
 void settings_count_forwarded(const char *reason, const char *program);

@@ -13,24 +13,24 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* No request waits longer; a client that still waits then compiles without the result. */
+/* Maximum wait of a request.  After that, the reply is KILN_BUSY and the client compiles. */
 #define WAIT_MAX_MS 60000u
-/* What an unfinished compile costs the budget of its user: more than its memory, so that one user
- * cannot begin millions of compiles. */
+/* Bytes that an unfinished compile takes from its user's budget.  Its memory is smaller than that,
+ * but one user must not be able to begin millions of compiles. */
 #define COMPILE_COST 4096u
-/* A result: what one call of the compiler returned. */
+/* Maximum size of a file that compile_end stores. */
 #define RESULT_MAX (64u << 20)
-#define PIECE_SIZE (64u << 10) /* what is copied of it at a time */
-/* Texts that describe a result to users, with the terminating NUL. */
+#define PIECE_SIZE (64u << 10) /* bytes of the file that are copied at a time */
+/* Sizes of the texts that describe a result to users, with the terminating NUL. */
 #define SHOWN_MAX 256
 #define OPTIONS_MAX 2048
 
-/* A compile that a client does. */
+/* A compile that a client has begun but not ended. */
 struct client_compile {
     struct hash_link by_key;
     struct list_link link; /* in the holder's list */
-    struct digest key;     /* with the uid in it */
-    struct caller *holder; /* borrowed: the connection that may compile */
+    struct digest key;     /* contains the uid */
+    struct caller *holder; /* borrowed: the connection that has the right to compile */
     uid_t uid;             /* the user who is charged */
     struct list waiting;   /* of struct begin, in order of arrival; borrowed */
 };
@@ -42,7 +42,7 @@ struct begin {
     struct digest key, shared_key;
     uint32_t inline_limit;
     uint64_t until_ns;
-    struct list_link place; /* in |waiting| of a compile */
+    struct list_link place; /* in |waiting| of the compile whose result the request waits for */
 };
 
 static struct digest key_of(uint64_t scope, const struct digest *key)
@@ -73,7 +73,8 @@ static void answer_begin(struct begin *b, const struct fetch_result *result)
     send_result(e, caller, request_id, inline_limit, result);
 }
 
-/* |code| NOT_FOUND: the client may compile. BUSY: another client still compiles. */
+/* Replies without a result.  With KILN_NOT_FOUND, the client gets the right to compile; with
+ * KILN_BUSY, another client is still compiling. */
 static void answer_without(struct begin *b, enum kiln_code code)
 {
     const struct fetch_result result = { .err = { .code = code }, .key = b->key };
@@ -124,7 +125,8 @@ static void destroy_compile(struct engine *e, struct client_compile *c)
     free(c);
 }
 
-/* The holder does not compile: the next in the list may. */
+/* Takes the right to compile from its holder and gives it to the request that has waited longest.
+ * If none waits, destroys the compile. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
     if (list_is_empty(&c->waiting)) {
@@ -177,7 +179,8 @@ static const struct deferred_kind begin_kind = { .size = sizeof(struct begin),
                                                  .stop = stop_begin,
                                                  .release = release_begin };
 
-/* Nothing is stored: the first to ask may compile, and the others wait. */
+/* Continues after a look-up that found no result: the first client that asks gets the right to
+ * compile, and the others wait. */
 static void compile_or_wait(struct begin *b)
 {
     struct engine *e = b->base.engine;
@@ -223,7 +226,8 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     return NULL;
 }
 
-/* A result in memory, the usual case, needs no deferred request. */
+/* Replies at once if the result is in memory, which is the usual case.  Otherwise creates a
+ * deferred request. */
 enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
@@ -259,10 +263,10 @@ struct end {
     struct deferred base; /* first member */
     struct digest key;
     int file;            /* owned; -1: none yet */
-    uint64_t size;       /* of the file when it came, which is charged */
-    uint64_t compile_ns; /* as the client says */
+    uint64_t size;       /* size of the file when it arrived; charged to the user */
+    uint64_t compile_ns; /* as the client reports it */
     char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
-    struct object *object; /* owned reference; NULL until it was stored */
+    struct object *object; /* owned reference to the copy; NULL: not copied */
 };
 
 static void release_end(struct deferred *d)
@@ -273,7 +277,7 @@ static void release_end(struct deferred *d)
     object_unref(x->object);
 }
 
-/* Sends the answer before the handler of the request is done with it. */
+/* Sends the reply to compile_end. */
 static void send_recorded(struct engine *e, struct caller *caller, uint64_t request_id)
 {
     buffer_clear(&e->body);
@@ -298,9 +302,9 @@ static enum kiln_code copy_piece(int from, int to, off_t at, size_t size, struct
     return fs_write_all(to, bytes_of(piece, size), err);
 }
 
-/* Copies the file, because the client can still change it, and decides how much memory it takes.
- * For example, mapping a file with holes would allocate them, and kilnd would pay for memory that
- * ends only when the client closes the file. */
+/* Copies the client's file, because the client can still change it, and can also decide how much
+ * memory it takes.  For example, if the file has holes, reading a mapping of it would allocate
+ * memory that counts as kilnd's, but is freed only after the client has closed the file. */
 static enum kiln_code copy_file(struct end *x, struct kiln_err *err)
 {
     KILN_AUTO(fd) int copy = -1;
@@ -343,7 +347,7 @@ static void store_result(struct deferred *d)
     d->rc = kernel_store_put(d->engine->store, &record, x->object, &evicted, &d->err);
 }
 
-/* Gives the result to those who wait for it, even if it could not be stored. */
+/* Gives the result to the requests that wait for it, even if it could not be stored. */
 static void give_result(struct end *x)
 {
     struct engine *e = x->base.engine;
@@ -360,7 +364,7 @@ static void give_result(struct end *x)
     destroy_compile(e, c);
 }
 
-/* A connection that does not compile what it began lets the next one do it. */
+/* Gives the right to compile |key| to the next connection, if |caller| has it. */
 static void give_back(struct engine *e, const struct digest *key, const struct caller *caller)
 {
     struct client_compile *c = find_compile(e, key);
@@ -382,8 +386,9 @@ static const struct deferred_step end_step = { .work_queue = WORK_QUEUE_WRITE,
                                                .work = store_result,
                                                .done = end_compile };
 
-/* The loop examines the file, so only memory files are accepted: fstat(2) of a file on FUSE lasts
- * until the client's filesystem answers. F_GET_SEALS fails at once for all other files. */
+/* Takes the client's file and charges its size.  Accepts only memory files, because this runs on
+ * the loop's thread, and fstat(2) of a file on FUSE waits until the client's filesystem answers.
+ * F_GET_SEALS fails at once for a file that is not a memory file. */
 static enum kiln_code take_file(struct end *x, struct caller *caller, struct kiln_err *err)
 {
     struct stat seen;
@@ -402,7 +407,7 @@ static enum kiln_code take_file(struct end *x, struct caller *caller, struct kil
     return KILN_OK;
 }
 
-/* False for control characters, invalid UTF-8, and a NUL within |text|. */
+/* Returns false if |text| has a control character, invalid UTF-8, or a NUL. */
 static bool is_printable(const char *text, size_t size)
 {
     const unsigned char *at = (const unsigned char *)text, *end = at + size;
