@@ -14,7 +14,8 @@
 
 struct watched {
     pid_t pid; /* 0: only |fd| identifies the process */
-    /* Owned pidfd, for poll: POLLIN when the process has ended; -1: check |pid| periodically. */
+    /* Owned: the pidfd to poll.  When the process has ended, poll reports POLLIN.  -1: there is no
+     * pidfd, and |pid| is checked periodically. */
     int fd;
     unsigned long long born; /* start time of the process, because pids are reused; 0: unknown */
 };

@@ -32,8 +32,9 @@ struct pool_options {
     struct process_limits limits;
     uint64_t timeout_ms;       /* maximum wall-clock time of one job */
     uint64_t start_timeout_ms; /* 0: the default */
-    uint64_t grace_ms;         /* maximum wait of a source for a warm-up; 0: the default */
-    /* How long the number of concurrent sources counts; 0: the default. */
+    uint64_t grace_ms;         /* how long a source may wait for a warm-up; 0: the default */
+    /* Warm workers are kept for the recent number of concurrent sources.  Each such number is
+     * forgotten after one to two windows of this length; 0: the default. */
     uint64_t window_ms;
 };
 

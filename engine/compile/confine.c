@@ -188,8 +188,8 @@ static void limit_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        if (!report_has(&c->report, l)) /* the layer may be in force even if its step failed; the
-                                           verification decides */
+        /* A layer for which a step failed may still be in force: the verification has decided. */
+        if (!report_has(&c->report, l))
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }
 }

@@ -64,9 +64,9 @@ struct db_options {
      * SQLite's features, and a step that takes longer than any valid file needs counts as
      * damage. */
     bool foreign;
-    /* Borrowed; NULL: off. Only with read_only: a statement that meets a damaged page runs a second
-     * time and reads from the disk, because the page may only be damaged in memory. Counts the
-     * statements that succeed the second time. */
+    /* Borrowed; used only with read_only. If it is not NULL, a statement that meets a damaged page
+     * runs a second time and reads from the disk, because the page may be damaged only in memory.
+     * This number counts the statements that then succeed. */
     _Atomic uint64_t *misreads;
     const struct db_table *table; /* a table that must exist with these columns; NULL: no check */
 };

@@ -185,8 +185,8 @@ static void refusal_note(struct package_set *set, const struct file *file,
     snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
 }
 
-/* Rejects a file.  An incomplete file, which may still be being copied, is reported by the next
- * rescan that finds it unchanged. */
+/* Rejects a file and reports it.  A file that is incomplete (KILN_BUSY) may be a copy in progress,
+ * so it is not reported yet.  If the next rescan finds it unchanged, that rescan reports it. */
 static void refuse_file(struct scan *s, const struct file *file, const struct kiln_err *why)
 {
     pthread_mutex_lock(&s->set->refusals_mutex);

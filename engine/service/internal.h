@@ -31,7 +31,7 @@ struct stats {
 
 struct engine {
     struct executor *executor; /* borrowed */
-    uid_t own_uid;             /* kilnd's own user, as whom kilnd's own work is queued */
+    uid_t own_uid; /* the user as which kilnd runs; kilnd's own work is queued under it */
     struct engine_host *host;  /* borrowed; may be NULL */
     struct built_in *built_in; /* owned: checks and describes the data built into the program */
     struct kernel_store *store;

@@ -134,8 +134,8 @@ static uint32_t part_evenly(uint32_t whole, uint32_t most)
     return (uint32_t)ceil_div(whole, parts);
 }
 
-/* Returns the block of taps for an item.  A row has at most a third of the sums, so that several
- * rows of taps use each loaded row of y. */
+/* Returns the block of taps for a work item.  A row of the block takes at most a third of the
+ * item's SUMS_MAX sums, so that a block can have several rows, which share each loaded row of y. */
 static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
 {
     struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MAX / 3 / vector) };

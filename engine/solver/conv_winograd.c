@@ -120,11 +120,11 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
     return s;
 }
 
-/* The problem between the transforms.  For each point and group it is a product of transformed
- * filters [from][to] with pixels.  All of them together are one 1x1 convolution with points *
- * groups groups.  It runs as backward data, because that matches the layout of the filters.  For
- * backward weights it is a product of pixels with pixels, which is the backward weights of such
- * a convolution. */
+/* Returns the problem to solve between the transforms.  For each point and each group, the
+ * transformed filters [from][to] are multiplied by pixels.  All these products together are a 1x1
+ * convolution that has points * groups groups.  Its direction is backward data, because that
+ * matches the layout of the filters.  If |p| is for backward weights, pixels are multiplied by
+ * pixels, and the direction is backward weights. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
 {
     struct problem product = { .direction = DIRECTION_BACKWARD_DATA,

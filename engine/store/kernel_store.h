@@ -123,8 +123,8 @@ KILN_DEFINE_AUTO(kernel_store)
 enum kernel_notice {
     KERNEL_NOTICE_NONE,
     KERNEL_NOTICE_REPLACED,  /* the file was damaged, removed or replaced; another one is in use */
-    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while, or a
-                                write has failed for the first time and its caller waits */
+    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while; or
+                                writing begins to fail, and the caller waits for the failed write */
     KERNEL_NOTICE_RECOVERED, /* writing works again */
 };
 /* The kind of the notice that kernel_store_open returned in |ret_notice|. */

@@ -28,7 +28,7 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
     struct kiln_err why = KILN_ERR_INIT;
     if (!damage) {
         enum kiln_code rc = store_open_all(store, &why);
-        if (rc == KILN_CORRUPT) { /* it is only damaged if a second read finds it, too */
+        if (rc == KILN_CORRUPT) { /* the file is damaged only if a second read says so */
             rc = store_open_all(store, &why);
             store->misreads += rc == KILN_OK;
         }

@@ -44,7 +44,8 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 
 struct probe { /* a place between two links */
     const struct kin_link *at;
-    uintptr_t address; /* a link at the same place as |at| is to the left if it is lower */
+    /* A link at the same place as |at| is to the left if the link's address is below this. */
+    uintptr_t address;
     const struct kin_link *left, *right; /* the neighbours found so far */
 };
 

@@ -184,9 +184,9 @@ KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struc
  * succeeds without effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
-    bool needs_two;  /* copy only entries that a second user has, too, with about the same time and,
-                        for perf, the same parameters */
-    uint32_t caller; /* entries of this user need no second user */
+    bool needs_two;  /* copy only entries that a second user confirms with an entry that has about
+                        the same time and, for perf, the same parameters */
+    uint32_t caller; /* entries of this user are copied without a second user */
     bool is_dry_run; /* change nothing */
 };
 /* Copies records of the user tier to the host tier, in the order in which they were stored, and

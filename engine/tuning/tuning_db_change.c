@@ -50,8 +50,9 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* Ends the accounting of a change. If the change was rolled back, and a user was counted after it
- * had changed that user's records, the counts are wrong, so all are forgotten. */
+/* Ends the accounting of a change that was not committed. The change may have changed the records
+ * of a user who was not counted yet. If this user was counted after that, the count became wrong
+ * with the rollback, so all counts are forgotten. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)

@@ -263,7 +263,8 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
 static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
 {
     struct tier_walk walk = { .out = out, .tier = tier };
-    KILN_AUTO(mem) uint8_t *last = malloc(out->last.size + 1); /* a copy: each record changes it */
+    /* A copy of out->last, because write_tier_record changes out->last. */
+    KILN_AUTO(mem) uint8_t *last = malloc(out->last.size + 1);
     if (!last) {
         out->rc = kiln_fail(out->err, KILN_NO_MEMORY, "cannot export records: out of memory");
         return;

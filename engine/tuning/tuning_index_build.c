@@ -108,7 +108,7 @@ static bool is_key(const struct tuning_index_builder *b, uint32_t place, struct 
     return bytes_equal(record_key(b, place), key);
 }
 
-/* Allocates slots for |entries|. */
+/* Allocates slots for |entries| families, and fills in those that exist. */
 static bool fill_family_slots(const struct tuning_index_builder *b, const struct hash_key *key,
                               size_t entries, struct slots *ret_slots)
 {

@@ -32,7 +32,7 @@ static bool answer_cached_failure(struct engine *e, const struct digest *key,
     return true;
 }
 
-/* Copies the inputs of |want| that the in-flight request lacks. */
+/* Copies the inputs in |options| that the in-flight request lacks. */
 static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options *options,
                                   uid_t uid, struct kiln_err *err)
 {

@@ -28,7 +28,7 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
-    uint64_t batch; /* number of the batch, or 0. Counts a kernel that a batch names twice as one */
+    uint64_t batch; /* number of the batch; 0: none. Two hits of a kernel in a batch count as one */
     /* Never called from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight; /* borrowed while waiting */

@@ -134,8 +134,8 @@ void build_go_on(struct build *b)
     while (b->fetches.ready < b->fetches.begun && b->order[b->fetches.ready]->ended)
         b->fetches.ready++;
     report_progress(b);
-    /* With more fetches to begin, the step may have no rows to write. It then only lets other
-     * requests and builds run in between. */
+    /* If more fetches must begin, the step is enqueued even if it has no rows to write: the build
+     * continues after it, and other requests and builds run in between. */
     if (more || b->fetches.ready == b->count ||
         b->fetches.ready - b->package.written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);

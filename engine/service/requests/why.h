@@ -15,7 +15,8 @@
 
 struct wanted_program {
     struct digest key;
-    struct kernel_record record; /* its texts are static, or stored in struct why or below */
+    /* Its texts are static, or stored in struct why or in the members below. */
+    struct kernel_record record;
     char *options;               /* owned */
     struct buffer name, args;    /* its name in packages and imported caches */
     char *name_text, *args_text; /* owned: name and args as C strings */

@@ -83,7 +83,8 @@ struct kiln_conv_options {
 enum {
     KILN_CONV_TIMED,    /* timed; the result was correct if |checked| is not 0 */
     KILN_CONV_RECORDED, /* the time comes from the database */
-    /* Stopped after one run, because it was far too slow; that run's time, result not checked. */
+    /* Stopped after one run that was far too slow.  The time is that run's; its result was not
+     * checked. */
     KILN_CONV_CUT_SHORT,
     KILN_CONV_UNTIMED,      /* no timing was requested, or no time was left */
     KILN_CONV_WRONG,        /* the result differs from the reference */

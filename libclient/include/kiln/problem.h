@@ -44,7 +44,7 @@ struct kiln_problem {
 /* One parsed MIOpenDriver command line. */
 struct kiln_driver_line {
     size_t size; /* in: sizeof(struct kiln_driver_line) */
-    /* Those that -F selects, in the order forward, backward data, backward weights. */
+    /* The problems that -F selects, in the order forward, backward data, backward weights. */
     struct kiln_problem problems[3];
     unsigned count;                 /* number of |problems|, 1 to 3 */
     unsigned iterations;            /* value of -i, at least 1 */
