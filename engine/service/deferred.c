@@ -2,6 +2,7 @@
 #include "engine/service/deferred.h"
 
 #include "engine/service/budget.h"
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/metrics/request_metrics.h"
 #include "engine/service/requests/admin.h"
 

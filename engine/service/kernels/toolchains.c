@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Determines which toolchain builds for a target by asking a compiler process. A probe is a compile
- * of a one-line kernel. A request asks for the toolchains that it needs, and waits for the probes
- * of those that are not known. It asks again when the last of these probes has ended, because a
- * result can make another probe necessary. Several requests can wait for one probe, as they can for
- * one compile. */
+ * of a one-line kernel. Several requests can wait for one probe, as they can for one compile. */
 #include "engine/service/kernels/toolchains.h"
 
 #include "common/base/clock.h"
@@ -27,11 +24,6 @@
  * every new target needs probes. No batch needs more. A longer list of targets (`kilnctl toolchain
  * ls`) waits and then continues. */
 #define PROBES_MAX_UID 64u
-/* How often one request may wait: first for the list of toolchains, then for a probe of each
- * toolchain of a family. Without this limit, a request could wait forever if results were forgotten
- * before it reads them. */
-#define TRIES_MAX 8u
-
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
 /* A probe that failed for a reason that may pass. kiln tries it again after a while. */
@@ -51,22 +43,6 @@ struct toolchain_probes {
     bool reported_no_toolchain;
 };
 
-/* One request's wait for one probe. */
-struct probe_wait {
-    struct deferred *request;
-    struct probe *probe;
-    struct list_link of_probe, of_request;
-};
-
-/* The probes that one request waits for. */
-struct toolchain_wait {
-    const struct toolchain_need *need;
-    struct list probes; /* of struct probe_wait; owned */
-    struct buffer body; /* a copy of the request's body */
-    uint64_t charged;   /* bytes of the user's budget */
-    unsigned tries;     /* how often the request has waited */
-};
-
 /* A job under way: the probe of a target, or, without a target, a describe, which lists the
  * installed toolchains. */
 struct probe {
@@ -74,7 +50,7 @@ struct probe {
     struct engine *engine;
     struct list_link link;     /* in under_way */
     uid_t uid;                 /* the user who asked first; the probe counts for this user */
-    struct list waits;         /* of struct probe_wait, in order of arrival */
+    struct list watches;       /* of struct probe_watch, in order of arrival */
     struct task task;          /* second half of a describe: reads cached probes from the store */
     struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
     struct toolchain tc;       /* a copy, because the table may change meanwhile */
@@ -103,149 +79,36 @@ bool toolchains_described(const struct engine *e, const char **ret_failure)
 
 void toolchains_describe_soon(struct engine *e) { e->probes->describe_at_ns = 0; }
 
-/* ---- requests that wait ---- */
+/* ---- describe and probe ---- */
 
-/* Drops a probe that no request waits for. If a compiler runs the probe already, it continues, and
- * its result is remembered. */
-static void drop_unless_awaited(struct probe *p)
+void probe_watch_start(struct probe_watch *watch, struct probe *p)
+{
+    watch->probe = p;
+    list_append(&p->watches, &watch->link);
+}
+
+void probe_watch_stop(struct probe_watch *watch)
+{
+    list_remove(&watch->link);
+    probe_drop_unless_watched(watch->probe);
+}
+
+void probe_drop_unless_watched(struct probe *p)
 {
     struct engine *e = p->engine;
-    if (!list_is_empty(&p->waits) || !p->target.text[0] ||
+    if (!list_is_empty(&p->watches) || !p->target.text[0] ||
         !compile_queue_cancel(e->queue, &p->order))
         return;
     list_remove(&p->link);
     free(p);
 }
 
-static void end_wait(struct probe_wait *wait)
-{
-    list_remove(&wait->of_request);
-    list_remove(&wait->of_probe);
-    free(wait);
-}
-
-void toolchain_wait_destroy(struct toolchain_wait *w)
-{
-    if (!w)
-        return;
-    LIST_EACH (&w->probes, struct probe_wait, of_request, wait) {
-        struct probe *p = wait->probe;
-        end_wait(wait);
-        drop_unless_awaited(p);
-    }
-    buffer_done(&w->body);
-    free(w);
-}
-
-static bool is_waiting_for(const struct deferred *d, const struct probe *p)
-{
-    LIST_EACH (&d->toolchains->probes, const struct probe_wait, of_request, wait) {
-        if (wait->probe == p)
-            return true;
-    }
-    return false;
-}
-
-/* KILN_BUSY: the request waits for the probe. */
-static enum kiln_code wait_for(struct deferred *d, struct probe *p, struct kiln_err *err)
-{
-    if (is_waiting_for(d, p))
-        return KILN_BUSY;
-    struct probe_wait *wait = calloc(1, sizeof(*wait));
-    if (!wait) {
-        drop_unless_awaited(p);
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot wait for a toolchain: out of memory");
-    }
-    *wait = (struct probe_wait){ .request = d, .probe = p };
-    list_append(&p->waits, &wait->of_probe);
-    list_append(&d->toolchains->probes, &wait->of_request);
-    return KILN_BUSY;
-}
-
-/* Lets the request wait for the probes that it asked for. */
-static enum kiln_code keep_request(struct deferred *d)
-{
-    struct toolchain_wait *w = d->toolchains;
-    uint64_t size = sizeof(*w) + d->body.size;
-    if (w->tries++ == TRIES_MAX)
-        return kiln_fail(
-            &d->err, KILN_UNAVAILABLE,
-            "kilnd could not determine the toolchain in %u tries: try again in a moment",
-            TRIES_MAX);
-    LIST_EACH (&w->probes, const struct probe_wait, of_request, wait)
-        size += sizeof(*wait);
-    enum kiln_code rc = deferred_charge(d, size, &d->err);
-    if (rc)
-        return rc;
-    w->charged = size;
-    if (w->tries > 1)
-        return KILN_OK;
-    buffer_put(&w->body, d->body.data, d->body.size);
-    if (w->body.failed)
-        return kiln_fail(&d->err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes",
-                         d->body.size);
-    d->body = buffer_view(&w->body);
-    return KILN_OK;
-}
-
-static void ask_for_toolchains(struct deferred *d)
-{
-    const struct toolchain_need *need = d->toolchains->need;
-    enum kiln_code rc = need->ask(d);
-    if (rc == KILN_BUSY) {
-        rc = keep_request(d);
-    } else if (!rc) {
-        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* it may own the body */
-        rc = need->answer(d);
-        toolchain_wait_destroy(w);
-    }
-    if (rc) {
-        d->rc = rc;
-        deferred_end(d);
-    }
-}
-
-void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body)
-{
-    toolchains_refresh(d->engine);
-    struct toolchain_wait *w = d->toolchains = calloc(1, sizeof(*w));
-    if (!w) {
-        d->rc = kiln_fail(&d->err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
-        deferred_end(d);
-        return;
-    }
-    w->need = need;
-    list_init(&w->probes);
-    buffer_init(&w->body, LIMIT_FRAME_BODY);
-    d->body = body;
-    ask_for_toolchains(d);
-}
-
-static void ask_again(struct deferred *d)
-{
-    struct toolchain_wait *w = d->toolchains;
-    if (!d->caller) {
-        deferred_destroy(d);
-        return;
-    }
-    deferred_refund(d, w->charged); /* the answer charges what it needs */
-    ask_for_toolchains(d);
-}
-
-static const struct deferred_step ask_again_step = { .done = ask_again };
-
-/* ---- describe and probe ---- */
-
-/* Continues the requests that waited for this probe only, in order of arrival. Each continues in a
- * separate step, because there may be many. */
 static void end_probe(struct probe *p)
 {
     list_remove(&p->link);
-    LIST_EACH (&p->waits, struct probe_wait, of_probe, wait) {
-        struct deferred *d = wait->request;
-        end_wait(wait);
-        if (list_is_empty(&d->toolchains->probes))
-            deferred_run(d, &ask_again_step);
+    LIST_EACH (&p->watches, struct probe_watch, link, watch) {
+        list_remove(&watch->link);
+        watch->ended(watch);
     }
     compile_result_done(&p->order.task.result);
     free(p);
@@ -255,7 +118,7 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
                                   void (*done)(struct compile_order *), struct kiln_err *err)
 {
     p->engine = e;
-    list_init(&p->waits);
+    list_init(&p->watches);
     list_init(&p->cached_probes);
     p->order.priority = PRIORITY_INTERACTIVE;
     p->order.done = done;
@@ -524,10 +387,8 @@ static void probe_done(struct compile_order *order)
     end_probe(p);
 }
 
-/* A probe that is under way gets the best place of the users who asked. NULL and err: it cannot be
- * started now. */
-static struct probe *find_or_start_probe(struct engine *e, uid_t uid, const struct toolchain *tc,
-                                         const struct target *target, struct kiln_err *err)
+struct probe *toolchains_probe_start(struct engine *e, uid_t uid, const struct toolchain *tc,
+                                     const struct target *target, struct kiln_err *err)
 {
     unsigned own = 0;
     EACH_PROBE(e, p)
@@ -561,49 +422,26 @@ static struct probe *find_or_start_probe(struct engine *e, uid_t uid, const stru
     return NULL;
 }
 
-enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
-                                const struct target *target, struct kiln_err *err)
-{
-    struct probe *p = find_or_start_probe(d->engine, d->uid, tc, target, err);
-    return p ? wait_for(d, p, err) : err->code;
-}
-
-/* KILN_BUSY: the describe is under way. */
-static enum kiln_code check_description(const struct engine *e, struct kiln_err *err)
+enum kiln_code toolchains_check_description(const struct engine *e, struct probe **ret_describe,
+                                            struct kiln_err *err)
 {
     if (e->probes->is_described)
         return KILN_OK;
-    if (!toolchains_settled(e))
+    /* It can only be the describe: no probe starts before it has ended. */
+    *ret_describe = LIST_FIRST(&e->probes->under_way, struct probe, link);
+    if (*ret_describe)
         return KILN_BUSY;
     return kiln_fail(err, KILN_UNAVAILABLE, "no toolchain to compile with: %s",
                      e->probes->describe_failure);
-}
-
-enum kiln_code toolchains_wait_for_description(struct deferred *d, struct kiln_err *err)
-{
-    enum kiln_code rc = check_description(d->engine, err);
-    /* It can only be the describe: no probe starts before it has ended. */
-    struct probe *describe = LIST_FIRST(&d->engine->probes->under_way, struct probe, link);
-    return rc == KILN_BUSY ? wait_for(d, describe, err) : rc;
 }
 
 enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
                                struct bytes forced, const struct toolchain **ret_toolchain,
                                struct kiln_err *err)
 {
-    enum kiln_code rc = check_description(e, err);
+    struct probe *ignored;
+    enum kiln_code rc = toolchains_check_description(e, &ignored, err);
     return rc ? rc : toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
-}
-
-enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
-                                  struct bytes forced, const struct toolchain **ret_toolchain,
-                                  struct kiln_err *err)
-{
-    enum kiln_code rc = toolchains_wait_for_description(d, err);
-    if (rc)
-        return rc;
-    rc = toolchain_choose(d->engine->toolchains, target, forced, ret_toolchain, err);
-    return rc == KILN_BUSY ? toolchains_probe(d, *ret_toolchain, target, err) : rc;
 }
 
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)

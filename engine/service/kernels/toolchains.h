@@ -4,58 +4,25 @@
 /*
  * Which toolchain builds for a target, determined by asking a compiler process.
  *
- * Role       describes the installed toolchains, probes new targets, and lets requests wait for
- *            that
- * Ownership  the engine's; a waiting request owns a copy of its body
+ * Role       describes the installed toolchains, and probes new targets; toolchain_waits.h lets
+ *            requests wait for that
+ * Ownership  the engine's; a watch is embedded in its owner
  * Threading  the engine's thread
  */
+#include "common/base/list.h"
 #include "engine/compile/toolchain.h"
 #include "engine/service/service.h"
 
-struct deferred;
+struct probe; /* of a target, or a describe, which lists the installed toolchains */
 struct toolchain_probes;
-struct toolchain_wait; /* a deferred request's */
 
 KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_probes,
                                                  struct kiln_err *err);
 /* Call it only when toolchains_settled() is true. */
 void toolchains_destroy(struct toolchain_probes *probes);
 
-/* Which toolchains a deferred request needs, and how it is answered once they are known. */
-struct toolchain_need {
-    /* Calls toolchains_resolve or toolchains_probe for each of them. KILN_BUSY if one of these
-     * calls returned KILN_BUSY: |ask| is called again when the request's probes have ended. */
-    enum kiln_code (*ask)(struct deferred *d);
-    /* Called when |ask| has returned KILN_OK. Ends the request, or lets it wait for something else.
-     * Any other result of |ask| or |answer| refuses the request, with the message in d->err. */
-    enum kiln_code (*answer)(struct deferred *d);
-};
-/* Calls |answer|: at once if |ask| needs no probe, else after its probes. Call it after
- * deferred_wait, and do not use |d| afterwards. The callbacks find |body| in d->body; it is copied
- * if the request waits. If the caller leaves, probes that only this request waits for are removed
- * from the queue, and |answer| is not called. */
-void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body);
-/* Ends the wait, and removes from the queue the probes that no other request waits for. Accepts
- * NULL. */
-void toolchain_wait_destroy(struct toolchain_wait *wait);
-
 /* Which toolchain builds for |target|. |forced|: the toolchain that the user names; empty: kiln
- * chooses. KILN_BUSY: not known yet; the request waits for a probe. Call it only from |ask|, like
- * the next two. */
-KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
-                                                  struct bytes forced,
-                                                  const struct toolchain **ret_toolchain,
-                                                  struct kiln_err *err);
-/* Lets the request wait for the probe of |target| with |tc| (KILN_BUSY). The probe is queued as the
- * user's; if it is queued already, it moves to this user's queue if it is served sooner there.
- * KILN_UNAVAILABLE: it cannot be started now. */
-KILN_MUST_CHECK enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
-                                                const struct target *target, struct kiln_err *err);
-/* Whether the installed toolchains are known. KILN_BUSY: the request waits for it. */
-KILN_MUST_CHECK enum kiln_code toolchains_wait_for_description(struct deferred *d,
-                                                               struct kiln_err *err);
-
-/* Like toolchains_resolve, but starts nothing. KILN_BUSY: not known yet. */
+ * chooses. KILN_BUSY: not known yet. Nothing is started; toolchains_resolve starts a probe. */
 KILN_MUST_CHECK enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
                                                struct bytes forced,
                                                const struct toolchain **ret_toolchain,
@@ -74,3 +41,30 @@ bool toolchains_described(const struct engine *e, const char **ret_failure);
 /* Whether a probe found that |tc| builds for |target|. */
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
 bool toolchains_settled(const struct engine *e); /* no probe is under way */
+
+/* ---- for toolchain_waits.c ---- */
+
+/* Notifies its owner once, when the probe ends. */
+struct probe_watch {
+    struct probe *probe; /* set by probe_watch_start */
+    struct list_link link;
+    void (*ended)(struct probe_watch *watch); /* the watch is stopped already, and may be freed */
+};
+void probe_watch_start(struct probe_watch *watch, struct probe *p);
+/* Call it only before the probe has ended. Drops the probe as probe_drop_unless_watched does. */
+void probe_watch_stop(struct probe_watch *watch);
+/* Drops a probe that nobody watches. If a compiler runs the probe already, it continues, and its
+ * result is remembered. */
+void probe_drop_unless_watched(struct probe *p);
+
+/* Returns the probe of |target| with |tc|: the one that is under way, or a new one, queued as the
+ * user's. A queued probe moves to this user's queue if it is served sooner there. Returns NULL and
+ * fills |err| if no probe can be started now. */
+KILN_MUST_CHECK struct probe *toolchains_probe_start(struct engine *e, uid_t uid,
+                                                     const struct toolchain *tc,
+                                                     const struct target *target,
+                                                     struct kiln_err *err);
+/* Whether the installed toolchains are known. KILN_BUSY: |ret_describe| is finding out. */
+KILN_MUST_CHECK enum kiln_code toolchains_check_description(const struct engine *e,
+                                                            struct probe **ret_describe,
+                                                            struct kiln_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The request package_build: the question, and what a build takes from its user's budget. */
 #include "common/base/fs.h"
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/packages/build.h"
 #include "engine/service/requests/admin.h"
 

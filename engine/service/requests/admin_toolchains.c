@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request toolchains. */
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/admin.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
  * missing program of a plan for it; or by MIOpen's name, which imports and packages use.
  */
 #include "engine/service/kernels/kernel_lookup.h"
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/why.h"
 
 #include <stdio.h>

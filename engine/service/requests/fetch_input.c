@@ -3,6 +3,7 @@
 
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
+#include "engine/service/kernels/toolchain_waits.h"
 
 #include <string.h>
 

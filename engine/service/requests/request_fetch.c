@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests fetch, fetch_source and batch. */
 #include "common/base/clock.h"
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/fetch_input.h"
 
 #include <string.h>

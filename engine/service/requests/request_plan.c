@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/program_job.h"
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/plan_choose.h"
 #include "engine/service/requests/results.h"
 #include "engine/service/tuning/tuning_service.h"

@@ -8,6 +8,7 @@
  * counts are cached for later requests.
  */
 #include "engine/service/internal.h"
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/plan_choose.h"
 #include "engine/service/requests/valid_counts.h"
 #include "engine/service/tuning/tuning_service.h"

@@ -4,6 +4,7 @@
 #include "common/miopen/driver_line.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
+#include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/plan_choose.h"
 #include "engine/service/requests/why.h"
 #include "engine/service/tuning/tuning_service.h"

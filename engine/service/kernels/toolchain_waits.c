@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* A request asks for the toolchains that it needs, and waits for the probes of those that are not
+ * known. It asks again when the last of these probes has ended, because a result can make another
+ * probe necessary. */
+#include "engine/service/kernels/toolchain_waits.h"
+
+#include "engine/service/internal.h"
+#include "engine/service/kernels/toolchains.h"
+
+/* How often one request may wait: first for the list of toolchains, then for a probe of each
+ * toolchain of a family. Without this limit, a request could wait forever if results were forgotten
+ * before it reads them. */
+#define TRIES_MAX 8u
+
+/* One request's wait for one probe. */
+struct probe_wait {
+    struct probe_watch watch; /* first member */
+    struct deferred *request;
+    struct list_link link; /* in toolchain_wait.probes */
+};
+
+/* The probes that one request waits for. */
+struct toolchain_wait {
+    const struct toolchain_need *need;
+    struct list probes; /* of struct probe_wait; owned */
+    struct buffer body; /* a copy of the request's body */
+    uint64_t charged;   /* bytes of the user's budget */
+    unsigned tries;     /* how often the request has waited */
+};
+
+void toolchain_wait_destroy(struct toolchain_wait *w)
+{
+    if (!w)
+        return;
+    LIST_EACH (&w->probes, struct probe_wait, link, wait) {
+        list_remove(&wait->link);
+        probe_watch_stop(&wait->watch);
+        free(wait);
+    }
+    buffer_done(&w->body);
+    free(w);
+}
+
+/* Lets the request wait for the probes that it asked for. */
+static enum kiln_code keep_request(struct deferred *d)
+{
+    struct toolchain_wait *w = d->toolchains;
+    uint64_t size = sizeof(*w) + d->body.size;
+    if (w->tries++ == TRIES_MAX)
+        return kiln_fail(
+            &d->err, KILN_UNAVAILABLE,
+            "kilnd could not determine the toolchain in %u tries: try again in a moment",
+            TRIES_MAX);
+    LIST_EACH (&w->probes, const struct probe_wait, link, wait)
+        size += sizeof(*wait);
+    enum kiln_code rc = deferred_charge(d, size, &d->err);
+    if (rc)
+        return rc;
+    w->charged = size;
+    if (w->tries > 1)
+        return KILN_OK;
+    buffer_put(&w->body, d->body.data, d->body.size);
+    if (w->body.failed)
+        return kiln_fail(&d->err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes",
+                         d->body.size);
+    d->body = buffer_view(&w->body);
+    return KILN_OK;
+}
+
+static void ask_for_toolchains(struct deferred *d)
+{
+    const struct toolchain_need *need = d->toolchains->need;
+    enum kiln_code rc = need->ask(d);
+    if (rc == KILN_BUSY) {
+        rc = keep_request(d);
+    } else if (!rc) {
+        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* it may own the body */
+        rc = need->answer(d);
+        toolchain_wait_destroy(w);
+    }
+    if (rc) {
+        d->rc = rc;
+        deferred_end(d);
+    }
+}
+
+void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body)
+{
+    toolchains_refresh(d->engine);
+    struct toolchain_wait *w = d->toolchains = calloc(1, sizeof(*w));
+    if (!w) {
+        d->rc = kiln_fail(&d->err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+        deferred_end(d);
+        return;
+    }
+    w->need = need;
+    list_init(&w->probes);
+    buffer_init(&w->body, LIMIT_FRAME_BODY);
+    d->body = body;
+    ask_for_toolchains(d);
+}
+
+static void ask_again(struct deferred *d)
+{
+    struct toolchain_wait *w = d->toolchains;
+    if (!d->caller) {
+        deferred_destroy(d);
+        return;
+    }
+    deferred_refund(d, w->charged); /* the answer charges what it needs */
+    ask_for_toolchains(d);
+}
+
+static const struct deferred_step ask_again_step = { .done = ask_again };
+
+/* Continues the request if it waits for no other probe. It continues in a separate step, because
+ * many requests may wait for one probe. */
+static void probe_ended(struct probe_watch *watch)
+{
+    struct probe_wait *wait = (struct probe_wait *)watch;
+    struct deferred *d = wait->request;
+    list_remove(&wait->link);
+    free(wait);
+    if (list_is_empty(&d->toolchains->probes))
+        deferred_run(d, &ask_again_step);
+}
+
+static bool is_waiting_for(const struct deferred *d, const struct probe *p)
+{
+    LIST_EACH (&d->toolchains->probes, const struct probe_wait, link, wait) {
+        if (wait->watch.probe == p)
+            return true;
+    }
+    return false;
+}
+
+/* KILN_BUSY: the request waits for the probe. */
+static enum kiln_code wait_for(struct deferred *d, struct probe *p, struct kiln_err *err)
+{
+    if (is_waiting_for(d, p))
+        return KILN_BUSY;
+    struct probe_wait *wait = calloc(1, sizeof(*wait));
+    if (!wait) {
+        probe_drop_unless_watched(p);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot wait for a toolchain: out of memory");
+    }
+    *wait = (struct probe_wait){ .watch.ended = probe_ended, .request = d };
+    probe_watch_start(&wait->watch, p);
+    list_append(&d->toolchains->probes, &wait->link);
+    return KILN_BUSY;
+}
+
+enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
+                                const struct target *target, struct kiln_err *err)
+{
+    struct probe *p = toolchains_probe_start(d->engine, d->uid, tc, target, err);
+    return p ? wait_for(d, p, err) : err->code;
+}
+
+enum kiln_code toolchains_wait_for_description(struct deferred *d, struct kiln_err *err)
+{
+    struct probe *describe;
+    enum kiln_code rc = toolchains_check_description(d->engine, &describe, err);
+    return rc == KILN_BUSY ? wait_for(d, describe, err) : rc;
+}
+
+enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
+                                  struct bytes forced, const struct toolchain **ret_toolchain,
+                                  struct kiln_err *err)
+{
+    enum kiln_code rc = toolchains_wait_for_description(d, err);
+    if (rc)
+        return rc;
+    rc = toolchain_choose(d->engine->toolchains, target, forced, ret_toolchain, err);
+    return rc == KILN_BUSY ? toolchains_probe(d, *ret_toolchain, target, err) : rc;
+}
