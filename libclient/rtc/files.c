@@ -64,7 +64,7 @@ static void note_path(const char *path)
 
 static void note_open(const void *caller, int directory, const char *path, bool writes)
 {
-    if (!is_noted(caller) || !path)
+    if (!is_noted(caller) || !path || !*path)
         return;
     int before = errno;
     if (writes)
@@ -214,13 +214,22 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
 /* ---- libc's functions ---- */
 
 #define EXPORTED __attribute__((visibility("default")))
+
+/* Sets |ret_function|, a pointer to a function, to libc's function |name|, unless it is set. */
+static void find_next(const char *name, void *ret_function)
+{
+    void *found;
+    memcpy(&found, ret_function, sizeof(found));
+    if (found)
+        return;
+    found = preload_real_dlsym(RTLD_NEXT, name);
+    memcpy(ret_function, &found, sizeof(found));
+}
+
 /* Declares |next| and sets it to libc's function |name|. */
-#define NEXT(type, name)                                     \
-    static type *next;                                       \
-    if (!next) {                                             \
-        void *found = preload_real_dlsym(RTLD_NEXT, (name)); \
-        memcpy(&next, &found, sizeof(next));                 \
-    }
+#define NEXT(type, name) \
+    static type *next;   \
+    find_next((name), &next);
 #define CALLER __builtin_return_address(0)
 
 static bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT); }
@@ -228,7 +237,6 @@ static bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags
 typedef int open_fn(const char *path, int flags, ...);
 typedef int openat_fn(int directory, const char *path, int flags, ...);
 typedef FILE *fopen_fn(const char *path, const char *mode);
-typedef int stat_fn(const char *path, struct stat *ret_stat);
 typedef int xstat_fn(int version, const char *path, struct stat *ret_stat);
 typedef int access_fn(const char *path, int mode);
 typedef DIR *opendir_fn(const char *path);
@@ -269,13 +277,23 @@ typedef DIR *opendir_fn(const char *path);
         note_open(CALLER, AT_FDCWD, path, mode[0] != 'r' || strchr(mode, '+')); \
         return next(path, mode);                                                \
     }
-#define HOOK_STAT(name)                                     \
-    EXPORTED int name(const char *path, struct stat *seen); \
-    int name(const char *path, struct stat *seen)           \
+#define HOOK_STAT(name, type)                               \
+    EXPORTED int name(const char *path, struct type *seen); \
+    int name(const char *path, struct type *seen)           \
     {                                                       \
-        NEXT(stat_fn, #name)                                \
+        static int (*next)(const char *, struct type *);    \
+        find_next(#name, &next);                            \
         note_open(CALLER, AT_FDCWD, path, false);           \
         return next(path, seen);                            \
+    }
+#define HOOK_STATAT(name, type)                                                       \
+    EXPORTED int name(int directory, const char *path, struct type *seen, int flags); \
+    int name(int directory, const char *path, struct type *seen, int flags)           \
+    {                                                                                 \
+        static int (*next)(int, const char *, struct type *, int);                    \
+        find_next(#name, &next);                                                      \
+        note_open(CALLER, directory, path, false);                                    \
+        return next(directory, path, seen, flags);                                    \
     }
 #define HOOK_XSTAT(name)                                                 \
     EXPORTED int name(int version, const char *path, struct stat *seen); \
@@ -293,7 +311,11 @@ typedef DIR *opendir_fn(const char *path);
 #undef fopen
 #undef fopen64
 #undef stat
+#undef stat64
 #undef lstat
+#undef lstat64
+#undef fstatat
+#undef fstatat64
 HOOK_OPEN(open)
 HOOK_OPEN(open64)
 HOOK_OPENAT(openat)
@@ -302,6 +324,21 @@ HOOK_FOPEN(fopen)
 HOOK_FOPEN(fopen64)
 HOOK_XSTAT(__xstat)
 HOOK_XSTAT(__lxstat)
+HOOK_STAT(stat, stat)
+HOOK_STAT(stat64, stat64)
+HOOK_STAT(lstat, stat)
+HOOK_STAT(lstat64, stat64)
+HOOK_STATAT(fstatat, stat)
+HOOK_STATAT(fstatat64, stat64)
+
+EXPORTED int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen);
+int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen)
+{
+    static int (*next)(int, const char *, int, unsigned, struct statx *);
+    find_next("statx", &next);
+    note_open(CALLER, directory, path, false);
+    return next(directory, path, flags, mask, seen);
+}
 
 EXPORTED int access(const char *path, int mode);
 int access(const char *path, int mode)

@@ -1,66 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /* Defines the functions of NVRTC and hiprtc under their own names, for programs and libraries that
  * link them. The dynamic linker finds these first, because libkiln-rtc is preloaded. */
+#include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
 
-/* The code of an internal error in both libraries.  The functions return it if the real library is
- * not found or cannot be wrapped. */
+#include <dlfcn.h>
+#include <string.h>
+
+/* The code of an internal error in both libraries. A function returns it if no loaded library has
+ * the function. */
 #define INTERNAL_ERROR 11
 
-#define LINKED(kind) rtc_linked_library((kind), __builtin_return_address(0))
 #define EXPORTED __attribute__((visibility("default")))
 
-#define COMMON(kind, prefix)                                                                     \
-    EXPORTED int prefix##CreateProgram(void **ret_program, const char *source, const char *name, \
-                                       int header_count, const char *const *headers,             \
-                                       const char *const *header_names);                         \
-    int prefix##CreateProgram(void **ret_program, const char *source, const char *name,          \
-                              int header_count, const char *const *headers,                      \
-                              const char *const *header_names)                                   \
-    {                                                                                            \
-        struct rtc_library *l = LINKED(kind);                                                    \
-        const struct rtc_inputs in = { source, name, header_count, headers, header_names };      \
-        return l ? rtc_create(l, ret_program, &in) : INTERNAL_ERROR;                             \
-    }                                                                                            \
-    EXPORTED int prefix##DestroyProgram(void **program);                                         \
-    int prefix##DestroyProgram(void **program)                                                   \
-    {                                                                                            \
-        struct rtc_library *l = LINKED(kind);                                                    \
-        return l ? rtc_destroy(l, program) : INTERNAL_ERROR;                                     \
-    }                                                                                            \
-    EXPORTED int prefix##AddNameExpression(void *program, const char *expression);               \
-    int prefix##AddNameExpression(void *program, const char *expression)                         \
-    {                                                                                            \
-        struct rtc_library *l = LINKED(kind);                                                    \
-        return l ? rtc_add_name(l, program, expression) : INTERNAL_ERROR;                        \
-    }                                                                                            \
-    EXPORTED int prefix##CompileProgram(void *program, int count, const char *const *options);   \
-    int prefix##CompileProgram(void *program, int count, const char *const *options)             \
-    {                                                                                            \
-        struct rtc_library *l = LINKED(kind);                                                    \
-        return l ? rtc_compile(l, program, count, options) : INTERNAL_ERROR;                     \
-    }                                                                                            \
-    EXPORTED int prefix##GetLoweredName(void *program, const char *expression,                   \
-                                        const char **ret_name);                                  \
-    int prefix##GetLoweredName(void *program, const char *expression, const char **ret_name)     \
-    {                                                                                            \
-        struct rtc_library *l = LINKED(kind);                                                    \
-        return l ? rtc_lowered(l, program, expression, ret_name) : INTERNAL_ERROR;               \
+/* Sets |ret_function|, a pointer to a function, to the next one with this name. */
+static void find_next(const char *name, void *ret_function)
+{
+    void *found = preload_real_dlsym(RTLD_NEXT, name);
+    memcpy(ret_function, &found, sizeof(found));
+}
+
+/* Defines |name| with the parameters |declared|. It calls |wrapper|, whose first argument is the
+ * library |l|. A library that cannot be wrapped is called with the arguments |given|. */
+#define DEFINE(kind, name, declared, wrapper, given)                                     \
+    EXPORTED int name declared;                                                          \
+    int name declared                                                                    \
+    {                                                                                    \
+        struct rtc_library *l = rtc_linked_library((kind), __builtin_return_address(0)); \
+        int(*next) declared = NULL;                                                      \
+        if (l)                                                                           \
+            return wrapper;                                                              \
+        find_next(#name, &next);                                                         \
+        return next ? next given : INTERNAL_ERROR;                                       \
     }
 
-#define OUTPUT(kind, function, output)                                             \
-    EXPORTED int function##Size(void *program, size_t *ret_size);                  \
-    int function##Size(void *program, size_t *ret_size)                            \
-    {                                                                              \
-        struct rtc_library *l = LINKED(kind);                                      \
-        return l ? rtc_output_size(l, output, program, ret_size) : INTERNAL_ERROR; \
-    }                                                                              \
-    EXPORTED int function(void *program, char *ret_bytes);                         \
-    int function(void *program, char *ret_bytes)                                   \
-    {                                                                              \
-        struct rtc_library *l = LINKED(kind);                                      \
-        return l ? rtc_output_get(l, output, program, ret_bytes) : INTERNAL_ERROR; \
-    }
+#define COMMON(kind, prefix)                                                                      \
+    DEFINE(kind, prefix##CreateProgram,                                                           \
+           (void **ret_program, const char *source, const char *name, int header_count,           \
+            const char *const *headers, const char *const *header_names),                         \
+           rtc_create(l, ret_program,                                                             \
+                      &(struct rtc_inputs){ source, name, header_count, headers, header_names }), \
+           (ret_program, source, name, header_count, headers, header_names))                      \
+    DEFINE(kind, prefix##DestroyProgram, (void **program), rtc_destroy(l, program), (program))    \
+    DEFINE(kind, prefix##AddNameExpression, (void *program, const char *expression),              \
+           rtc_add_name(l, program, expression), (program, expression))                           \
+    DEFINE(kind, prefix##CompileProgram, (void *program, int count, const char *const *options),  \
+           rtc_compile(l, program, count, options), (program, count, options))                    \
+    DEFINE(kind, prefix##GetLoweredName,                                                          \
+           (void *program, const char *expression, const char **ret_name),                        \
+           rtc_lowered(l, program, expression, ret_name), (program, expression, ret_name))
+
+#define OUTPUT(kind, function, output)                                         \
+    DEFINE(kind, function##Size, (void *program, size_t *ret_size),            \
+           rtc_output_size(l, output, program, ret_size), (program, ret_size)) \
+    DEFINE(kind, function, (void *program, char *ret_bytes),                   \
+           rtc_output_get(l, output, program, ret_bytes), (program, ret_bytes))
 
 COMMON(RTC_NVRTC, nvrtc)
 OUTPUT(RTC_NVRTC, nvrtcGetCUBIN, 0)

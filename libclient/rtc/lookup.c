@@ -348,7 +348,6 @@ bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes 
         drop_manifests(l);
     }
     if (!result_key(&l->key, files, &key) || !put(&x, &key, result) || !put_list(&x, l, files)) {
-        lookup_give_back(l);
         return false;
     }
     if (finds_name) {

@@ -222,8 +222,7 @@ static int compile_first(struct lookup *l, struct rtc_program *p)
         settings_count_stored(p->name);
         return rc;
     }
-    if (rc || !is_noted)
-        lookup_give_back(l);
+    lookup_give_back(l);
     settings_count_forwarded(rc ? "the compile failed" : reason, p->name);
     return rc;
 }

@@ -2,10 +2,11 @@
 /* Compiles programs as a job does, and prints what the run-time compiler returns. Usage:
  *
  *   job [--library PATH [--deepbind]] [--name NAME] [--header NAME=TEXT] [--expression E]
- *       [--option O]... [--processes N] SOURCE...
+ *       [--option O]... [--processes N] [--hold] SOURCE...
  *
  * Without --library, it calls the library that it is linked with. The source text has "\n" for a
- * new line. With --processes, so many children compile at the same time. */
+ * new line. With --processes, so many children compile at the same time. With --hold, the process
+ * ends when its standard input does. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static struct {
     const char *library, *name, *expression, *header_name, *header;
     const char *options[32];
     int option_count, processes;
-    int flags;
+    int flags, hold;
 } given = { .flags = RTLD_NOW };
 
 static void load(void)
@@ -181,6 +182,9 @@ int main(int argc, char **argv)
         if (strcmp(argv[at], "--deepbind") == 0) {
             given.flags |= RTLD_DEEPBIND;
             at++;
+        } else if (strcmp(argv[at], "--hold") == 0) {
+            given.hold = 1;
+            at++;
         } else if (at + 1 < argc && take_option(argv[at], argv[at + 1])) {
             at += 2;
         } else {
@@ -192,5 +196,9 @@ int main(int argc, char **argv)
     if (given.processes)
         return run_processes(&argv[at]);
     load();
-    return compile_all(&argv[at]);
+    int rc = compile_all(&argv[at]);
+    fflush(stdout);
+    while (given.hold && getchar() != EOF)
+        ;
+    return rc;
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """libkiln-rtc in programs that call a run-time compiler."""
+import json
 import os
 import pathlib
 import signal
@@ -288,15 +289,32 @@ def test_eight_processes_compile_each_program_once(job):
     assert job.compiles() == len(sources)
 
 
+def waits(job):
+    return json.loads(job.daemon.kilnctl("stats", "--json"))["client_compile_waits"]
+
+
+def test_nobody_waits_for_a_result_that_cannot_be_stored(job):
+    arguments = ["--expression", "unreadable", SOURCE]
+    with subprocess.Popen(job.command("--hold", *arguments), env=job.environment, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as first:
+        assert "compile 0" in first.stdout.readline()
+        before = waits(job)
+        assert "compile 0" in job.run(*arguments)
+        assert waits(job) == before
+        first.communicate("\n", timeout=WAIT_MAX_S)
+    assert job.compiles() == 2
+
+
 def test_a_killed_process_passes_its_compile_on(job):
     environment = dict(job.environment, FAKE_NVRTC_MS="60000")
+    before = waits(job)
     with subprocess.Popen(job.command(SOURCE), env=environment, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as first:
         wait_until("the first compile", lambda: job.log.exists())
         with subprocess.Popen(job.command(SOURCE), env=job.environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
-            wait_until("the second process to wait", lambda: '"client_compile_waits":0' not in
-                       job.daemon.kilnctl("stats", "--json").replace(" ", ""))
+            wait_until("the second process to wait", lambda: waits(job) > before)
             first.send_signal(signal.SIGKILL)
             output, _ = second.communicate(timeout=WAIT_MAX_S)
     assert "compile 0" in output
