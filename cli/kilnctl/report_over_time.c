@@ -98,8 +98,8 @@ static double round_top(double most)
     double unit = most > 3600 ? 3600 : most > 60 ? 60 : 1;
     while (most < unit && unit <= 1)
         unit /= 10;
-    for (; most > 60 * unit; unit *= 10)
-        continue;
+    while (most > 60 * unit)
+        unit *= 10;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (most <= steps[i] * unit)
             return steps[i] * unit;

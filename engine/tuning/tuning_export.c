@@ -358,22 +358,22 @@ static enum kiln_code close_out(struct tuning_exporter *out, struct kiln_err *er
     return out->rc;
 }
 
-void tuning_exporter_destroy(struct tuning_exporter *out)
+void tuning_exporter_destroy(struct tuning_exporter *exporter)
 {
-    if (!out)
+    if (!exporter)
         return;
-    perf_db_writer_destroy(out->writer);
-    if (out->fd >= 0)
-        close(out->fd);
-    if (out->path)
-        unlink(out->path);
-    free(out->path);
-    tuning_index_destroy(out->index);
-    buffer_done(&out->last);
-    buffer_done(&out->text);
-    buffer_done(&out->value);
-    scratch_done(&out->scratch);
-    free(out);
+    perf_db_writer_destroy(exporter->writer);
+    if (exporter->fd >= 0)
+        close(exporter->fd);
+    if (exporter->path)
+        unlink(exporter->path);
+    free(exporter->path);
+    tuning_index_destroy(exporter->index);
+    buffer_done(&exporter->last);
+    buffer_done(&exporter->text);
+    buffer_done(&exporter->value);
+    scratch_done(&exporter->scratch);
+    free(exporter);
 }
 
 enum kiln_code tuning_exporter_create(struct tuning *t, const struct tuning_export *what,

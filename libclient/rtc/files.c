@@ -213,6 +213,8 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
 
 /* ---- libc's functions ---- */
 
+// NOLINTBEGIN(readability-*-declaration*): libc's own declarations, but with default visibility
+
 #define EXPORTED __attribute__((visibility("default")))
 
 /* Sets |ret_function|, a pointer to a function, to libc's function |name|, unless it is set. */
@@ -356,3 +358,4 @@ DIR *opendir(const char *path)
         recording.trouble = "it lists a directory";
     return next(path);
 }
+// NOLINTEND(readability-*-declaration*)

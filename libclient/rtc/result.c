@@ -78,9 +78,11 @@ static bool is_terminated(struct bytes b) { return b.size && b.data[b.size - 1] 
 static bool are_names(struct bytes names)
 {
     struct reader r = reader_of(names);
-    while (reader_left(&r) && !r.failed)
-        if (!is_terminated(reader_sized(&r)) || !is_terminated(reader_sized(&r)))
+    while (reader_left(&r) && !r.failed) {
+        struct bytes expression = reader_sized(&r), name = reader_sized(&r);
+        if (!is_terminated(expression) || !is_terminated(name))
             return false;
+    }
     return !r.failed;
 }
 
