@@ -23,7 +23,7 @@ ALL: tuple[type[attacks.Attack], ...] = load_attacks.ATTACKS + trust_attacks.ATT
 BY_NAME = {one.name: one for one in ALL}
 SKIPPED = 77
 FAILED = 3
-SHORT_S = 2.0
+SHORT_S = 1.0
 
 ABOUT = """\
 Starts a private kilnd of root for each attack, a victim and attackers under two or more other

@@ -9,9 +9,9 @@
 /* KILN_TEST_FLIPS in the environment sets another number; sanitizers make each ten times as slow.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FLIPS 500
+#define FLIPS 200
 #else
-#define FLIPS 5000
+#define FLIPS 2000
 #endif
 #define PAGE 4096
 #define ROWS 50

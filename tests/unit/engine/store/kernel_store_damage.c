@@ -12,7 +12,11 @@
 #include <unistd.h>
 
 #define KERNELS 40u
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ROUNDS 80u
+#else
 #define ROUNDS 250u
+#endif
 /* About half of the kernels fit. */
 #define TIGHT (400u << 10)
 

@@ -10,7 +10,11 @@
 #include <unistd.h>
 
 #define RECORDS 300u
-#define DAMAGES 2000u
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DAMAGES 400u
+#else
+#define DAMAGES 1000u
+#endif
 #define PAGE 4096u
 #define USER_VERSION_AT \
     60u /* a flipped bit there looks like a newer kiln's file, which is refused */
