@@ -4,7 +4,7 @@
 #   quick     scripts/test runs these: none takes more than 10 s on an idle core
 #   long      all others: compilers, files damaged byte by byte, processes killed repeatedly
 #   no-asan   .ci/run omits these with the address sanitizer: they spend minutes in compilers, or
-#             kill and restart processes; shorter tests run the same code
+#             kill and restart processes; shorter tests run the same code. Lints run no program
 #   no-tsan   .ci/run omits these with the thread sanitizer, for the same reason, and tests
 #             whose programs start no thread
 
@@ -19,7 +19,7 @@ set(KILN_LONG_TESTS
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
 
 set(KILN_NO_ASAN_TESTS
-  "^kernels\\."
+  "^kernels\\." "^lint\\." "^manual\\."
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)$"
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
