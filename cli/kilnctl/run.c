@@ -18,7 +18,6 @@
 #define KILN_LIBDIR_FROM_KILNCTL "../lib"
 #endif
 #define LIBRARY "libkiln-rtc.so.0"
-#define REPORT_MAX (1u << 20)
 /* Maximum number of different reasons in a report.  Compiles with others are not counted. */
 #define REASONS_MAX 32
 

@@ -217,21 +217,10 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Sets |ret_function|, a pointer to a function, to libc's function |name|, unless it is set. */
-static void find_next(const char *name, void *ret_function)
-{
-    void *found;
-    memcpy(&found, ret_function, sizeof(found));
-    if (found)
-        return;
-    found = preload_real_dlsym(RTLD_NEXT, name);
-    memcpy(ret_function, &found, sizeof(found));
-}
-
 /* Declares |next| and sets it to libc's function |name|. */
 #define NEXT(type, name) \
     static type *next;   \
-    find_next((name), &next);
+    preload_find_next((name), &next);
 #define CALLER __builtin_return_address(0)
 
 static bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT); }
@@ -284,7 +273,7 @@ typedef DIR *opendir_fn(const char *path);
     int name(const char *path, struct type *seen)           \
     {                                                       \
         static int (*next)(const char *, struct type *);    \
-        find_next(#name, &next);                            \
+        preload_find_next(#name, &next);                    \
         note_open(CALLER, AT_FDCWD, path, false);           \
         return next(path, seen);                            \
     }
@@ -293,7 +282,7 @@ typedef DIR *opendir_fn(const char *path);
     int name(int directory, const char *path, struct type *seen, int flags)           \
     {                                                                                 \
         static int (*next)(int, const char *, struct type *, int);                    \
-        find_next(#name, &next);                                                      \
+        preload_find_next(#name, &next);                                              \
         note_open(CALLER, directory, path, false);                                    \
         return next(directory, path, seen, flags);                                    \
     }
@@ -337,7 +326,7 @@ EXPORTED int statx(int directory, const char *path, int flags, unsigned mask, st
 int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen)
 {
     static int (*next)(int, const char *, int, unsigned, struct statx *);
-    find_next("statx", &next);
+    preload_find_next("statx", &next);
     note_open(CALLER, directory, path, false);
     return next(directory, path, flags, mask, seen);
 }

@@ -4,21 +4,11 @@
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
 
-#include <dlfcn.h>
-#include <string.h>
-
 /* The code of an internal error in both libraries. A function returns it if no loaded library has
  * the function. */
 #define INTERNAL_ERROR 11
 
 #define EXPORTED __attribute__((visibility("default")))
-
-/* Sets |ret_function|, a pointer to a function, to the next one with this name. */
-static void find_next(const char *name, void *ret_function)
-{
-    void *found = preload_real_dlsym(RTLD_NEXT, name);
-    memcpy(ret_function, &found, sizeof(found));
-}
 
 /* Defines |name| with the parameters |declared|. It calls |wrapper|, whose first argument is the
  * library |l|. A library that cannot be wrapped is called with the arguments |given|. */
@@ -30,7 +20,7 @@ static void find_next(const char *name, void *ret_function)
         int(*next) declared = NULL;                                                      \
         if (l)                                                                           \
             return wrapper;                                                              \
-        find_next(#name, &next);                                                         \
+        preload_find_next(#name, &next);                                                 \
         return next ? next given : INTERNAL_ERROR;                                       \
     }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/rtc/lookup.h"
 
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "libclient/kernels/compile.h"
 #include "libclient/rtc/files.h"
@@ -12,7 +14,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Maximum wait for a compile of another process, and maximum time to store a result. */
@@ -37,13 +38,6 @@ static struct {
     _Atomic uint64_t paused_until_ns;
 } connection = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Returns the connection of this process, or NULL.  A child of fork opens its own connection, and
  * does not touch its parent's. */
 static struct kiln_client *get_client(void)
@@ -51,7 +45,7 @@ static struct kiln_client *get_client(void)
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .name = "libkiln-rtc",
                                                  .cache_entries = -1 };
-    if (now_ns() < connection.paused_until_ns)
+    if (clock_monotonic_ns() < connection.paused_until_ns)
         return NULL;
     pthread_mutex_lock(&connection.lock);
     if (connection.pid != getpid()) {
@@ -71,7 +65,7 @@ static const char *reason_of(enum kiln_code rc)
         return "another process still compiles it, or kilnd is at a limit";
     if (rc == KILN_DENIED)
         return "kilnd refuses this user";
-    connection.paused_until_ns = now_ns() + PAUSE_NS;
+    connection.paused_until_ns = clock_monotonic_ns() + PAUSE_NS;
     if (rc == KILN_TIMED_OUT)
         return "kilnd did not answer in time";
     return rc == KILN_UNSUPPORTED || rc == KILN_INVALID ? "kilnd is older than libkiln-rtc"
@@ -85,7 +79,7 @@ static enum kiln_code ask_once(struct kiln_client *client, const struct digest *
     const struct compile_question question = {
         .key = key,
         .wait_ms = wait_ms,
-        .deadline_ns = now_ns() + (wait_ms + settings_patience_ms()) * MS
+        .deadline_ns = clock_monotonic_ns() + (wait_ms + settings_patience_ms()) * MS
     };
     return compile_begin(client, &question, ret_kernel, &failure);
 }
@@ -244,17 +238,12 @@ void lookup_done(struct lookup *l) { drop_manifests(l); }
 /* Creates a memory file with |content|.  Returns -1 on failure. */
 static int make_file(struct bytes content)
 {
+    struct kiln_err ignored = KILN_ERR_INIT;
     int fd = memfd_create("kiln-rtc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    size_t done = 0;
-    while (fd >= 0 && done < content.size) {
-        ssize_t n = write(fd, content.data + done, content.size - done);
-        if (n <= 0) {
-            close(fd);
-            return -1;
-        }
-        done += (size_t)n;
-    }
-    return fd;
+    if (fd < 0 || fs_write_all(fd, content, &ignored) == KILN_OK)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 struct publication { /* members shared by everything that one compile publishes */
@@ -275,8 +264,9 @@ static bool put(const struct publication *x, const struct digest *key, struct by
                                            .toolchain = x->program->library->name,
                                            .program = x->name,
                                            .options = x->options };
-    bool stored = client && file >= 0 &&
-                  compile_end(client, &result, now_ns() + WAIT_MS * MS, &failure) == KILN_OK;
+    bool stored =
+        client && file >= 0 &&
+        compile_end(client, &result, clock_monotonic_ns() + WAIT_MS * MS, &failure) == KILN_OK;
     if (file >= 0)
         close(file);
     return stored;
@@ -369,6 +359,6 @@ void lookup_give_back(struct lookup *l)
         .key = &l->lease, .file = -1, .target = "", .toolchain = "", .program = "", .options = ""
     };
     if (client)
-        (void)(compile_end(client, &nothing, now_ns() + settings_patience_ms() * MS, &failure) ==
-               0);
+        (void)(compile_end(client, &nothing, clock_monotonic_ns() + settings_patience_ms() * MS,
+                           &failure) == 0);
 }

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef void *dlsym_fn(void *handle, const char *name);
 
@@ -37,6 +38,16 @@ void *preload_real_dlsym(void *handle, const char *name)
     if (!__atomic_load_n((void **)&preload_next_dlsym, __ATOMIC_ACQUIRE))
         preload_find_dlsym();
     return preload_next_dlsym(handle, name);
+}
+
+void preload_find_next(const char *name, void *ret_function)
+{
+    void *found;
+    memcpy(&found, ret_function, sizeof(found));
+    if (found)
+        return;
+    found = preload_real_dlsym(RTLD_NEXT, name);
+    memcpy(ret_function, &found, sizeof(found));
 }
 
 /* Does the work of dlsym for handles other than RTLD_NEXT.  Only the assembly below calls it. */

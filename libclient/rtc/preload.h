@@ -10,3 +10,6 @@
 
 /* Calls libc's dlsym.  With RTLD_NEXT, it searches the libraries after this one. */
 void *preload_real_dlsym(void *handle, const char *name);
+/* Sets |ret_function|, a pointer to a function, to the next function with this name behind this
+ * library's own, or to NULL.  Does nothing if it is set already. */
+void preload_find_next(const char *name, void *ret_function);

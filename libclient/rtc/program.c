@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/rtc/program.h"
 
+#include "common/base/clock.h"
 #include "libclient/rtc/files.h"
 #include "libclient/rtc/identity.h"
 #include "libclient/rtc/key.h"
@@ -10,7 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define EXPRESSIONS_MAX (1u << 20)
 #define RESULT_MAX (64u << 20)
@@ -175,13 +175,6 @@ static void copy_options(struct rtc_program *p, int count, const char *const *op
 
 /* ---- compiling ---- */
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static int compile_real(struct rtc_program *p)
 {
     p->is_stored = false;
@@ -214,11 +207,12 @@ static int compile_first(struct lookup *l, struct rtc_program *p)
     BUFFER_AUTO struct buffer files;
     const char *reason = "the compile failed";
     buffer_init(&files, 4u << 20);
-    uint64_t began_ns = now_ns();
+    uint64_t began_ns = clock_monotonic_ns();
     files_begin(p->library);
     int rc = compile_real(p);
     bool is_noted = files_end(&files, &reason);
-    if (!rc && is_noted && publish(l, p, buffer_view(&files), now_ns() - began_ns, &reason)) {
+    if (!rc && is_noted &&
+        publish(l, p, buffer_view(&files), clock_monotonic_ns() - began_ns, &reason)) {
         settings_count_stored(p->name);
         return rc;
     }
