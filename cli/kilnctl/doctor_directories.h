@@ -18,8 +18,8 @@ struct directory_facts {
     char path[512];
     char setting[600]; /* the file that sets the directory; "": not known */
     char trouble[128]; /* why nothing else is known about the directory */
-    char network[32];  /* type of the network filesystem; "": it is none */
-    char fuse[32];     /* type of the unknown FUSE filesystem; "": it is none */
+    char network[32];  /* type of a network filesystem; "" for other filesystems */
+    char fuse[32];     /* type of an unknown FUSE filesystem; "" for others */
     bool read_only;
     /* |inodes| 0: the number of inodes is not limited. */
     uint64_t bytes, free_bytes, inodes, free_inodes;
