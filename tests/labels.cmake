@@ -12,6 +12,8 @@ set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
   "^attack\\.(lookups|long_batches|unread|bomb_import|large_copies|nearest|endless_sources)$"
   "^attack\\.(slow_transfers|scans|exports|builds|large_exports|clears|puts|queue)$"
+  "^attack\\.(churn|tuning_files|perf_files|tuning_verify|tuning_exports|parallel_exports)$"
+  "^attack\\.(tiny_rows|damaged_caches|kept_kernels|large_results)$"
   "^attack\\.(control_characters|system_files)$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store)$"
   "^integration\\.(targets|work)$"
