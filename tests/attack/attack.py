@@ -163,6 +163,8 @@ class Measurement:
     def _window(self, seconds: float) -> tuple[float, float]:
         begin = time.monotonic()
         time.sleep(seconds)
+        if self.options.short:
+            self._wait_for("a request of each kind", lambda: self.victim.has_begun(begin))
         return begin, time.monotonic()
 
     def _start_attackers(self) -> None:
@@ -219,8 +221,14 @@ class Measurement:
 
     def _wait_for_answers(self, since: float, most_s: float) -> bool:
         """False: something that the victim requested before |since| still waits."""
+        return self._wait_for("answers", lambda: self.victim.are_answered(since), most_s + 0.2)
+
+    @staticmethod
+    def _wait_for(what: str, is_so: Callable[[], bool],
+                  most_s: float = figures.SHORT_WAIT_MAX_S) -> bool:
+        """False: it took more than |most_s|."""
         try:
-            hosts.wait_until("answers", lambda: self.victim.are_answered(since), most_s + 0.2)
+            hosts.wait_until(what, is_so, most_s)
         except TimeoutError:
             return False
         return True

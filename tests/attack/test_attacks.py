@@ -82,6 +82,18 @@ class Figures(unittest.TestCase):
         self.assertEqual(len(figures.Memory(10 * mib, 20 * mib, 90 * mib, 300 * mib).broken()), 1)
 
 
+class Begun(unittest.TestCase):
+    def test_an_operation_has_begun_when_its_last_or_running_sample_began_later(self):
+        record = victims.Record()
+        self.assertEqual(record.latest_start(), 0.0)
+        record.begin(5.0)
+        self.assertEqual(record.latest_start(), 5.0)
+        record.end(wire.OK)
+        self.assertEqual(record.latest_start(), 5.0)
+        record.begin(7.0)
+        self.assertEqual(record.latest_start(), 7.0)
+
+
 class Leftovers(unittest.TestCase):
     def test_what_the_victim_always_has_is_no_leftover(self):
         before = hosts.Waiting(8, 0, 0)

@@ -79,6 +79,14 @@ class Record:
         start: float = HEADER.unpack_from(self.memory)[1]
         return start
 
+    def latest_start(self) -> float:
+        """Of the running operation or else the last one; 0.0: none."""
+        count, running = HEADER.unpack_from(self.memory)
+        if running or not count:
+            return float(running)
+        return Sample(*SAMPLE.unpack_from(self.memory,
+                                          HEADER.size + SAMPLE.size * (count - 1))).start
+
     def samples(self) -> list[Sample]:
         """With the running operation, as if it ended now."""
         count, running = HEADER.unpack_from(self.memory)
@@ -204,3 +212,7 @@ class Victim:
         """Every operation that began before |since| has ended."""
         running = [record.running_since() for record in self.records.values()]
         return all(start == 0.0 or start >= since for start in running)
+
+    def has_begun(self, since: float) -> bool:
+        """Every operation has begun after |since|."""
+        return all(record.latest_start() >= since for record in self.records.values())
