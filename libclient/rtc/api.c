@@ -150,6 +150,22 @@ static struct rtc_library *slot_of(const void *base)
     return empty;
 }
 
+static int take_unloads(struct dl_phdr_info *info, size_t size, void *context)
+{
+    unsigned long long *unloads = context;
+    (void)size;
+    *unloads = info->dlpi_subs;
+    return 1; /* enough */
+}
+
+/* Returns how many libraries this process has unloaded. */
+static unsigned long long count_unloads(void)
+{
+    unsigned long long unloads = 0;
+    dl_iterate_phdr(take_unloads, &unloads);
+    return unloads;
+}
+
 /* Returns the library that contains the function |real|, and fills its slot if the library is new.
  * Returns NULL if the library cannot be wrapped. */
 static struct rtc_library *find_library(enum rtc_kind kind, void *real)
@@ -159,20 +175,42 @@ static struct rtc_library *find_library(enum rtc_kind kind, void *real)
     if (!dladdr1(real, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return NULL;
     struct rtc_library *library = slot_of(info.dli_fbase);
+    unsigned long long unloads = count_unloads();
+    if (library && library->base && library->kind == kind && library->unloads == unloads)
+        return library;
     void *handle = library ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (!handle)
         return NULL;
-    struct rtc_library now = { .base = info.dli_fbase, .kind = kind };
+    struct rtc_library now = { .base = info.dli_fbase, .kind = kind, .unloads = unloads };
     find_functions(&now, handle);
     dlclose(handle);
     if (!is_complete(&now.real))
         return NULL;
-    if (library->base && library->kind == kind &&
-        memcmp(&library->real, &now.real, sizeof(now.real)) == 0)
-        return library;
-    identity_find(&now, map->l_name);
-    *library = now;
+    if (!library->base || library->kind != kind ||
+        memcmp(&library->real, &now.real, sizeof(now.real)) != 0)
+        *library = now;
+    library->unloads = unloads;
     return library;
+}
+
+void rtc_identify(struct rtc_library *library)
+{
+    pthread_mutex_lock(&libraries_lock);
+    if (!library->is_identified)
+        library->is_identified = identity_find(library);
+    pthread_mutex_unlock(&libraries_lock);
+}
+
+bool rtc_is_compiler_code(const void *address)
+{
+    for (size_t i = 0; i < LIBRARIES_MAX; i++) {
+        const struct rtc_library *l = &libraries[i];
+        size_t count = atomic_load_explicit(&l->code_count, memory_order_acquire);
+        for (size_t k = 0; k < count; k++)
+            if ((const char *)address >= l->code[k].begin && (const char *)address < l->code[k].end)
+                return true;
+    }
+    return false;
 }
 
 static bool is_own(const void *address)

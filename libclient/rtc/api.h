@@ -11,10 +11,11 @@
  */
 #include "common/base/digest.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { RTC_OUTPUTS_MAX = 4 };
+enum { RTC_OUTPUTS_MAX = 4, RTC_FILES_MAX = 8 };
 
 typedef int rtc_size_fn(void *program, size_t *ret_size);
 typedef int rtc_get_fn(void *program, char *ret_bytes);
@@ -39,18 +40,31 @@ struct rtc_functions {
 
 enum rtc_kind { RTC_NVRTC, RTC_HIPRTC, RTC_KINDS };
 
+struct rtc_range { /* addresses of a mapped file */
+    const char *begin, *end;
+};
+
 struct rtc_library {
-    const void *base; /* address of the mapped file; NULL: the slot is free */
-    /* End of the mapped file if the library opens files itself; NULL: other libraries do. */
-    const void *end;
+    const void *base;           /* address of the mapped file; NULL: the slot is free */
+    unsigned long long unloads; /* how many libraries the process had unloaded when it was found */
     enum rtc_kind kind;
     struct rtc_functions real;
-    char name[32]; /* "nvrtc 13.0" */
+    /* The members below are set when the process creates the first program, because hiprtc loads
+     * its compiler only then. */
+    bool is_identified;
+    /* The library itself and the libraries with which it compiles. */
+    struct rtc_range code[RTC_FILES_MAX];
+    _Atomic size_t code_count; /* grows after the range was written */
+    char name[32];             /* "nvrtc 13.0" */
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
     const char *trouble; /* why kilnd does not answer its compiles; NULL: kilnd does */
 };
 
+/* Identifies |library| unless it is identified already.  Its members do not change afterwards. */
+void rtc_identify(struct rtc_library *library);
+/* Returns whether |address| is in the code of a run-time compiler that was identified. */
+bool rtc_is_compiler_code(const void *address);
 /* Returns the number of the wrapped function with this name, or -1 if there is none. */
 int rtc_function_number(const char *name);
 /* Returns the wrapper for |real|, which is the function |number| of some library.  Returns |real|

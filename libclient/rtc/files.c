@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,58 +23,130 @@
 #define MANIFEST_MAX (1u << 20)
 #define FILE_MAX (64u << 20)
 
-enum entry_kind { ENTRY_FILE = 1, ENTRY_DIRECTORY, ENTRY_ABSENT };
+enum entry_kind {
+    ENTRY_FILE = 1,  /* a file that was read */
+    ENTRY_DIRECTORY, /* a directory that was looked for */
+    ENTRY_ABSENT,
+    ENTRY_PRESENT, /* a file that was looked for, and exists */
+    ENTRY_LISTING, /* a directory whose entries were listed */
+};
+
+/* How a compile used a path; the first letter of each noted path. */
+enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
 /* What was noted about the compile that a thread runs. */
 struct recording {
     const struct rtc_library *library; /* NULL: nothing is noted now */
-    struct buffer paths;               /* the paths: sized texts, each with its NUL */
+    struct buffer paths;               /* sized texts: the use, then the path with its NUL */
+    struct buffer created;             /* directories that the compile made: sized texts */
     uint64_t began_ns;                 /* start of the compile, by the clock that stamps files */
+    unsigned others;                   /* |opened_by_others| at the start of the compile */
     const char *trouble;               /* why the compile cannot be stored; NULL: it can */
 };
 
 static __thread struct recording recording;
 
+/* Number of compiles that are recorded now, in all threads. */
+static _Atomic unsigned recording_count;
+/* How many times a compiler used a file on a thread that records nothing. */
+static _Atomic unsigned opened_by_others;
+
 /* ---- noting ---- */
 
-static bool is_known(const char *path, size_t size)
+static bool has_text(const struct buffer *texts, struct bytes text)
 {
-    struct reader r = reader_of(buffer_view(&recording.paths));
+    struct reader r = reader_of(buffer_view(texts));
     while (reader_left(&r)) {
         struct bytes seen = reader_sized(&r);
-        if (seen.size == size && memcmp(seen.data, path, size) == 0)
+        if (seen.size == text.size && memcmp(seen.data, text.data, text.size) == 0)
             return true;
     }
     return false;
 }
 
-/* Returns whether to note a call from the address |caller|.  Drivers and libc also open files, but
- * those do not influence the output. */
+/* Returns whether to note a call from the address |caller|.  NVRTC opens its files itself; what
+ * drivers and libc open on its thread does not influence the output.  comgr's files are opened by
+ * whatever library it uses. */
 static bool is_noted(const void *caller)
 {
-    const struct rtc_library *l = recording.library;
-    return l && (!l->end || (caller >= l->base && caller < l->end));
+    if (!recording.library) {
+        if (recording_count && rtc_is_compiler_code(caller))
+            opened_by_others++;
+        return false;
+    }
+    return recording.library->kind == RTC_HIPRTC || rtc_is_compiler_code(caller);
 }
 
-static void note_path(const char *path)
+/* Returns whether |path| is in a directory that this compile made.  What the compiler reads there
+ * was written by itself, so it depends on nothing else. */
+static bool is_own_file(const char *path)
 {
+    struct reader r = reader_of(buffer_view(&recording.created));
+    while (reader_left(&r)) {
+        struct bytes directory = reader_sized(&r);
+        if (strncmp(path, (const char *)directory.data, directory.size) == 0 &&
+            (path[directory.size] == '/' || path[directory.size] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether |path| is a file of the kernel.  Those describe this process or this host, and a
+ * manifest answers compiles of this host only. */
+static bool is_kernels_file(const char *path)
+{
+    return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
+}
+
+static void note_use(enum use use, const char *path)
+{
+    char text[PATH_MAX + 1];
     size_t size = strlen(path) + 1;
-    if (!is_known(path, size))
-        buffer_put_sized(&recording.paths, bytes_of(path, size));
+    if (size > PATH_MAX) {
+        recording.trouble = "a path is too long";
+        return;
+    }
+    text[0] = (char)use;
+    memcpy(text + 1, path, size);
+    if (!has_text(&recording.paths, bytes_of(text, size + 1)))
+        buffer_put_sized(&recording.paths, bytes_of(text, size + 1));
 }
 
-static void note_open(const void *caller, int directory, const char *path, bool writes)
+struct call { /* of a function that uses a file */
+    const void *caller;
+    int directory; /* |path| is relative to it */
+    enum use use;
+    bool writes;
+};
+
+static void note_call(struct call call, const char *path)
 {
-    if (!is_noted(caller) || !path || !*path)
+    if (!is_noted(call.caller) || !path || !*path)
         return;
     int before = errno;
-    if (writes)
-        recording.trouble = "it writes a file";
-    else if (directory != AT_FDCWD && path[0] != '/')
+    if (call.directory != AT_FDCWD && path[0] != '/')
         recording.trouble = "it opens a file relative to a directory's descriptor";
+    else if (is_own_file(path) || is_kernels_file(path))
+        ;
+    else if (call.writes)
+        recording.trouble = "it writes a file";
     else
-        note_path(path);
+        note_use(call.use, path);
     errno = before;
+}
+
+static void note_process(const void *caller)
+{
+    if (is_noted(caller))
+        recording.trouble = "it starts a process";
+}
+
+static void note_created(const void *caller, const char *path)
+{
+    if (!is_noted(caller))
+        return;
+    buffer_put_sized(&recording.created, bytes_of(path, strlen(path)));
+    recording.paths.failed |= recording.created.failed;
 }
 
 static uint64_t nanoseconds(struct timespec t)
@@ -85,8 +158,12 @@ void files_begin(const struct rtc_library *library)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    recording = (struct recording){ .library = library, .began_ns = nanoseconds(now) };
+    recording = (struct recording){ .library = library,
+                                    .began_ns = nanoseconds(now),
+                                    .others = opened_by_others };
     buffer_init(&recording.paths, MANIFEST_MAX);
+    buffer_init(&recording.created, MANIFEST_MAX);
+    recording_count++;
 }
 
 /* ---- the manifest ---- */
@@ -104,45 +181,89 @@ static void put_kind(struct buffer *to, enum entry_kind kind, struct bytes path)
     buffer_put_sized(to, path);
 }
 
-/* Appends the entry of a file.  Returns NULL, or why the compile cannot be stored.  A file that was
- * changed after the compile had begun may have been read before the change. */
+/* Returns whether a file or directory was changed after the compile had begun, so that the compile
+ * may have seen it as it was before. */
+static bool changed_meanwhile(const struct stat *seen)
+{
+    return nanoseconds(seen->st_mtim) >= recording.began_ns ||
+           nanoseconds(seen->st_ctim) >= recording.began_ns;
+}
+
+static void put_times(struct buffer *to, const struct stat *seen)
+{
+    buffer_put_u64(to, nanoseconds(seen->st_mtim));
+    buffer_put_u64(to, nanoseconds(seen->st_ctim));
+}
+
+/* Appends the entry of a file that was read.  Returns NULL, or why the compile cannot be stored. */
 static const char *put_file(struct buffer *to, struct bytes path, const struct stat *seen)
 {
     struct digest digest;
-    if (nanoseconds(seen->st_mtim) >= recording.began_ns ||
-        nanoseconds(seen->st_ctim) >= recording.began_ns)
+    if (changed_meanwhile(seen))
         return "a file that it read changed meanwhile";
     if (seen->st_size > FILE_MAX || !digest_content((const char *)path.data, &digest))
         return "a file that it read cannot be read again";
     put_kind(to, ENTRY_FILE, path);
     buffer_put_u64(to, (uint64_t)seen->st_size);
-    buffer_put_u64(to, nanoseconds(seen->st_mtim));
-    buffer_put_u64(to, nanoseconds(seen->st_ctim));
+    put_times(to, seen);
     buffer_put(to, digest.bytes, DIGEST_SIZE);
     return NULL;
 }
 
-static const char *put_entry(struct buffer *to, struct bytes path)
+/* Appends the entry of a path that exists.  Returns NULL, or why the compile cannot be stored. */
+static const char *put_existing(struct buffer *to, enum use use, struct bytes path,
+                                const struct stat *seen)
+{
+    if (use == USE_LIST && changed_meanwhile(seen))
+        return "a directory that it listed changed meanwhile";
+    if (use == USE_LIST) {
+        put_kind(to, ENTRY_LISTING, path);
+        put_times(to, seen);
+    } else if (S_ISDIR(seen->st_mode)) {
+        put_kind(to, ENTRY_DIRECTORY, path);
+    } else if (use == USE_STAT) {
+        put_kind(to, ENTRY_PRESENT, path);
+    } else if (S_ISREG(seen->st_mode)) {
+        return put_file(to, path, seen);
+    } else {
+        return "it reads a device or a socket";
+    }
+    return NULL;
+}
+
+static const char *put_entry(struct buffer *to, enum use use, struct bytes path)
 {
     struct stat seen;
-    if (stat((const char *)path.data, &seen)) {
-        put_kind(to, ENTRY_ABSENT, path);
-        return errno == ENOENT || errno == ENOTDIR ? NULL : "a file cannot be examined";
-    }
-    if (S_ISREG(seen.st_mode))
-        return put_file(to, path, &seen);
-    put_kind(to, ENTRY_DIRECTORY, path);
-    return S_ISDIR(seen.st_mode) ? NULL : "it reads a device or a socket";
+    if (stat((const char *)path.data, &seen) == 0)
+        return put_existing(to, use, path, &seen);
+    put_kind(to, ENTRY_ABSENT, path);
+    return errno == ENOENT || errno == ENOTDIR ? NULL : "a file cannot be examined";
+}
+
+/* Appends the entry of a noted path, unless another use of the path says more about it. */
+static const char *put_noted(struct buffer *to, struct bytes noted)
+{
+    char opened[PATH_MAX + 1];
+    struct bytes path = bytes_of(noted.data + 1, noted.size - 1);
+    memcpy(opened, noted.data, noted.size);
+    opened[0] = USE_OPEN;
+    bool is_covered =
+        noted.data[0] == USE_STAT && has_text(&recording.paths, bytes_of(opened, noted.size));
+    return is_covered ? NULL : put_entry(to, (enum use)noted.data[0], path);
 }
 
 bool files_end(struct buffer *to, const char **ret_reason)
 {
     struct reader r = reader_of(buffer_view(&recording.paths));
     recording.library = NULL;
+    recording_count--;
     const char *trouble = recording.paths.failed ? "it reads too many files" : recording.trouble;
+    if (!trouble && recording.others != opened_by_others)
+        trouble = "it opens files on another thread";
     while (!trouble && reader_left(&r))
-        trouble = put_entry(to, reader_sized(&r));
+        trouble = put_noted(to, reader_sized(&r));
     buffer_done(&recording.paths);
+    buffer_done(&recording.created);
     *ret_reason = trouble;
     return !trouble;
 }
@@ -158,32 +279,49 @@ struct entry {
 static bool read_entry(struct reader *r, struct entry *ret_entry)
 {
     struct entry e = { .kind = (enum entry_kind)reader_u8(r), .path = reader_sized(r) };
-    if (e.kind == ENTRY_FILE) {
+    if (e.kind == ENTRY_FILE)
         e.size = reader_u64(r);
+    if (e.kind == ENTRY_FILE || e.kind == ENTRY_LISTING) {
         e.mtime_ns = reader_u64(r);
         e.ctime_ns = reader_u64(r);
+    }
+    if (e.kind == ENTRY_FILE) {
         struct bytes digest = reader_take(r, DIGEST_SIZE);
         if (digest.size)
             memcpy(e.digest.bytes, digest.data, DIGEST_SIZE);
     }
     *ret_entry = e;
-    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_ABSENT && e.path.size &&
+    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_LISTING && e.path.size &&
            e.path.size <= PATH_MAX && e.path.data[e.path.size - 1] == '\0';
+}
+
+static bool has_same_times(const struct entry *e, const struct stat *seen)
+{
+    return nanoseconds(seen->st_mtim) == e->mtime_ns && nanoseconds(seen->st_ctim) == e->ctime_ns;
+}
+
+static bool is_same_file(const struct entry *e, const struct stat *seen)
+{
+    struct digest digest;
+    if (!S_ISREG(seen->st_mode) || (uint64_t)seen->st_size != e->size)
+        return false;
+    return has_same_times(e, seen) || (digest_content((const char *)e->path.data, &digest) &&
+                                       digest_equal(&digest, &e->digest));
 }
 
 static bool is_same(const struct entry *e)
 {
     struct stat seen;
-    struct digest digest;
-    const char *path = (const char *)e->path.data;
-    if (stat(path, &seen))
+    if (stat((const char *)e->path.data, &seen))
         return e->kind == ENTRY_ABSENT && (errno == ENOENT || errno == ENOTDIR);
-    if (e->kind == ENTRY_DIRECTORY)
-        return S_ISDIR(seen.st_mode);
-    if (e->kind != ENTRY_FILE || !S_ISREG(seen.st_mode) || (uint64_t)seen.st_size != e->size)
-        return false;
-    return (nanoseconds(seen.st_mtim) == e->mtime_ns && nanoseconds(seen.st_ctim) == e->ctime_ns) ||
-           (digest_content(path, &digest) && digest_equal(&digest, &e->digest));
+    switch (e->kind) {
+    case ENTRY_FILE: return is_same_file(e, &seen);
+    case ENTRY_DIRECTORY: return S_ISDIR(seen.st_mode);
+    case ENTRY_PRESENT: return !S_ISDIR(seen.st_mode);
+    case ENTRY_LISTING: return S_ISDIR(seen.st_mode) && has_same_times(e, &seen);
+    case ENTRY_ABSENT: break;
+    }
+    return false;
 }
 
 bool files_are_same(struct bytes manifest)
@@ -207,6 +345,8 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
         sha256_put(digest, bytes_of(&kind, 1));
         sha256_put_sized(digest, e.path);
         sha256_put(digest, bytes_of(e.digest.bytes, DIGEST_SIZE));
+        if (e.kind == ENTRY_LISTING) /* its times stand for its entries */
+            sha256_put(digest, bytes_of(&e.mtime_ns, sizeof(e.mtime_ns)));
     }
     return true;
 }
@@ -231,6 +371,10 @@ typedef FILE *fopen_fn(const char *path, const char *mode);
 typedef int xstat_fn(int version, const char *path, struct stat *ret_stat);
 typedef int access_fn(const char *path, int mode);
 typedef DIR *opendir_fn(const char *path);
+typedef int mkdir_fn(const char *path, mode_t mode);
+typedef int spawn_fn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                     const posix_spawnattr_t *attributes, char *const *arguments,
+                     char *const *environment);
 
 /* Declares |mode| and sets it to the argument after |flags|, which exists only with some flags. */
 #define MODE_OF(flags, mode)               \
@@ -242,40 +386,41 @@ typedef DIR *opendir_fn(const char *path);
         va_end(list);                      \
     }
 
-#define HOOK_OPEN(name)                                   \
-    EXPORTED int name(const char *path, int flags, ...);  \
-    int name(const char *path, int flags, ...)            \
-    {                                                     \
-        MODE_OF(flags, mode)                              \
-        NEXT(open_fn, #name)                              \
-        note_open(CALLER, AT_FDCWD, path, writes(flags)); \
-        return next(path, flags, mode);                   \
+#define HOOK_OPEN(name)                                                              \
+    EXPORTED int name(const char *path, int flags, ...);                             \
+    int name(const char *path, int flags, ...)                                       \
+    {                                                                                \
+        MODE_OF(flags, mode)                                                         \
+        NEXT(open_fn, #name)                                                         \
+        note_call((struct call){ CALLER, AT_FDCWD, USE_OPEN, writes(flags) }, path); \
+        return next(path, flags, mode);                                              \
     }
-#define HOOK_OPENAT(name)                                               \
-    EXPORTED int name(int directory, const char *path, int flags, ...); \
-    int name(int directory, const char *path, int flags, ...)           \
-    {                                                                   \
-        MODE_OF(flags, mode)                                            \
-        NEXT(openat_fn, #name)                                          \
-        note_open(CALLER, directory, path, writes(flags));              \
-        return next(directory, path, flags, mode);                      \
+#define HOOK_OPENAT(name)                                                             \
+    EXPORTED int name(int directory, const char *path, int flags, ...);               \
+    int name(int directory, const char *path, int flags, ...)                         \
+    {                                                                                 \
+        MODE_OF(flags, mode)                                                          \
+        NEXT(openat_fn, #name)                                                        \
+        note_call((struct call){ CALLER, directory, USE_OPEN, writes(flags) }, path); \
+        return next(directory, path, flags, mode);                                    \
     }
-#define HOOK_FOPEN(name)                                                        \
-    EXPORTED FILE *name(const char *path, const char *mode);                    \
-    FILE *name(const char *path, const char *mode)                              \
-    {                                                                           \
-        NEXT(fopen_fn, #name)                                                   \
-        note_open(CALLER, AT_FDCWD, path, mode[0] != 'r' || strchr(mode, '+')); \
-        return next(path, mode);                                                \
+#define HOOK_FOPEN(name)                                                         \
+    EXPORTED FILE *name(const char *path, const char *mode);                     \
+    FILE *name(const char *path, const char *mode)                               \
+    {                                                                            \
+        NEXT(fopen_fn, #name)                                                    \
+        bool may_write = mode[0] != 'r' || strchr(mode, '+');                    \
+        note_call((struct call){ CALLER, AT_FDCWD, USE_OPEN, may_write }, path); \
+        return next(path, mode);                                                 \
     }
-#define HOOK_STAT(name, type)                               \
-    EXPORTED int name(const char *path, struct type *seen); \
-    int name(const char *path, struct type *seen)           \
-    {                                                       \
-        static int (*next)(const char *, struct type *);    \
-        preload_find_next(#name, &next);                    \
-        note_open(CALLER, AT_FDCWD, path, false);           \
-        return next(path, seen);                            \
+#define HOOK_STAT(name, type)                                                \
+    EXPORTED int name(const char *path, struct type *seen);                  \
+    int name(const char *path, struct type *seen)                            \
+    {                                                                        \
+        static int (*next)(const char *, struct type *);                     \
+        preload_find_next(#name, &next);                                     \
+        note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, false }, path); \
+        return next(path, seen);                                             \
     }
 #define HOOK_STATAT(name, type)                                                       \
     EXPORTED int name(int directory, const char *path, struct type *seen, int flags); \
@@ -283,16 +428,16 @@ typedef DIR *opendir_fn(const char *path);
     {                                                                                 \
         static int (*next)(int, const char *, struct type *, int);                    \
         preload_find_next(#name, &next);                                              \
-        note_open(CALLER, directory, path, false);                                    \
+        note_call((struct call){ CALLER, directory, USE_STAT, false }, path);         \
         return next(directory, path, seen, flags);                                    \
     }
-#define HOOK_XSTAT(name)                                                 \
-    EXPORTED int name(int version, const char *path, struct stat *seen); \
-    int name(int version, const char *path, struct stat *seen)           \
-    {                                                                    \
-        NEXT(xstat_fn, #name)                                            \
-        note_open(CALLER, AT_FDCWD, path, false);                        \
-        return next(version, path, seen);                                \
+#define HOOK_XSTAT(name)                                                     \
+    EXPORTED int name(int version, const char *path, struct stat *seen);     \
+    int name(int version, const char *path, struct stat *seen)               \
+    {                                                                        \
+        NEXT(xstat_fn, #name)                                                \
+        note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, false }, path); \
+        return next(version, path, seen);                                    \
     }
 
 #undef open
@@ -327,7 +472,7 @@ int statx(int directory, const char *path, int flags, unsigned mask, struct stat
 {
     static int (*next)(int, const char *, int, unsigned, struct statx *);
     preload_find_next("statx", &next);
-    note_open(CALLER, directory, path, false);
+    note_call((struct call){ CALLER, directory, USE_STAT, false }, path);
     return next(directory, path, flags, mask, seen);
 }
 
@@ -335,7 +480,7 @@ EXPORTED int access(const char *path, int mode);
 int access(const char *path, int mode)
 {
     NEXT(access_fn, "access")
-    note_open(CALLER, AT_FDCWD, path, (mode & W_OK) != 0);
+    note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, (mode & W_OK) != 0 }, path);
     return next(path, mode);
 }
 
@@ -343,8 +488,32 @@ EXPORTED DIR *opendir(const char *path);
 DIR *opendir(const char *path)
 {
     NEXT(opendir_fn, "opendir")
-    if (is_noted(CALLER))
-        recording.trouble = "it lists a directory";
+    note_call((struct call){ CALLER, AT_FDCWD, USE_LIST, false }, path);
     return next(path);
 }
+
+EXPORTED int mkdir(const char *path, mode_t mode);
+int mkdir(const char *path, mode_t mode)
+{
+    NEXT(mkdir_fn, "mkdir")
+    int rc = next(path, mode);
+    if (rc == 0)
+        note_created(CALLER, path);
+    return rc;
+}
+
+#define HOOK_SPAWN(name)                                                                       \
+    EXPORTED int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, \
+                      const posix_spawnattr_t *attributes, char *const *arguments,             \
+                      char *const *environment);                                               \
+    int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,          \
+             const posix_spawnattr_t *attributes, char *const *arguments,                      \
+             char *const *environment)                                                         \
+    {                                                                                          \
+        NEXT(spawn_fn, #name)                                                                  \
+        note_process(CALLER);                                                                  \
+        return next(pid, path, actions, attributes, arguments, environment);                   \
+    }
+HOOK_SPAWN(posix_spawn)
+HOOK_SPAWN(posix_spawnp)
 // NOLINTEND(readability-*-declaration*)

@@ -40,8 +40,8 @@ struct mapped_search {
     const void *base;         /* search for the library at this address; NULL: by |parts| */
     const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
     struct sha256 *digest;
-    unsigned found;  /* number of libraries with a build id */
-    const void *end; /* highest end of a segment of these libraries */
+    unsigned found;              /* number of libraries with a build id */
+    struct rtc_library *library; /* gets the addresses of these libraries; NULL: not needed */
 };
 
 static struct bytes build_id_of_mapped(const struct dl_phdr_info *info)
@@ -70,27 +70,39 @@ static bool is_wanted(const struct mapped_search *search, const struct dl_phdr_i
     return false;
 }
 
+/* Adds the addresses of a mapped file to |library|, unless there is no space. */
+static void add_code(struct rtc_library *library, const struct dl_phdr_info *info)
+{
+    size_t count = library->code_count;
+    struct rtc_range *range = &library->code[count];
+    if (count == RTC_FILES_MAX)
+        return;
+    range->begin = range->end = (const char *)info->dlpi_addr;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        const char *end = (const char *)info->dlpi_addr + p->p_vaddr + p->p_memsz;
+        if (p->p_type == PT_LOAD && end > range->end)
+            range->end = end;
+    }
+    atomic_store_explicit(&library->code_count, count + 1, memory_order_release);
+}
+
 static int add_mapped(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct mapped_search *search = context;
     (void)size;
     if (!is_wanted(search, info))
         return 0;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        const char *end = (const char *)info->dlpi_addr + p->p_vaddr + p->p_memsz;
-        if (p->p_type == PT_LOAD && (const void *)end > search->end)
-            search->end = end;
-    }
+    if (search->library)
+        add_code(search->library, info);
     struct bytes id = build_id_of_mapped(info);
     search->found += id.size > 0;
     sha256_put_sized(search->digest, id);
     return 0;
 }
 
-static unsigned digest_mapped(struct sha256 *digest, const void *base, const char *const *parts)
+static unsigned search_mapped(struct mapped_search search)
 {
-    struct mapped_search search = { .base = base, .parts = parts, .digest = digest };
     dl_iterate_phdr(add_mapped, &search);
     return search.found;
 }
@@ -159,20 +171,23 @@ static void name_nvrtc(struct rtc_library *library, void *handle)
         snprintf(library->name, sizeof(library->name), "nvrtc %d.%d", major, minor);
 }
 
-static void find_nvrtc(struct rtc_library *library, const char *path)
+static bool find_nvrtc(struct rtc_library *library, const char *path, struct sha256 *digest)
 {
     char builtins[PATH_MAX];
-    struct sha256 digest;
-    sha256_init(&digest);
-    struct mapped_search search = { .base = library->base, .digest = &digest };
-    dl_iterate_phdr(add_mapped, &search);
-    library->end = search.end;
-    if (!search.found)
+    const struct mapped_search itself = { .base = library->base,
+                                          .digest = digest,
+                                          .library = library };
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle) {
+        name_nvrtc(library, handle);
+        dlclose(handle);
+    }
+    if (!search_mapped(itself))
         library->trouble = "the library has no build id";
     else if (!library->name[0] || !builtins_path(library, path, builtins) ||
-             !digest_file(builtins, &digest))
+             !digest_file(builtins, digest))
         library->trouble = "its builtins library is not beside it";
-    library->identity = sha256_end(&digest);
+    return true;
 }
 
 bool identity_holds(const struct rtc_library *library)
@@ -182,39 +197,44 @@ bool identity_holds(const struct rtc_library *library)
         return true;
     struct sha256 digest;
     sha256_init(&digest);
-    digest_mapped(&digest, library->base, NULL);
-    digest_mapped(&digest, NULL, builtins);
+    search_mapped((struct mapped_search){ .base = library->base, .digest = &digest });
+    search_mapped((struct mapped_search){ .parts = builtins, .digest = &digest });
     struct digest now = sha256_end(&digest);
     return digest_equal(&now, &library->identity);
 }
 
 /* ---- hiprtc ---- */
 
-/* Fills the library's members from the loaded libraries.  hiprtc compiles with comgr, which
- * contains LLVM or links it. */
-static void find_hiprtc(struct rtc_library *library)
+/* hiprtc compiles with comgr, which contains LLVM or links it. */
+static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
 {
     static const char *const parts[] = { "libamd_comgr", "libLLVM", "libclang", NULL };
-    struct sha256 digest;
     snprintf(library->name, sizeof(library->name), "hiprtc");
-    sha256_init(&digest);
-    if (!digest_mapped(&digest, library->base, NULL))
-        library->trouble = "the library has no build id";
-    else if (!digest_mapped(&digest, NULL, parts))
-        library->trouble = "its comgr is not loaded";
-    library->identity = sha256_end(&digest);
+    bool has_id = search_mapped(
+        (struct mapped_search){ .base = library->base, .digest = digest, .library = library });
+    bool has_compiler = search_mapped(
+        (struct mapped_search){ .parts = parts, .digest = digest, .library = library });
+    library->trouble = !has_id         ? "the library has no build id"
+                       : !has_compiler ? "its comgr is not loaded"
+                                       : NULL;
+    return has_compiler;
 }
 
-void identity_find(struct rtc_library *library, const char *path)
+bool identity_find(struct rtc_library *library)
 {
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    if (library->kind == RTC_NVRTC) {
-        if (handle)
-            name_nvrtc(library, handle);
-        find_nvrtc(library, path);
-    } else {
-        find_hiprtc(library);
+    Dl_info info;
+    struct link_map *map = NULL;
+    struct sha256 digest;
+    void *create;
+    sha256_init(&digest);
+    library->code_count = 0;
+    memcpy(&create, &library->real.create, sizeof(create));
+    if (!dladdr1(create, &info, (void **)&map, RTLD_DL_LINKMAP) || !map) {
+        library->trouble = "its file cannot be found";
+        return true;
     }
-    if (handle)
-        dlclose(handle);
+    bool is_final = library->kind == RTC_NVRTC ? find_nvrtc(library, map->l_name, &digest)
+                                               : find_hiprtc(library, &digest);
+    library->identity = sha256_end(&digest);
+    return is_final;
 }

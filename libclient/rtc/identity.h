@@ -11,8 +11,9 @@
  */
 #include "libclient/rtc/api.h"
 
-/* Fills |name|, |end|, |identity| and |trouble| of |library|, which is mapped from |path|. */
-void identity_find(struct rtc_library *library, const char *path);
+/* Fills |code|, |name|, |identity| and |trouble| of |library|.  Returns false if this must be
+ * repeated later, because the library has not loaded its compiler yet. */
+bool identity_find(struct rtc_library *library);
 /* Returns whether |library| compiled with the files that its identity was made of.  NVRTC loads its
  * builtins library only at the first compile, and an upgrade may replace that file before. */
 bool identity_holds(const struct rtc_library *library);

@@ -200,17 +200,22 @@ static bool source_has(const struct rtc_program *p, const char *text)
     return false;
 }
 
-const char *key_obstacle(const struct rtc_program *p)
+bool key_needs_device(const struct rtc_program *p)
 {
     static const char *const architecture[] = { "offload-arch", "gpu-architecture", NULL };
+    return is_hip(p) && !has_option(p, architecture);
+}
+
+const char *key_obstacle(const struct rtc_program *p)
+{
     if (p->library->trouble)
         return p->library->trouble;
     if (p->is_incomplete)
         return "out of memory";
     if (!are_options_known(p))
         return "an option is unknown or has side effects";
-    if (is_hip(p) && !has_option(p, architecture))
-        return "no architecture is given: hiprtc takes that of the current device";
+    if (key_needs_device(p) && !p->architecture[0])
+        return "no architecture is given, and the current device's is not known";
     if (source_has(p, "__DATE__") || source_has(p, "__TIME__") || source_has(p, "__TIMESTAMP__"))
         return "the source contains the time of its compile";
     return NULL;
@@ -251,11 +256,12 @@ struct digest key_of_program(const struct rtc_program *p, bool with_name)
     char directory[PATH_MAX] = "";
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-1");
+    put_text(&s, "kiln-rtc-2");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     put_environment(&s);
     for (size_t i = 0; i < p->option_count; i++)
         put_text(&s, p->options[i]);
+    put_text(&s, p->architecture);
     put_text(&s, p->source);
     for (size_t i = 0; i < p->header_count; i++) {
         put_text(&s, p->headers[i].name);
@@ -335,5 +341,5 @@ const char *key_target(const struct rtc_program *p)
         if (p->options[i][0] == '-' && is_listed(names, name, size) && name[size] == '=')
             return name + size + 1;
     }
-    return "";
+    return p->architecture;
 }

@@ -9,14 +9,17 @@
  */
 #include "libclient/rtc/program.h"
 
+/* Returns whether the compile is for the current device, because no option names an architecture.
+ */
+bool key_needs_device(const struct rtc_program *program);
 /* Returns why a compile cannot be looked up, or NULL if it can.  For example, an option is unknown
  * or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
-/* Returns a SHA-256 over the library's identity, the options, the source, the headers given in
- * memory, the name expressions, and the environment variables that the library reads.  With
- * |with_name|, also over the program's name and the current directory. */
+/* Returns a SHA-256 over the library's identity, the options, the architecture, the source, the
+ * headers given in memory, the name expressions, and the environment variables that the library
+ * reads.  With |with_name|, also over the program's name and the current directory. */
 struct digest key_of_program(const struct rtc_program *program, bool with_name);
 /* Returns whether |result| may depend on the program's name.  rtc_result_collect wrote |result|. */
 bool key_name_matters(const struct rtc_program *program, struct bytes result);
-/* Returns the value of the architecture option, to show it to users, or "" if there is none. */
+/* Returns the architecture, to show it to users, or "" if it is not known. */
 const char *key_target(const struct rtc_program *program);

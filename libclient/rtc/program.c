@@ -133,6 +133,7 @@ int rtc_create(struct rtc_library *library, void **ret_program, const struct rtc
                                   in->header_names);
     if (rc || !in->source || settings_mode() == RTC_OFF)
         return rc;
+    rtc_identify(library);
     struct rtc_program *p = copy_inputs(library, *ret_program, in);
     if (p && p->is_incomplete)
         free_program(p);
@@ -255,6 +256,9 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
         return library->real.compile(program, option_count, options);
     }
     copy_options(p, option_count, options);
+    p->architecture[0] = '\0';
+    if (key_needs_device(p))
+        (void)device_architecture(p->architecture);
     const char *obstacle = key_obstacle(p);
     if (!obstacle)
         return look_up(p);

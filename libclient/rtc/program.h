@@ -14,6 +14,7 @@
 #include "common/base/bytes.h"
 #include "common/base/hash_table.h"
 #include "libclient/rtc/api.h"
+#include "libclient/rtc/device.h"
 #include "libclient/rtc/result.h"
 
 struct rtc_header {
@@ -32,6 +33,9 @@ struct rtc_program {
     struct buffer expressions; /* name expressions: sized texts, in the order of the calls */
     char **options;            /* options of the last compile */
     size_t option_count;
+    /* That of the current device, for which hiprtc compiles if the options name none; empty: the
+     * options name one, or it is not known. */
+    char architecture[DEVICE_ARCHITECTURE_MAX];
     bool is_incomplete;       /* memory ran out, so inputs are missing */
     struct rtc_result result; /* owned; answers later calls while |is_stored| is true */
     bool is_stored;           /* |result| came from kilnd, and the real library did not compile */

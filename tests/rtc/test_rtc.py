@@ -333,7 +333,64 @@ def test_another_user_is_never_answered(job):
     assert "answered by kilnd" not in done.stderr
 
 
-# ---- the real one ----
+# ---- hiprtc ----
+
+FAKE_HIP = HERE / "libamdhip64.so.99"
+HIP = pathlib.Path("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5")
+
+
+class HipJob(Job):
+    """Runs tests/rtc/hip_job.py."""
+
+    def command(self, *arguments, library=FAKE_HIP):
+        return [sys.executable, str(pathlib.Path(__file__).with_name("hip_job.py")), str(library),
+                *map(str, arguments)]
+
+
+@pytest.fixture
+def hip_job(daemon, tmp_path):
+    daemon.kilnctl("clear", "--own", "--yes")
+    return HipJob(daemon, tmp_path)
+
+
+def test_hiprtc_is_answered(hip_job):
+    """Although the compiler writes temporary files."""
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906") == (1, 0)
+    assert hip_job.check(SOURCE, "--offload-arch=gfx90a") == (1, 0)
+
+
+def test_hiprtc_compiles_for_the_current_device(hip_job):
+    for device in "gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack+":
+        assert hip_job.check(SOURCE, environment={"FAKE_HIP_DEVICE": device}) == (1, 0)
+
+
+def test_hiprtc_without_a_device_is_forwarded(hip_job):
+    assert hip_job.check(SOURCE) == (1, 1)
+    assert "current device's is not known" in hip_job.said
+
+
+@pytest.mark.parametrize("source, reason", [("thread", "on another thread"),
+                                            ("process", "starts a process")])
+def test_a_compile_whose_files_are_not_all_seen_is_not_stored(hip_job, source, reason):
+    assert hip_job.check(source, "--offload-arch=gfx906") == (1, 1)
+    assert reason in hip_job.said
+
+
+@pytest.mark.skipif(not HIP.exists(), reason=f"{HIP} is not here")
+@pytest.mark.parametrize("options", [["--offload-arch=gfx906"],
+                                     ["--offload-arch=gfx90a", "-O3", "-std=c++17", "-DN=2"]])
+def test_real_hiprtc(hip_job, options):
+    source = ('template <class T> __global__ void t(T *x) { *x = 1; }\n'
+              'extern "C" __global__ void k(float *x) { *x = sinf(x[1]); }')
+    expected = hip_job.run(source, *options, plain=True, library=HIP)
+    assert "compile 0" in expected
+    assert hip_job.run(source, *options, library=HIP) == expected
+    assert "compiled here and stored" in hip_job.said
+    assert hip_job.run(source, *options, library=HIP) == expected
+    assert "answered by kilnd" in hip_job.said
+
+
+# ---- NVRTC itself ----
 
 @pytest.mark.skipif(not NVRTC.exists(), reason=f"{NVRTC} is not here")
 @pytest.mark.parametrize("options", [

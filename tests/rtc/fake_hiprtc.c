@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* A HIP runtime with hiprtc in it, as in ROCm 5, for tests of libkiln-rtc on hosts without a GPU.
+ * Each compile adds a line to $FAKE_NVRTC_LOG. $FAKE_HIP_DEVICE is the architecture of the current
+ * device; without it, there is no device. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SUCCESS = 0, NO_DEVICE = 100, COMPILATION = 6 };
+
+struct program {
+    char source[4096], code[8192];
+};
+
+#define API __attribute__((visibility("default")))
+#define DECLARED(type, name, ...) \
+    API type name(__VA_ARGS__);   \
+    type name(__VA_ARGS__)
+
+/* ---- the runtime ---- */
+
+DECLARED(int, hipGetDevice, int *ret)
+{
+    *ret = 3;
+    return getenv("FAKE_HIP_DEVICE") ? SUCCESS : NO_DEVICE;
+}
+
+/* The struct of HIP 6 has the architecture at this place. */
+#define ARCHITECTURE_AT 1160
+
+DECLARED(int, hipGetDevicePropertiesR0600, char *properties, int device)
+{
+    const char *architecture = getenv("FAKE_HIP_DEVICE");
+    if (!architecture || device != 3)
+        return NO_DEVICE;
+    snprintf(properties, 256, "AMD gfx that is only a name");
+    snprintf(properties + ARCHITECTURE_AT, 256, "%s", architecture);
+    return SUCCESS;
+}
+
+/* ---- hiprtc ---- */
+
+static int create(struct program **ret, const char *source)
+{
+    struct program *p = calloc(1, sizeof(*p));
+    snprintf(p->source, sizeof(p->source), "%s", source);
+    *ret = p;
+    return SUCCESS;
+}
+
+API int hiprtcCreateProgram(struct program **ret, const char *source, const char *name, int count,
+                            const char *const *headers, const char *const *names);
+int hiprtcCreateProgram(struct program **ret, const char *source, const char *name, int count,
+                        const char *const *headers, const char *const *names)
+{
+    (void)name;
+    (void)count;
+    (void)headers;
+    (void)names;
+    return create(ret, source);
+}
+
+DECLARED(int, hiprtcDestroyProgram, struct program **p)
+{
+    free(*p);
+    *p = NULL;
+    return SUCCESS;
+}
+
+DECLARED(int, hiprtcAddNameExpression, struct program *p, const char *expression)
+{
+    (void)p;
+    (void)expression;
+    return SUCCESS;
+}
+
+static void note_compile(void)
+{
+    const char *log = getenv("FAKE_NVRTC_LOG");
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (fd < 0 || write(fd, "compile\n", 8) != 8)
+        abort();
+    close(fd);
+}
+
+/* Writes and reads a temporary file, as comgr does. */
+static void use_temporary_file(void)
+{
+    char directory[64], path[80], read[16] = "";
+    snprintf(directory, sizeof(directory), "/tmp/fake-comgr-%d", (int)getpid());
+    snprintf(path, sizeof(path), "%s/input", directory);
+    if (mkdir(directory, 0700))
+        abort();
+    FILE *file = fopen(path, "w");
+    fputs("content", file);
+    fclose(file);
+    file = fopen(path, "r");
+    if (!fgets(read, sizeof(read), file) || strcmp(read, "content") != 0)
+        abort();
+    fclose(file);
+    unlink(path);
+    rmdir(directory);
+}
+
+static void *open_host_file(void *unused)
+{
+    FILE *file = fopen("/etc/hostname", "r");
+    if (file)
+        fclose(file);
+    return unused;
+}
+
+/* What a compile must not do if its result is to be stored. */
+static void do_what_the_source_says(const char *source)
+{
+    char name[] = "true", *const arguments[] = { name, NULL };
+    pthread_t thread;
+    pid_t child;
+    if (strstr(source, "thread") && pthread_create(&thread, NULL, open_host_file, NULL) == 0)
+        pthread_join(thread, NULL);
+    if (strstr(source, "process"))
+        (void)posix_spawn(&child, "/bin/true", NULL, NULL, arguments, NULL);
+}
+
+DECLARED(int, hiprtcCompileProgram, struct program *p, int count, const char *const *options)
+{
+    char properties[4096] = "";
+    const char *architecture = properties + ARCHITECTURE_AT;
+    int device;
+    note_compile();
+    for (int i = 0; i < count; i++)
+        if (strncmp(options[i], "--offload-arch=", 15) == 0)
+            architecture = options[i] + 15;
+    if (architecture == properties + ARCHITECTURE_AT &&
+        (hipGetDevice(&device) || hipGetDevicePropertiesR0600(properties, device)))
+        return COMPILATION;
+    use_temporary_file();
+    do_what_the_source_says(p->source);
+    snprintf(p->code, sizeof(p->code), "%s:%s", architecture, p->source);
+    return SUCCESS;
+}
+
+DECLARED(int, hiprtcGetLoweredName, struct program *p, const char *expression, const char **ret)
+{
+    (void)p;
+    (void)expression;
+    *ret = "_Z1tIfEvPT_";
+    return SUCCESS;
+}
+
+DECLARED(int, hiprtcGetCodeSize, struct program *p, size_t *ret)
+{
+    *ret = strlen(p->code);
+    return SUCCESS;
+}
+
+DECLARED(int, hiprtcGetCode, struct program *p, char *ret)
+{
+    memcpy(ret, p->code, strlen(p->code));
+    return SUCCESS;
+}
+
+DECLARED(int, hiprtcGetProgramLogSize, struct program *p, size_t *ret)
+{
+    (void)p;
+    *ret = 0;
+    return SUCCESS;
+}
+
+DECLARED(int, hiprtcGetProgramLog, struct program *p, char *ret)
+{
+    (void)p;
+    (void)ret;
+    return SUCCESS;
+}
