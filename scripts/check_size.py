@@ -35,6 +35,7 @@ OUTSIDE = {
     "cuda_encode_im2col": "the CUDA driver's cuTensorMapEncodeIm2col",
     "cuda_encode_tiled": "the CUDA driver's cuTensorMapEncodeTiled",
     "driver_calls.launch": "the CUDA driver's cuLaunchKernel, HIP's hipModuleLaunchKernel",
+    "hiprtcCreateProgram": "hiprtc's hiprtcCreateProgram",
     "nvrtcCreateProgram": "NVRTC's nvrtcCreateProgram",
     "rtc_library.create": "NVRTC's nvrtcCreateProgram, hiprtc's hiprtcCreateProgram",
     "rtc_functions.create": "NVRTC's nvrtcCreateProgram, hiprtc's hiprtcCreateProgram",

@@ -372,9 +372,9 @@ typedef int xstat_fn(int version, const char *path, struct stat *ret_stat);
 typedef int access_fn(const char *path, int mode);
 typedef DIR *opendir_fn(const char *path);
 typedef int mkdir_fn(const char *path, mode_t mode);
-typedef int spawn_fn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                     const posix_spawnattr_t *attributes, char *const *arguments,
-                     char *const *environment);
+typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const *arguments,
+                       char *const *environment);
 
 /* Declares |mode| and sets it to the argument after |flags|, which exists only with some flags. */
 #define MODE_OF(flags, mode)               \
@@ -510,7 +510,7 @@ int mkdir(const char *path, mode_t mode)
              const posix_spawnattr_t *attributes, char *const *arguments,                      \
              char *const *environment)                                                         \
     {                                                                                          \
-        NEXT(spawn_fn, #name)                                                                  \
+        NEXT(spawn_call, #name)                                                                \
         note_process(CALLER);                                                                  \
         return next(pid, path, actions, attributes, arguments, environment);                   \
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SUCCESS = 0, NO_DEVICE = 100, COMPILATION = 6 };
@@ -122,8 +123,10 @@ static void do_what_the_source_says(const char *source)
     char name[] = "true", *const arguments[] = { name, NULL };
     pthread_t thread;
     pid_t child;
-    if (strstr(source, "thread") && pthread_create(&thread, NULL, open_host_file, NULL) == 0)
-        pthread_join(thread, NULL);
+    const struct timespec until = { .tv_sec = time(NULL) + 60 };
+    if (strstr(source, "thread") && (pthread_create(&thread, NULL, open_host_file, NULL) ||
+                                     pthread_timedjoin_np(thread, NULL, &until)))
+        abort();
     if (strstr(source, "process"))
         (void)posix_spawn(&child, "/bin/true", NULL, NULL, arguments, NULL);
 }

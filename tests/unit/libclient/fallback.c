@@ -17,6 +17,7 @@
 
 #define CHECK_NS 2000000000ull /* the interval of daemon_check.c */
 #define BRIEF_MS 30            /* a grace period that the test lets expire */
+#define REFUSED_MS 1000        /* the same, but enough for an answer to hello */
 #define NOT_LONG_MS 400
 #define LONG_MS 60000u
 
@@ -166,7 +167,7 @@ TEST_F(fallback, a_full_kilnd_is_passed_over_after_a_while)
 {
     f->kilnd.refusal = "too many connections";
     f->kilnd.refused = KILN_BUSY;
-    open_client(f, "private", BRIEF_MS);
+    open_client(f, "private", REFUSED_MS);
     expect_substitute_because(f, "many connections");
     kiln_client_close(f->client);
     connect_errno = EAGAIN; /* its queue is full, too */
