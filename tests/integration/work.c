@@ -286,6 +286,11 @@ TEST_F(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
     assert_int_equal(f->result.status, 0); /* hiprtc still compiles for other targets */
 }
 
+static bool compiles_nothing(void *daemon)
+{
+    return daemon_stat(daemon, "compiling") + daemon_stat(daemon, "queued") == 0;
+}
+
 TEST_F(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
 {
     const char *file = KILN_SOURCE "/scripts/networks/smoke.txt";
@@ -294,6 +299,8 @@ TEST_F(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
     run_program(&f->daemon, &f->result, "kiln-driver", "run", file, "--device", "opencl:0", NULL);
     if (f->result.status)
         fail_msg("%s", f->result.output);
+    wait_until("kilnd to end compiles that find no longer waited for", compiles_nothing,
+               &f->daemon);
     unsigned long long cold = daemon_stat(&f->daemon, "compiles");
     assert_true(cold > 0);
     unsigned long long fetches = daemon_stat(&f->daemon, "fetches");
