@@ -32,13 +32,13 @@ struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);
-/* Removes objects private to the uid |owner|, and public objects cached under names that this
- * user requested. */
+/* Removes objects that are private to the uid |owner|, and public ones that are cached because this
+ * user requested them by name. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
-/* A number that hot_set_remove, hot_set_clear and hot_set_remove_of increment. If it has changed
- * since a look-up began, the result of the look-up may be out of date. */
+/* This number grows with each call of hot_set_remove, hot_set_clear and hot_set_remove_of. A
+ * look-up during which it changed may have an outdated result. */
 uint64_t hot_set_generation(const struct hot_set *set);
-/* Changes the limits and evicts what exceeds them at once. */
+/* Changes the limits, and at once evicts objects that exceed them. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
 uint64_t hot_set_limit_bytes(const struct hot_set *set);
 uint64_t hot_set_bytes(const struct hot_set *set);

@@ -38,17 +38,20 @@ struct kernel_accounting_row {
 struct kernel_accounting { /* the rows to write, or the rows read */
     const struct kernel_accounting_row *rows;
     size_t count;
-    uint64_t since;    /* start, seconds since the epoch; a stored start is not replaced */
+    uint64_t since;    /* start of the accounting, seconds since the epoch; ignored if a start is
+                        * already stored */
     bool forget_users; /* first delete all rows of users */
     bool forget_kinds; /* first delete all rows of targets and programs */
 };
 
-/* Writes the given rows in one transaction, in place of stored ones. */
+/* Writes the given rows in one transaction. A row replaces the stored one of the same user, or of
+ * the same target and program. */
 KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* limit of users, and of pairs; those that saved the most are reported */
+    size_t max; /* limit of users, and of pairs (target, program); those that saved the most are
+                 * reported */
     void (*each)(void *context, const struct kernel_accounting_row *row); /* must not keep texts */
     void *context;
 };
@@ -70,7 +73,7 @@ struct kernel_sample {
     uint64_t values[HISTORY_COLUMNS];
 };
 
-/* Stores a sample. Also deletes samples older than |kept_s| and samples with a time in the
+/* Stores a sample. Also deletes samples older than |kept_s|, and those more than a day in the
  * future. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history_put(struct kernel_store *store,
                                                         const struct kernel_sample *sample,
@@ -88,7 +91,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_history(
     struct kiln_err *err);
 
 struct kernel_slowest_request {
-    const uint32_t *uid; /* borrowed: public kernels and private ones of this user; NULL: all */
+    const uint32_t *uid; /* borrowed; only kernels that this user may fetch are reported; NULL: all
+                          * kernels */
     size_t max;          /* kernels */
 };
 /* Reports the kernels with the longest compile times, the slowest first. */
@@ -97,12 +101,12 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
 struct kernel_share { /* the part of the store that belongs to one target or program */
-    const char *name; /* NULL: all private kernels, whatever their names */
+    const char *name; /* NULL: the share of all private kernels, whose names are not reported */
     uint64_t kernels;
     uint64_t bytes; /* of compressed objects and rows; an object counts for each of its kernels */
 };
 struct kernel_share_request {
-    bool by_program; /* shares by program; false: shares by target */
+    bool by_program; /* true: one share for each program; false: one for each target */
     size_t max;      /* shares */
 };
 /* Reports shares, the largest first. Reads every kernel. */

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Page caches. A reader's holds the inner pages of all indices of 10^6 kernels. */
+/* Sizes of SQLite's page caches. A reader's cache has space for the inner pages of all indices of
+ * 10^6 kernels. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
 
@@ -69,7 +70,7 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
     if (!rc && has_log && has_index)
         rc = store_readers_open(store, STORE_LOG_ALONE, err);
-    else if (!rc) /* to read a log without its index, SQLite would have to write one */
+    else if (!rc) /* without the log's index, SQLite can read the log only by writing a new index */
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
         store_readers_close(store);
@@ -229,7 +230,8 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
     if (rc)
         return rc;
     rc = work(store, context, err);
-    if (rc == KILN_CORRUPT && store->writer) { /* one bad read is not damage of the file */
+    /* The file counts as damaged only if a second read fails, too. */
+    if (rc == KILN_CORRUPT && store->writer) {
         db_forget_pages(store->writer);
         rc = work(store, context, err);
         store->misreads += rc == KILN_OK;

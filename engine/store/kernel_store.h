@@ -4,17 +4,17 @@
 /*
  * The kernel store: compiled kernels on disk (kernels.db), within a size limit.
  *
- * Role       second level of a fetch. Content and claim are separate: an object is checked against
- *            its SHA-256 whenever it is read from disk, and a key's claim names the object
+ * Role       second tier of a fetch, after the hot set. It checks whatever it reads from disk: the
+ *            object against its SHA-256, and that SHA-256 against the key (store_claim)
  * Ownership  the caller owns what ret_ parameters return
  * Threading  readers (get, show, list, match, each_named, nearest, usage, health, probes): any
  *            thread, concurrently. Writers: one thread at a time (the write queue).
  * On disk    docs/formats/kernels-db.md; schema in db/schema/kernels/
  *
- * A reader never gets an error for damage. A row that fails its check is KILN_NOT_FOUND, and
+ * A reader never gets an error for damage. If a row fails its check, it gets KILN_NOT_FOUND, and
  * |ret_damaged| asks the caller to run kernel_store_quarantine on the write queue. If the file
- * itself is damaged, the next write removes it and creates an empty one. The same happens if the
- * file is gone. kernel_store_take_notice returns the message for the log.
+ * itself is damaged or gone, the next write replaces it by an empty one. kernel_store_take_notice
+ * returns the message for the log.
  *
  * A disk that cannot be written to is not an error for readers either: stored kernels are still
  * served. The first failing write returns the failure, and from then on kernel_store_health reports
@@ -40,24 +40,27 @@ enum kernel_store_mode {
 
 struct kernel_store_options {
     const char *directory;    /* contains kernels.db; created if absent, mode 0700 */
-    uint64_t limit_bytes;     /* limit of the disk blocks of kernels.db and its log */
+    uint64_t limit_bytes;     /* limit of the disk blocks of kernels.db and its log, bytes */
     uint64_t quota_bytes_uid; /* limit of one uid's compressed kernels and rows; 0: none */
     unsigned readers; /* connections for lookups: one for each thread that may read concurrently */
     enum kernel_store_mode mode;
     bool allow_network_fs; /* only tests set it */
 };
 
-struct kernel_record { /* all that is known about one stored kernel; texts are borrowed */
-    struct digest key; /* kernel_name_key() if it is a named kernel */
+/* All that is known about a stored kernel; texts are borrowed. A named kernel is one that is found
+ * by its MIOpen name (kernel_name.h). */
+struct kernel_record {
+    struct digest key; /* of a named kernel: kernel_name_key() */
     struct digest object;
-    struct digest toolchain_id; /* zeros: unknown, never stale */
+    struct digest toolchain_id; /* zeros: unknown; gc never treats it as stale */
     struct digest source_id;    /* SHA-256 over the source; zeros: unknown */
     struct digest headers_id;   /* SHA-256 over the headers; zeros: unknown */
     const char *target;
     const char *toolchain;
     const char *program;     /* of a named kernel: its name, verbatim */
     const char *options;     /* of a named kernel: its arguments, verbatim */
-    const char *database_id; /* of a named kernel ("gfx90a68"); NULL or "": not named */
+    const char *database_id; /* of a named kernel, as "gfx90a68"; NULL or "": the kernel is not
+                              * named */
     const char *package;     /* file name of the package it came from; NULL or "": none */
     const char *version;     /* version of the kiln that stored it */
     uint64_t raw_size;       /* bytes */
@@ -104,14 +107,15 @@ struct kernel_usage {
     uint64_t row_bytes;    /* bytes that quotas count for the metadata rows of kernels */
 };
 
-/* Changes the limits from the next write on. Kernels beyond them are evicted when later writes need
- * space. */
+/* Changes the limits from the next write on. If the store exceeds a lower limit, later writes evict
+ * kernels in several steps. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
 /* Opens the store. KILN_UNSUPPORTED: a network filesystem; the message names the setting of the
- * directory. KILN_BUSY: another daemon uses the directory; the message has its pid. A damaged
+ * directory. KILN_BUSY: another daemon uses the directory; the message names its pid. A damaged
  * database is replaced by an empty one, and |ret_notice| says so. If the disk is full, read-only or
- * failing, stored kernels are still served; |ret_notice| and the health report it. */
+ * failing, stored kernels are still served; |ret_notice| and kernel_store_health report the
+ * failure. */
 KILN_MUST_CHECK enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                                  struct kernel_store **ret_store,
                                                  char ret_notice[512], struct kiln_err *err);
@@ -123,8 +127,9 @@ KILN_DEFINE_AUTO(kernel_store)
 enum kernel_notice {
     KERNEL_NOTICE_NONE,
     KERNEL_NOTICE_REPLACED,  /* the file was damaged, removed or replaced; another one is in use */
-    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while; or
-                                writing begins to fail, and the caller waits for the failed write */
+    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while; or a
+                              * write failed that a caller waited for, and the writes before it did
+                              * not fail */
     KERNEL_NOTICE_RECOVERED, /* writing works again */
 };
 /* The kind of the notice that kernel_store_open returned in |ret_notice|. */
@@ -132,8 +137,8 @@ enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store)
 /* Returns each notice once, with the message for the log in |ret_notice|. Call it on any thread. */
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
 
-/* How often, since the store was opened, a read found damage that a second read from the disk did
- * not confirm. Call it on any thread. */
+/* Number of reads since the store was opened that found damage which a second read from the disk
+ * did not confirm. Call it on any thread. */
 uint64_t kernel_store_misreads(const struct kernel_store *store);
 
 /* ---- health ---- */
@@ -163,8 +168,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_tidy(struct kernel_store *store, boo
 
 /* ---- one kernel ---- */
 
-/* Reads an object. KILN_NOT_FOUND without a message on a miss. |is_private| of the object says
- * whether it is private. */
+/* Reads an object. Returns KILN_NOT_FOUND without a message on a miss. */
 KILN_MUST_CHECK enum kiln_code kernel_store_get(struct kernel_store *store,
                                                 const struct digest *key,
                                                 struct object **ret_object, bool *ret_damaged,
@@ -193,30 +197,30 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 const struct kernel_record *record,
                                                 const struct object *object, uint64_t *ret_evicted,
                                                 struct kiln_err *err);
-/* Number of puts and imports that were really stored since the store was opened. It is needed
- * because a put that is dropped while writing is off returns KILN_OK, too. Call it on the write
- * queue. */
+/* Number of puts and imports that stored something since the store was opened. A put that is
+ * dropped while writing is off returns KILN_OK but does not count. Call it on the write queue. */
 uint64_t kernel_store_stored_count(const struct kernel_store *store);
 /* Number of kernels evicted by quotas since the store was opened. Call it on the write queue. */
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
 /* Like kernel_store_put, for a kernel that a user imports. If the quota is exceeded, evicts nothing
- * and returns KILN_FULL; the message has the uid's usage and what to do. If the limit is exceeded
- * by a private kernel, evicts only private kernels of the same uid, or any kernels of the uid if
- * they use more than half of the limit. Only kernels last used before |record|'s last_used are
- * evicted, so that kernels of one import do not evict each other. KILN_FULL: that does not free
+ * and returns KILN_FULL; the message has the uid's usage and what to do. If there is no space for a
+ * private kernel, evicts only private kernels of the same uid, or any kernels of the uid if they
+ * use more than half of the limit. Only kernels last used before |record|'s last_used are evicted,
+ * so that kernels of one import do not evict each other. Returns KILN_FULL if that does not free
  * enough space. */
 KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,
                                                    const struct kernel_record *record,
                                                    const struct object *object,
                                                    uint64_t *ret_evicted, struct kiln_err *err);
 /* Moves the row of a damaged object to the quarantine, which keeps a limited number of rows for
- * inspection. Checks the kernel again before. If it passes or no longer exists, nothing changes
- * (KILN_OK). */
+ * inspection. First checks the kernel again. If it passes or no longer exists, changes nothing and
+ * returns KILN_OK. */
 KILN_MUST_CHECK enum kiln_code kernel_store_quarantine(struct kernel_store *store,
                                                        const struct digest *key,
                                                        struct kiln_err *err);
 
-struct kernel_damage {   /* a damaged row of a package, which stays as it is; texts are borrowed */
+struct kernel_damage {   /* a damaged row of a package (kiln does not change the package); texts are
+                          * borrowed */
     const char *package; /* file name */
     const char *row;     /* the kernel's name, or its key in hexadecimal */
     const char *reason;  /* a complete message */
@@ -273,14 +277,14 @@ KILN_MUST_CHECK enum kiln_code kernel_store_match(struct kernel_store *store, co
                                                   const uint32_t *uid, struct kernel_keys *ret_keys,
                                                   struct kiln_err *err);
 
-struct kernel_position { /* the position of an export; zeroed at the start */
-    bool is_public;      /* all private kernels of the user were reported */
+struct kernel_position { /* the position of an export; zeroed before the first call */
+    bool is_public;      /* true: private kernels are done, and public ones are reported */
     uint64_t id;         /* id of the kernel that was reported last */
 };
 
 /* Returns "gfx90a68@VERSION" if all named kernels of this device that the uid may fetch are stored
- * under this one version. Otherwise, returns KILN_NOT_FOUND without a message, even if only some
- * have no version. */
+ * under this one version of MIOpen. Otherwise, also if only some kernels have no version, returns
+ * KILN_NOT_FOUND without a message. */
 KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
                                                          struct bytes database_id,
                                                          char ret_id[VERSIONED_ID_MAX],
@@ -289,7 +293,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *st
 struct kernel_export { /* the named kernels to report; borrowed for the call */
     uint32_t uid;      /* the user who may fetch them */
     const char *database_id;
-    size_t max; /* kernels to read at most, whether they are reported or not */
+    size_t max; /* limit of kernels that are read, whether they are reported or not */
     /* Called for each kernel. |raw| is the checked object, borrowed for the call. It is empty if
      * the object failed its check; call kernel_store_quarantine later in that case. |each| must not
      * call the store. It returns false to stop; the current kernel still counts as reported. */
@@ -319,30 +323,34 @@ KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
-/* Removes the matching kernels and returns the space to the filesystem. Counts the kernels, and the
- * stored bytes of the objects that were removed with them because no other kernel has them. A
- * filter that matches everything works even on a full disk, because the file itself is removed. */
+/* Removes the matching kernels and returns the space to the filesystem. Counts the removed kernels,
+ * and the stored bytes of the removed objects; an object is removed with its last kernel. A filter
+ * that matches everything works even on a full disk, because the file itself is removed. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
-struct kernel_clearing {         /* a clear in steps; zeroed at first except for |filter| */
+struct kernel_clearing {         /* a clear in steps; zeroed before the first call, except for
+                                  * |filter| */
     struct kernel_filter filter; /* its texts are borrowed */
     uint64_t count, bytes;       /* removed so far: kernels, and stored bytes of their objects */
     uint64_t after;              /* id of the last kernel that was examined */
-    bool is_removed;             /* all matching kernels are removed; now the file is truncated */
+    bool is_removed;             /* all matching kernels are removed; the next steps truncate the
+                                  * file */
     bool is_over;
 };
-/* Does one step of a clear. A step ends after 20 ms, 512 removed kernels or 4096 others; a large
- * object or a vacuum may take longer. Call it until |is_over|. */
+/* Does one step of a clear. A step ends after 20 ms, after 512 removed kernels, or after 4096
+ * examined ones; a large object or a vacuum may take longer. Call it until |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
                                                        struct kernel_clearing *clearing,
                                                        struct kiln_err *err);
-/* Pins or unpins one kernel. |ret_found| false: there is none, which is KILN_OK. */
+/* Pins or unpins one kernel. If it does not exist, sets |ret_found| to false and returns
+ * KILN_OK. */
 KILN_MUST_CHECK enum kiln_code kernel_store_pin(struct kernel_store *store,
                                                 const struct digest *key, bool pinned,
                                                 bool *ret_found, struct kiln_err *err);
-struct kernel_pinning { /* a change of pins in steps; zeroed at first, except the first two */
+struct kernel_pinning { /* a change of pins in steps; zeroed before the first call, except for
+                         * |filter| and |pinned| */
     struct kernel_filter filter; /* its texts are borrowed */
     bool pinned;
     uint64_t count; /* matching kernels so far */
@@ -374,7 +382,7 @@ struct kernel_gc_result {
 
 enum kernel_collecting_phase { GC_BEGINNING, GC_STALE, GC_TRUNCATING, GC_SHRINKING, GC_OVER };
 
-struct kernel_collecting { /* a gc in steps; zeroed at first except for |gc| */
+struct kernel_collecting { /* a gc in steps; zeroed before the first call, except for |gc| */
     struct kernel_gc gc;   /* its toolchains are borrowed */
     struct kernel_gc_result result;
     enum kernel_collecting_phase phase;
@@ -405,7 +413,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_usage(struct kernel_store *store,
                                                   struct kernel_usage *ret_usage,
                                                   struct kiln_err *err);
 struct kernel_check {
-    const char *directory; /* the store's directory; borrowed from it */
+    const char *directory; /* directory of the store; borrowed from the store */
     uint64_t bytes;        /* size of the file and its log; 0: no file, or the mode is off */
     bool checked;          /* SQLite checked every page; |damage| is its result */
     uint64_t age_s;        /* age of that check */

@@ -24,7 +24,8 @@ static struct store_checked latest_result(struct kernel_store *store)
     return last;
 }
 
-/* Returns the latest result again. False if it is too old, or if damage was seen since. */
+/* Fills |check| with the latest result. Returns false if it is too old, or if damage was seen
+ * since. */
 static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct kernel_check *check)
 {
     const struct store_checked last = latest_result(store);
@@ -59,7 +60,7 @@ void store_check_discard(struct kernel_store *store)
 
 /* ---- checking ---- */
 
-/* Runs SQLite's check. Damage is its result, not a failure. */
+/* Runs SQLite's check. Returns KILN_OK if it finds damage, too; |check| reports the damage. */
 static enum kiln_code run_check(struct db *db, struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);

@@ -19,7 +19,7 @@
 /* A user with more than limit / USER_SHARE loses kernels first when space is needed. So no user can
  * displace all others, and a single user can still use the whole limit. */
 #define USER_SHARE 2
-/* The compile time that is assumed if it is shorter or not known. */
+/* The compile time that is assumed if the recorded one is shorter or unknown. */
 #define COMPILE_NS_MIN 1000000u
 /* The compile time that is assumed for named kernels, for which it is not known. It is between the
  * times of MIOpen's assembler (150 ms) and of its HIP compiler (1700 ms); MIOpen's files do not say

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-/* Most rounds of eviction and truncation. One round may not be enough, because a filesystem may use
- * more blocks for a file than the file has pages. */
+/* Maximum number of rounds of eviction and truncation. One round may not be enough, because a
+ * filesystem may use more blocks for a file than the file has pages. */
 #define ROUNDS_MAX 4u
 
 static bool is_installed(const struct kernel_gc *options, const struct digest *toolchain)
@@ -200,7 +200,7 @@ static bool is_stale(const struct kernel_collecting *c, const struct query *q)
     return false;
 }
 
-/* Estimates what eviction would remove from the bytes of rows and objects. */
+/* Estimates, from the sizes of rows and objects, what eviction would remove. */
 static enum kiln_code estimate_eviction(struct db *db, struct kernel_collecting *c,
                                         struct kiln_err *err)
 {

@@ -8,8 +8,8 @@
 #include <sys/statvfs.h>
 
 /* While writing is off, kiln tries again after these intervals: it doubles the first one up to the
- * maximum. Each try takes the time of a compression and a failed transaction, but free disk space
- * should be noticed soon. */
+ * maximum. A try costs a compression and a failed transaction, so tries must not be frequent; but
+ * free disk space should be noticed soon. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 
@@ -85,8 +85,8 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
     return is_new;
 }
 
-/* Whether the disk has space for the kernel that did not fit. That a small write succeeds does not
- * show this, because the log may have space for it. */
+/* Returns whether the disk has space for the kernel that did not fit. A small write may succeed
+ * even without this space, because it may fit into the log. */
 static bool has_free_space(const struct kernel_store *store)
 {
     uint64_t wanted = store->retry.wanted > STORE_FREE_MIN ? store->retry.wanted : STORE_FREE_MIN;
@@ -126,7 +126,7 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_write_ki
         return rc;
     bool dropped = kind == STORE_BACKGROUND;
     bool is_new = note_failure(store, state, err->text, dropped);
-    if (is_new && !dropped) /* so that not only the caller, but also the log has it */
+    if (is_new && !dropped) /* so that it is also in kilnd's log */
         store_set_notice(store, KERNEL_NOTICE_TROUBLE, err->text);
     return is_new || !dropped ? rc : KILN_OK;
 }

@@ -25,17 +25,17 @@
 #define ROW_PAGES 12u
 /* Bytes of the empty tables and indices. */
 #define EMPTY_BYTES (24u * PAGE)
-/* Kernels are evicted until a twentieth of the limit is free, so that not every put has to evict
- * ... */
+/* Kernels are evicted until a twentieth of the limit is free, so that not every put has to evict.
+ * But at most EXTRA_MAX are evicted beyond what the put needs, which delays the writer by about 10
+ * ms. */
 #define SPARE_SHARE 20u
-/* ... but at most this many beyond what the put needs, which delays the writer by about 10 ms. */
 #define EXTRA_MAX 256u
 #define EVICT_BATCH 32u /* kernels that one transaction evicts */
 /* A lowered limit takes effect over several writes. Each evicts kernels for at most STEP_NS and
  * moves at most this many pages. */
 #define MOVE_MAX 4096u
-/* A write for which a full store has no space evicts at most this many kernels, whatever the time.
- * If it stopped earlier, a large object would not be stored. */
+/* A write to a full store evicts at most this many kernels, however long that takes. With a lower
+ * limit, a large object would never be stored. */
 #define EVICT_MAX 2048u
 #define VACUUM_STEPS 64u  /* steps in one call of kernel_store_tidy */
 #define STEP_NS 20000000u /* length of a step of an eviction for gc or a lowered limit */
@@ -55,8 +55,8 @@ struct goal {
     uint64_t used_max;           /* bytes of used pages; above this, the eviction has failed */
     uint64_t extra_max;          /* limit of kernels evicted below |used_max| */
     uint64_t evicted_max;        /* limit of kernels evicted in all */
-    uint64_t end_ns;             /* the eviction ends after the batch that reaches this time; 0: it
-                                    has no end */
+    uint64_t end_ns;             /* the eviction ends after the batch that reaches this time; 0: no
+                                  * time limit */
     /* So far: */
     uint64_t used, evicted, extra;
     bool repaired;
@@ -214,8 +214,7 @@ struct space_request {
     const struct store_own *own; /* see store_make_space */
 };
 
-/* The goal of an eviction. If only a user's own kernels are evicted, no more are evicted than
- * necessary. */
+/* The goal of an eviction. Of one user's own kernels, no more than necessary are evicted. */
 static struct goal goal_of(const struct space_request *r)
 {
     uint64_t below = r->max - r->max / SPARE_SHARE;
@@ -254,7 +253,8 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
         return rc;
     struct goal goal = goal_of(r);
     goal.used = s.used;
-    if (s.used > store->limit_bytes) /* which was lowered: a write has to wait for several steps */
+    /* The limit was lowered. This write does only one step of the eviction. */
+    if (s.used > store->limit_bytes)
         goal.end_ns = clock_monotonic_ns() + STEP_NS;
     if (s.used > goal.used_max)
         rc = evict_kernels(store, &goal, err);

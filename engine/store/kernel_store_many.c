@@ -166,7 +166,7 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
     enum kiln_code rc = store_clear_some(store, c, err);
     if (rc != KILN_FULL || !matches_everything(&c->filter))
         return rc;
-    c->is_over = true; /* the disk is full: no row can be deleted */
+    c->is_over = true; /* the disk is full, so no row can be deleted: remove the whole file */
     struct kernel_usage usage = { 0 };
     (void)!store_usage(store->writer, &usage, err); /* the count is only reported */
     c->count += usage.kernels;
@@ -195,7 +195,7 @@ enum kiln_code kernel_store_count(struct kernel_store *store, const struct kerne
     return KILN_OK;
 }
 
-/* Clears a store that does not even have the free space to open its file for writing. */
+/* Clears a store whose disk does not even have the space to open the file for writing. */
 static enum kiln_code remove_unopened(struct kernel_store *store, struct kernel_clearing *c,
                                       struct kiln_err *err)
 {

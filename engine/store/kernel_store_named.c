@@ -9,7 +9,7 @@ struct walk { /* a walk over the kernels of one export; pointers are borrowed */
     struct store_reader *reader;
     const struct kernel_export *kernels;
     struct kernel_position *position;
-    size_t left;          /* kernels that may still be read, skipped ones too */
+    size_t left;          /* kernels that may still be read, including skipped ones */
     struct buffer texts;  /* owned: copied texts of the current kernel */
     struct buffer object; /* owned: copied object of the current kernel */
     bool stopped;         /* |each| asked to stop */
@@ -35,7 +35,7 @@ static enum kiln_code is_replaced(const struct walk *w, const struct kernel_reco
     return query_step(&q, ret_replaced, err);
 }
 
-/* Copies the texts of |r|, which the query lends only until it ends. */
+/* Copies the texts of |r|, which are valid only until the query ends. */
 static enum kiln_code copy_texts(struct walk *w, struct kernel_record *r, struct kiln_err *err)
 {
     const char **const texts[] = { &r->target,      &r->toolchain, &r->program, &r->options,
@@ -52,8 +52,8 @@ static enum kiln_code copy_texts(struct walk *w, struct kernel_record *r, struct
     return KILN_OK;
 }
 
-/* Copies an uncompressed object, because it is borrowed from the query. A compressed one was
- * unpacked into the codec's memory. */
+/* Copies an uncompressed object, because it is borrowed from the query. A compressed object needs
+ * no copy: it was unpacked into the codec's memory. */
 static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct bytes *raw,
                                   struct kiln_err *err)
 {

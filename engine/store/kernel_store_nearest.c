@@ -7,8 +7,7 @@
  * kernels of other programs are scored, which takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
-/* Score of a field that agrees. It exceeds the scores of all fields together that are only
- * similar. */
+/* Score of a field that agrees. All merely similar fields together score less than this. */
 #define AGREES 1000
 #define LIKE_MAX 200
 

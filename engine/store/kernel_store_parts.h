@@ -69,7 +69,8 @@ struct store_reader {
 };
 
 struct store_checked { /* latest result of SQLite's check of the whole file */
-    uint64_t at_ns;    /* time of the check; 0: none since damage was seen or the file replaced */
+    uint64_t at_ns;    /* time of the check; 0: there was none, or damage was seen or the file was
+                        * replaced since */
     uint64_t damages;  /* how often damage was seen or the file was replaced */
     char damage[256];
 };
@@ -140,7 +141,7 @@ static inline struct bytes digest_view(const struct digest *d)
 {
     return bytes_of(d->bytes, sizeof(d->bytes));
 }
-/* False for all zeros, which mean "unknown". */
+/* Returns false if |digest| is all zeros, which means "unknown". */
 bool digest_is_known(const struct digest *digest);
 
 /* ---- directory and file ---- */
@@ -152,7 +153,7 @@ KILN_MUST_CHECK enum kiln_code store_file_make(struct kernel_store *store, struc
 /* Checks the file before it is opened. KILN_NOT_FOUND without a message if it is absent. Refuses a
  * file that other users may access. */
 KILN_MUST_CHECK enum kiln_code store_file_check(struct kernel_store *store, struct kiln_err *err);
-/* False when the path no longer names the file that was opened. */
+/* Returns false if the path no longer names the file that was opened. */
 bool store_file_is_in_place(const struct kernel_store *store);
 /* Returns whether a file of the directory exists, and its size. */
 bool store_file_size(const struct kernel_store *store, const char *name, uint64_t *ret_size);
@@ -184,7 +185,7 @@ KILN_MUST_CHECK enum kiln_code store_open_all(struct kernel_store *store, struct
  * After any failure there is nothing to read. */
 KILN_MUST_CHECK enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err);
 void store_close_all(struct kernel_store *store);
-/* Opens the store. If the file is damaged, removes it before. |damage| describes damage that was
+/* Opens the store. If the file is damaged, removes it first. |damage| describes damage that was
  * found earlier, or is NULL. */
 KILN_MUST_CHECK enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *damage,
                                                      char notice[512], struct kiln_err *err);
@@ -213,7 +214,7 @@ typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
                                            store_work work, void *context, struct kiln_err *err);
 
-/* The state of writing after a failure; OK if the failure is not due to the disk. */
+/* The health that the failure |rc| of a write stands for; OK if the disk is not its cause. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
 /* Returns true if the write must be dropped, because writing is off and it is too early for the
  * next try. Counts the dropped write. */
@@ -303,7 +304,7 @@ KILN_MUST_CHECK enum kiln_code store_clear_some(struct kernel_store *store,
  * first. */
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
-/* Removes the least valuable kernel, or that of |uid| unless it is NULL. Call it within a
+/* Removes the least valuable kernel of |uid|, or of all users if |uid| is NULL. Call it within a
  * transaction. |ret_gone| false: there are only pinned kernels, or none. */
 KILN_MUST_CHECK enum kiln_code store_evict_one(struct kernel_store *store, const uint32_t *uid,
                                                bool *ret_gone, struct kiln_err *err);
@@ -352,7 +353,8 @@ KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store, uint
                                                 const struct store_own *own,
                                                 struct store_space_result *ret_result,
                                                 struct kiln_err *err);
-/* The most bytes that the rows of a kernel and an object of |stored_size| bytes may take. */
+/* The maximum number of bytes that a kernel's rows and an object of |stored_size| bytes may
+ * take. */
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
 /* Moves pages from the end of the file into free ones and truncates the file, until it has |target|
  * bytes or |pages_max| pages were moved. */
@@ -367,7 +369,8 @@ struct store_eviction {
 KILN_MUST_CHECK enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
                                                 struct store_eviction *ret_eviction,
                                                 struct kiln_err *err);
-/* Adds to the message of a failure to free space what the operator can do if the disk is full. */
+/* If |rc| says that the disk is full, replaces the error by one that says what the operator can
+ * do. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err);
 /* Vacuums some of the pages of evicted kernels. Call it after a write. */

@@ -15,9 +15,9 @@
  * needed until a user's kernels fit. */
 #define EVICT_OF_UID_MAX 512u
 #define VERSION_MAX 64u
-/* The most that counts of a private kernel's compile time, which is a claim of its user. Otherwise
- * a user could claim years, and other users' kernels would be evicted first. Most compiles take
- * less. */
+/* The maximum compile time that counts for a private kernel, because its user reports this time. A
+ * user could otherwise claim years, and other users' kernels would be evicted first. Most compiles
+ * take less. */
 #define COMPILE_NS_PRIVATE_MAX 1000000000u
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
@@ -44,7 +44,7 @@ struct put {
 static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_texts_size,
                                    struct kiln_err *err)
 {
-    bool is_named = text_length(r->database_id) > 0; /* the limits of names in requests */
+    bool is_named = text_length(r->database_id) > 0; /* names have the same limits as in requests */
     const struct {
         const char *what;
         size_t size, max;
@@ -77,7 +77,7 @@ static enum kiln_code find_object(struct kernel_store *store, struct put *put, s
     query_bind_bytes(&q, 1, digest_view(&put->object->digest));
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    put->object_id = put->unreadable_id = 0; /* they may be of a file that was replaced since */
+    put->object_id = put->unreadable_id = 0; /* they may belong to a replaced file */
     if (rc || !row)
         return rc;
     if (!bytes_equal(query_bytes(&q, 2), digest_view(&put->object->digest)))
@@ -262,8 +262,8 @@ static enum kiln_code usage_of_uid(struct kernel_store *store, uint32_t uid, uin
     return rc;
 }
 
-/* Refuses a kernel that the quota does not allow even if others are evicted, before any is
- * evicted. */
+/* Refuses a kernel that would not fit into the quota even after evictions. Runs before any kernel
+ * is evicted. */
 static enum kiln_code check_quota(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     if (!store->quota_bytes_uid)
@@ -398,7 +398,7 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
 {
     struct put put = { .record = record, .object = object };
     enum kiln_code rc = put_with(store, &put, STORE_BACKGROUND, err);
-    /* While the store is being shrunk, a put is dropped without a failure. A notice reported that
+    /* While the store is being shrunk, a put is dropped without a failure; a notice was reported
      * once. */
     if (rc && !(rc == KILN_BUSY && put.refused))
         return kiln_while(err, "storing a kernel");

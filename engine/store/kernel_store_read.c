@@ -59,8 +59,8 @@ enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec
     return KILN_OK;
 }
 
-/* Keeps target and program for the accounting. If memory runs out, the object's hits are counted
- * without them. */
+/* Stores target and program in the object, for usage accounting. If memory runs out, the object's
+ * hits are counted without them. */
 static void note_origin(struct object *object, const char *target, const char *program)
 {
     struct object_origin *origin = calloc(1, sizeof(*origin));
@@ -121,8 +121,8 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, struct obje
     return check_found(&q, codec, request, ret_object, err);
 }
 
-/* Only believes damage that a reader beside a writer finds. Without a writer, the file may only
- * seem damaged, because its log is not applied. */
+/* If a look-up found damage, lets the next write replace the file. Ignores damage while this
+ * process has no writer: the log is not applied then, so the file may only seem damaged. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
     if (rc == KILN_CORRUPT && store->readers.access == STORE_BESIDE_WRITER)
@@ -138,7 +138,8 @@ static enum kiln_code get_object(struct kernel_store *store, struct object_reque
     if (store_reader_take(store, &reader, err) != KILN_OK || !reader)
         return KILN_NOT_FOUND;
     enum kiln_code rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
-    if (rc == KILN_CORRUPT && request->damage != DAMAGE_FILE) { /* else SQLite has read twice */
+    /* If the file itself is damaged, engine/db has already read it twice. */
+    if (rc == KILN_CORRUPT && request->damage != DAMAGE_FILE) {
         db_forget_pages(reader->db);
         rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
         store->misreads += rc != KILN_CORRUPT;
@@ -225,8 +226,7 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
 }
 
 /* At most this many keys with one prefix are examined. Other users could make very many private
- * kernels with the same prefix.
- */
+ * kernels with the same prefix. */
 #define PREFIX_MAX 1024u
 
 /* The smallest and largest digests that begin with |prefix|. */

@@ -125,7 +125,7 @@ enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err)
     return store->vacuum_due ? vacuum_pages(store, err) : rc;
 }
 
-/* Says what to do if the disk is full. Even deleting needs free space, because SQLite writes each
+/* If the disk is full, says what to do. Even deleting needs free space, because SQLite writes each
  * change to the log first. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err)
