@@ -3,16 +3,16 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* Upper limits of memory bandwidth and arithmetic speed. Both are at least twice what the fastest
- * GPUs reach (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
+/* More than any GPU reaches: the limits of memory bandwidth and arithmetic speed are at least twice
+ * those of the fastest GPUs (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
-/* Limits of real measurements: a solver is timed for a few seconds, not for an hour, and a launch,
- * and therefore a sample, takes more than a microsecond. */
+/* Limits of real measurements. Nobody times a solver for an hour. A sample is the time of one
+ * launch, which takes more than a microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-/* At most this many taps of one axis are counted.  Counting only some of them still gives a lower
- * bound of the work. */
+/* At most this many taps (positions of the filter along one axis) are counted. Counting only some
+ * of them still gives a lower bound of the work. */
 #define TAPS_MAX 64u
 
 struct axis { /* one spatial dimension */
@@ -20,9 +20,10 @@ struct axis { /* one spatial dimension */
 };
 
 struct reach {       /* lower bounds of the work along one axis */
-    double products; /* (output, tap) pairs whose input is not in the padding */
-    double taps;     /* taps with such a pair */
-    double points;   /* different inputs, and different outputs, of such pairs */
+    double products; /* number of pairs (output, tap) whose input is not in the padding */
+    double taps;     /* number of taps in such pairs */
+    double points;   /* lower bound of the different inputs, and of the different outputs, in such
+                      * pairs */
 };
 
 /* The number of outputs for which the tap's input is not in the padding. */

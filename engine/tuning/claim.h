@@ -14,12 +14,13 @@
 #include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
-/* The least time that |problem|, which must be valid, can take on any GPU: the time to access each
- * tensor in memory once, or to compute all products with inputs outside the padding, whichever is
- * longer. */
+/* The shortest time that |problem|, which must be valid, can take on any GPU. It is the longer of
+ * two times: that for one memory access to each tensor, and that for all products whose inputs are
+ * outside the padding. */
 double claim_floor_ms(const struct problem *problem);
-/* KILN_INVALID if the median is less than claim_floor_ms, if there are more samples than anybody
- * would wait for, or if there are several samples but no spread.  |problem| NULL: not known. */
+/* Returns KILN_INVALID if the median is less than claim_floor_ms, if so many samples would take
+ * longer than anybody would wait, or if there are several samples but no spread. |problem| NULL:
+ * unknown. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);
@@ -27,5 +28,6 @@ KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
  * it for kernels that were too fast for the clock. */
 KILN_MUST_CHECK enum kiln_code claim_check_time(const struct problem *problem, double ms,
                                                 struct kiln_err *err);
-/* The problem of a record's key, in databases of this kind; false if kiln cannot describe it. */
+/* Determines the problem of a record's key in a database of this kind. Returns false if kiln cannot
+ * describe the problem. */
 bool claim_problem(enum tuning_kind kind, struct bytes key, struct problem *ret_problem);

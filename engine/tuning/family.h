@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Families: records of the same family may answer for a problem that nobody measured.
+ * Families of records. If nobody measured a problem, a record of the same family may answer for it.
  *
  * Role       computes the names of a problem's two families, and its position in them. tuning_index
  *            and tuning_table find the records of a family by its name
@@ -37,7 +37,7 @@ struct kinship {
 /* |p| must be valid (problem_check). The names are stored in |storage|. */
 struct kinship kinship_of(const struct problem *p, struct family_names *storage);
 
-/* The kinship of a key of either kind of database; zeroed when kiln cannot parse the key as a
+/* The kinship of a key in a database of this kind; zeroed if kiln cannot parse the key as a
  * problem. */
 struct kinship kinship_of_key(enum tuning_kind kind, struct bytes key,
                               struct family_names *storage);

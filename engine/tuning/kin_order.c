@@ -19,7 +19,7 @@ static int compare_places(const struct kin_link *a, const struct kin_link *b)
     return c ? c : compare_numbers(a->batch, b->batch);
 }
 
-/* Compares two links, and links at the same place by their addresses. */
+/* Compares two links by their places, and by their addresses if the places are equal. */
 static int compare_links(const void *a, const void *b)
 {
     int c = compare_places(a, b);
@@ -44,7 +44,7 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 
 struct probe { /* a place between two links */
     const struct kin_link *at;
-    /* A link at the same place as |at| is to the left if the link's address is below this. */
+    /* A link at the same place as |at| counts as left if its own address is lower than this. */
     uintptr_t address;
     const struct kin_link *left, *right; /* the neighbours found so far */
 };
@@ -103,7 +103,7 @@ static struct kin_group find_group(const struct kin_walk *walk, uint64_t volume)
 
 static bool is_empty(const struct kin_group *group) { return !group->below && !group->above; }
 
-/* The group with the largest volume below |volume|; empty if there is none. */
+/* Returns the group with the largest volume below |volume|; it is empty if there is none. */
 static struct kin_group smaller_group(const struct kin_walk *walk, uint64_t volume)
 {
     const struct kin_link at = { walk->wanted.family, volume, 0 };
@@ -129,7 +129,7 @@ void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,
     walk->large = larger_group(walk, wanted->volume);
 }
 
-/* The larger of the two divided by the smaller. */
+/* Returns the larger of the two divided by the smaller. */
 static double size_ratio(uint64_t a, uint64_t b)
 {
     return a > b ? (double)a / (double)b : (double)b / (double)a;

@@ -33,12 +33,13 @@ struct kin_order { /* a zeroed struct is an empty order */
 /* Memory that the set takes for one link. */
 #define KIN_NODE_BYTES 48u
 
-/* False: out of memory. */
+/* Returns false if memory runs out. */
 bool kin_order_add(struct kin_order *order, const struct kin_link *link);
 void kin_order_remove(struct kin_order *order, const struct kin_link *link);
 
-/* The next members of a walk that have the volume |volume|: the nearest ones with a smaller and
- * with a larger batch size than the wanted one. */
+/* The next members of a walk that have the volume |volume|. Of the members with a smaller batch
+ * size than the wanted one, |below| is the nearest; |above| is the nearest of those with a larger
+ * one. */
 struct kin_group {
     const struct kin_link *below, *above; /* NULL: none */
     uint64_t volume;
@@ -47,11 +48,12 @@ struct kin_group {
 struct kin_walk {
     const struct kin_order *order;
     struct kin_link wanted;
-    struct kin_group small, large; /* with a volume up to the wanted one; with a larger one */
+    struct kin_group small, large; /* next groups with a volume up to the wanted one, and with a
+                                    * larger volume */
 };
 
 /* Begins a walk. The order must not change during the walk. */
 void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,
                     const struct kin_link *wanted);
-/* The next member of the wanted family, or NULL. */
+/* Returns the next member of the wanted family, or NULL. */
 const struct kin_link *kin_walk_next(struct kin_walk *walk);

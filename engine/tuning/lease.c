@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sizes of a share.  It is large, so that asking for the next one takes little time in comparison,
- * but small enough that eight ranks end at about the same time. */
+/* Sizes of a share. Shares are large, so that asking for the next one takes little time in
+ * comparison, but small enough that eight ranks end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 
 struct share {
     struct list_link link;
-    const void *holder; /* NULL: its holder left, so it can be granted again */
+    const void *holder; /* NULL: the holder left, so the share can be granted again */
     uint32_t first, count;
 };
 
@@ -106,7 +106,7 @@ static struct share *share_of(const struct lease *lease, const void *holder)
     return NULL;
 }
 
-/* The holder's share that begins with |first|; else any of its shares. */
+/* Returns the holder's share that begins with |first|, or else any of the holder's shares. */
 static struct share *share_at(const struct lease *lease, const void *holder, uint32_t first)
 {
     LIST_EACH (&lease->shares, struct share, link, s) {
@@ -147,8 +147,8 @@ static uint32_t share_size(const struct lease *lease)
     return size < left ? size : left;
 }
 
-/* Takes a share for |holder|: one whose holder left, or else a new one. *ret_share stays NULL if
- * none is left. */
+/* Takes a share for |holder|: one whose holder left, or else a new one. If no share is left,
+ * *ret_share stays NULL. */
 static enum kiln_code take_share(struct lease *lease, const void *holder, struct share **ret_share,
                                  struct kiln_err *err)
 {
@@ -201,8 +201,8 @@ static bool has_holder(const struct lease *lease)
     return false;
 }
 
-/* Drops leases without a holder. They were kept for a waiter that was notified and never asked
- * again. */
+/* Drops leases without a holder. Such a lease was kept for a waiter, which was notified but never
+ * asked again. */
 static void drop_abandoned_leases(struct lease_table *table)
 {
     LIST_EACH (&table->leases, struct lease, link, l) {
@@ -252,7 +252,7 @@ enum kiln_code lease_ask(struct lease_table *table, const void *holder,
             err, KILN_INVALID,
             "'%s' is being tuned with %u candidates, not %u, perhaps by another version",
             request->solver, (unsigned)lease->candidates, (unsigned)request->candidates);
-    if (lease && lease->is_done) { /* its best result is being stored */
+    if (lease && lease->is_done) { /* the best result is being stored */
         make_answer(lease, NULL, ret_answer);
         return KILN_OK;
     }

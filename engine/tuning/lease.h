@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Tuning leases.  The first client that asks to tune a problem gets the lease.  Others take a share
- * of it, wait, or continue with the records that exist.
+ * Tuning leases.  The first client that asks to tune a problem gets the lease.  Other clients take
+ * a share of it, wait, or continue with the records that exist.
  *
  * Role       prevents the ranks of a job from measuring the same candidates.  It divides the
  *            candidates of a tuning space into shares, keeps the best reported result, and gives
@@ -43,11 +43,11 @@ struct lease_request {
 
 enum lease_state {
     LEASE_GRANTED, /* measure candidates first .. first + count - 1, then report */
-    LEASE_TAKEN,   /* another client tunes it, and no share is left */
+    LEASE_TAKEN,   /* another client tunes the problem, and no share is left */
     LEASE_DONE,    /* every candidate was measured */
 };
 
-struct lease_best {     /* the best candidate; empty params: none ran */
+struct lease_best {     /* the best candidate; |params| is empty if no candidate ran */
     const char *params; /* borrowed; never NULL */
     double median_ms, spread_ms;
     uint32_t samples;
@@ -82,8 +82,8 @@ struct lease_waiter { /* owned by the caller, which zeroes it; linked while it w
      * so ask again.  The callback must not call the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
-/* Lets |waiter| wait for a lease. Returns false if nobody holds it, or if it has too many waiters;
- * the latter sets |ret_full|. */
+/* Lets |waiter| wait for a lease. Returns false if no client holds the lease, or if the lease has
+ * too many waiters, in which case |ret_full| is true. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
 void lease_unwait(struct lease_waiter *waiter); /* also if it does not wait */
@@ -95,21 +95,22 @@ struct lease_report {
 };
 
 /*
- * Completes the holder's share that begins with |report->first|.  The answer:
- *   - GRANTED: the holder's next share.  Two threads of the holder may have measured the same
- *     share.  The second report then only returns the share that the holder has now.
- *   - TAKEN: no share is left, but others still measure, or the holder has further shares.
+ * Completes the holder's share that begins with |report->first|.  The state of the answer:
+ *   - GRANTED: the answer has the holder's next share.  Two threads of the holder may have measured
+ *     the same share.  Then the second report only returns the share that the holder has now.
+ *   - TAKEN: no share is left, but other holders still measure, or this holder has further shares.
  *   - DONE: it was the last share.  ret_answer->best is the best of all, and the caller must call
  *     lease_finish.
- * KILN_NOT_FOUND: the holder has no such share of that lease.
+ * Returns KILN_NOT_FOUND if the holder has no such share of that lease.
  */
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
                                             const struct lease_report *report,
                                             struct lease_answer *ret_answer, struct kiln_err *err);
-/* Fills the request of a lease, with borrowed texts.  False if there is no such lease. */
+/* Fills the request with which the lease was created; its texts are borrowed.  Returns false if
+ * there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after the best result is
- * on disk, or could not be stored. */
+/* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after storing the best
+ * result succeeded or failed. */
 void lease_finish(struct lease_table *table, uint64_t id);
 /* The holder's connection was closed: its shares become free, and leases without other holders
  * end. */

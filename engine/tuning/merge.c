@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IMPORTED_TOLERANCE 0.05 /* usual difference between two runs of one benchmark */
+#define IMPORTED_TOLERANCE 0.05 /* two runs of one benchmark usually differ by up to this much */
 
 struct side { /* one of two measurements: the values on which the decision depends */
     const struct tuning_row *row;
@@ -16,15 +16,15 @@ struct side { /* one of two measurements: the values on which the decision depen
     struct bytes solver; /* only in find entries; empty if the entry is malformed */
 };
 
-/* Whether entries with the same id name different solvers.  In FindDb's old dialect the id is an
- * algorithm, and the entry is that of its best solver. */
+/* Returns whether two entries with the same id have different solvers.  In FindDb's old dialect, an
+ * entry's id is an algorithm, and the entry describes the best solver of that algorithm. */
 static bool differ_in_solver(const struct side *a, const struct side *b)
 {
     return a->solver.size && b->solver.size && !bytes_equal(a->solver, b->solver);
 }
 
-/* Whether the two measured different parameters or solvers, so that the faster one replaces the
- * other. */
+/* Returns whether the two entries measured different parameters or solvers. If so, the faster one
+ * replaces the other. */
 static bool are_alternatives(enum tuning_kind kind, const struct side *a, const struct side *b)
 {
     return kind == TUNING_PERF ? !bytes_equal(a->row->values, b->row->values)
@@ -71,7 +71,8 @@ static bool is_equal(const struct tuning_row *a, const struct tuning_row *b)
 }
 
 /* Estimates median and spread as if all samples had been taken together.  The distance between the
- * two medians widens the spread.  False, without a change, if the numbers allow no estimate. */
+ * two medians widens the spread.  Returns false, without a change, if the numbers allow no
+ * estimate. */
 static bool pool_samples(struct tuning_row *into, const struct tuning_row *from)
 {
     struct tuning_measurement *x = &into->measured;
@@ -99,7 +100,8 @@ static double relative_spread(const struct side *s)
     return s->row->measured.spread_ms / s->time_ms;
 }
 
-/* Decides which of two contradictory measurements stays; |ret_reason| says why. */
+/* Decides which of two contradictory measurements stays. Returns true if the second one does;
+ * |ret_reason| says why. */
 static bool second_counts(const struct side *a, const struct side *b, const char **ret_reason)
 {
     *ret_reason = "more samples";

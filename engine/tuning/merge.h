@@ -30,8 +30,8 @@ enum merge_result {
     MERGE_SAME,   /* nothing to do: equal in every relevant field */
     MERGE_KEPT,   /* the existing measurement wins */
     MERGE_TAKEN,  /* the new measurement wins */
-    MERGE_POOLED, /* pooled: |measured| is that of all samples; in find entries, |values| still has
-                     the old time */
+    MERGE_POOLED, /* both were pooled: |measured| covers all samples; in find entries, |values|
+                   * still has the old time */
 };
 
 struct merge {
@@ -40,9 +40,10 @@ struct merge {
     char why[256]; /* if is_conflict: both times, and why one of them won */
 };
 
-/* Merges |from| into |into|.  |into| then borrows from |from| what it has taken from it, including
- * the id.  Both must have the same id or, for find, the same solver. */
+/* Merges |from| into |into|, which then borrows from |from| everything that it takes over,
+ * including the id.  Both must have the same id or, for find, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
-/* Whether both were measured on the same kind of device, with the same driver and toolchain. */
+/* Returns whether both were measured on the same kind of device, with the same driver and
+ * toolchain. */
 bool merge_is_same_setting(const struct tuning_row *a, const struct tuning_row *b);

@@ -4,7 +4,7 @@
 /*
  * Interned texts that many records share: devices, drivers, toolchains, database ids.
  *
- * Ownership  texts are reference-counted: each lives until it was given back as often as taken
+ * Ownership  texts are reference-counted: a text is freed once every take has its give_back
  * Threading  one thread at a time
  */
 #include "common/base/hash_table.h"
@@ -13,10 +13,11 @@
 struct shared_texts {
     struct hash_table table;
     struct hash_key key;
-    uint64_t bytes; /* bytes of memory, without the buckets */
+    uint64_t bytes; /* bytes of memory, without the hash table's buckets */
 };
 
-/* |key| is the key of the hash function, which is needed because users choose the texts. */
+/* |key| is the secret key of the hash function. Users choose the texts, and could otherwise make
+ * all of them collide. */
 void shared_texts_init(struct shared_texts *t, const struct hash_key *key);
 void shared_texts_done(struct shared_texts *t); /* also frees texts that were not given back */
 /* Returns NULL when out of memory.  A |text| of NULL counts as "". */

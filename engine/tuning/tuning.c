@@ -45,7 +45,7 @@ void system_slot_destroy(struct system_slot *slot)
     free(slot);
 }
 
-/* Checks that the index is the imported one. Another file would give wrong answers, even if it is
+/* Checks that the index is the imported one. Another index would give wrong answers, even if it is
  * not damaged. */
 static enum kiln_code check_index(const struct system_slot *slot, struct kiln_err *err)
 {
@@ -122,8 +122,9 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* Opens an index that is built into the program.  If it is damaged, its slot has no index.  If the
- * data never was an index, tuning_open fails, so that the developer who built it in notices. */
+/* Opens an index that is built into the program.  If the index is damaged, its slot has no
+ * index. If the data is no index at all, tuning_open fails, so that the developer who built it
+ * in notices. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
@@ -384,8 +385,8 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* Whether the row is one of |solver|. In FindDb's old dialect, the id of an entry is an algorithm,
- * so the solver's name is in its values. */
+/* Returns whether the row is one of |solver|. In FindDb's old dialect, the id of an entry is an
+ * algorithm, so the solver's name is in its values. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {
     struct tuning_entry entry;
@@ -455,7 +456,7 @@ static bool visit_stored(void *context, const struct tuning_place *place,
     const struct tuning_held *held = tuning_table_find(walk->tuning->table, place);
     (void)rows;
     (void)count;
-    return !held || walk->each(walk->context, held); /* missing if memory ran out */
+    return !held || walk->each(walk->context, held); /* NULL: the record did not fit into memory */
 }
 
 enum kiln_code tuning_each_after(struct tuning *t, const struct tuning_place *after,

@@ -4,15 +4,19 @@
 /*
  * The tuning databases of a host: look-up by precedence, and all changes.
  *
+ * A record describes one problem on one kind of device, and has an entry for each solver that was
+ * measured. Records belong to a tier: the user tier has one user's measurements, the host tier
+ * those that all users share, and the system tier databases imported from MIOpen's files.
+ *
  * Role       searches the user tier first, then host, then system; combines tuning.db, its records
  *            in memory and the mapped indices
  *
- * Ownership  an answer is borrowed until the next look-up, or until a change is taken over
+ * Ownership  an answer is borrowed until the next look-up or tuning_job_take
  *
  * Threading  tuning_find and listing functions: the engine's thread.  A change is prepared and
- *            written on the tuning work queue (tuning_job_work).  The engine's thread then takes it
- *            over (tuning_job_take), so a look-up never waits for the disk.  Only one step runs at
- *            a time
+ *            written on the tuning work queue (tuning_job_work).  Then the engine's thread
+ *            copies it into memory (tuning_job_take), so a look-up never waits for the disk.  Only
+ *            one step runs at a time
  */
 #include "common/protocol/problem.h"
 #include "engine/data/engine_data.h"
@@ -23,27 +27,29 @@
 
 struct tuning;
 
-/* What look-ups do with stale entries: those that were measured with another driver or toolchain
- * than the client's. Answers always mark them. */
+/* What look-ups do with stale entries, which were measured with another driver or toolchain than
+ * the client's: TRUST serves them, WARN counts them, IGNORE leaves them out. Answers always mark
+ * them. */
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
-    const char *directory; /* the state directory; NULL: measurements stay in memory, and other
+    const char *directory; /* the state directory; NULL: measurements stay in memory, and all other
                             * changes fail with KILN_UNSUPPORTED */
-    const struct engine_data *data;    /* borrowed: its indices are system databases that imported
-                                          ones replace; may be NULL */
-    bool without_user, without_system; /* ignore that tier's records; without_user: also refuse
-                                        * new ones */
-    uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit; without a directory,
-                                                bytes_per_uid limits the memory of all records */
-    enum tuning_stale stale; /* TRUST serves them, WARN counts them, IGNORE leaves them out */
+    const struct engine_data *data;    /* borrowed; may be NULL; its indices are system databases,
+                                        * unless imported ones replace them */
+    bool without_user, without_system; /* ignore that tier's records; without_user also refuses new
+                                        * ones */
+    uint64_t records_per_uid, bytes_per_uid; /* limits of one user (tuning_db.h); 0: no limit;
+                                              * without a directory, bytes_per_uid limits the memory
+                                              * of all records */
+    enum tuning_stale stale;
     bool allow_network_fs;
 };
 KILN_MUST_CHECK enum kiln_code tuning_open(const struct tuning_options *options,
                                            struct tuning **ret_tuning, char ret_notice[512],
                                            struct kiln_err *err);
 /* Applies the limits and the stale policy of |options|; ignores its directory.  Jobs in progress
- * may finish under the limits with which they began. */
+ * may finish under their old limits. */
 void tuning_set_limits(struct tuning *tuning, const struct tuning_options *options);
 void tuning_destroy(struct tuning *tuning);
 KILN_DEFINE_AUTO(tuning)
@@ -52,7 +58,7 @@ KILN_DEFINE_AUTO(tuning)
 
 struct tuning_question {
     enum tuning_kind kind;
-    const char *database_id, *backend; /* for find, an empty backend means the device's own */
+    const char *database_id, *backend; /* for find, an empty backend means that of the device */
     uint32_t uid;                      /* the user whose tier to search */
     const struct problem *problem;     /* NULL: look up by |key| */
     struct bytes key;
@@ -63,59 +69,61 @@ struct tuning_question {
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id; /* of the record.  If there is no system database for the client's
-                                device, it is that of the same arch with the nearest number of
-                                compute units (MIOpen's rule) */
-    struct bytes key;        /* of the record; a neighbour's key differs from that of the
-                                question */
-    struct bytes value;      /* see common/miopen/tuning_text.h; for perf, entries of all tiers: the
-                                user's first, then the host's, then the system's */
-    const struct tuning_row *
-        rows; /* measurements, one an entry in order; the system's entries, at the end, have none */
+    const char *database_id; /* the database id of the record.  If there is no system database for
+                              * the client's device, it is that of the same arch with the nearest
+                              * number of compute units (MIOpen's rule) */
+    struct bytes key;        /* of the record; differs from the key of the question if the record is
+                              * only near */
+    struct bytes value;      /* the record's text (common/miopen/tuning_text.h); for perf, it has
+                              * the entries of all tiers: the user's first, then the host's, then
+                              * the system's */
+    const struct tuning_row *rows; /* measurements, one for each entry, in the same order; entries
+                                    * of the system tier, which come last, have none */
     size_t row_count;
     bool is_stale;
     bool is_near;
-    double batch_ratio;   /* of the batch sizes: the larger divided by the smaller, so at least 1 */
-    double spatial_ratio; /* the same for the input's area (in 3-D, volume) */
+    double batch_ratio;   /* the larger batch size divided by the smaller, so at least 1 */
+    double spatial_ratio; /* the same ratio for the input's area (in 3-D, volume) */
 };
-/* Whether a measurement was made with another |driver| or |toolchain| than these.  A text that is
- * unknown ("" or NULL) on either side does not make it stale. */
+/* Returns whether a measurement was made with another |driver| or |toolchain| than these.  A text
+ * that is unknown ("" or NULL) on either side does not make the measurement stale. */
 bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);
-/* KILN_NOT_FOUND without a message on a miss. */
+/* Returns KILN_NOT_FOUND without a message on a miss. */
 KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
                                            const struct tuning_question *question,
                                            struct tuning_answer *ret_answer, struct kiln_err *err);
 
-/* Looks in one tier only, for a question without |nearest|; not counted in statistics.  False on
- * a miss. */
+/* Looks in one tier only, for a question without |nearest|, and does not count in statistics.
+ * Returns false on a miss. */
 bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *question,
                       enum tuning_tier tier, struct tuning_answer *ret_answer);
 
 /* ---- changes ---- */
 
 /*
- * A change: created on the engine's thread, executed on the tuning work queue, then taken over on
- * the engine's thread.  It must be destroyed on the engine's thread.  If it is destroyed before its
- * work succeeded, it has no effect.  If it is destroyed later, it stays on the disk, and look-ups
- * get it completely.
+ * A change. It is created on the engine's thread, executed on the tuning work queue, then taken
+ * over (tuning_job_take) and destroyed on the engine's thread. If it is destroyed before its work
+ * succeeded, it has no effect. If it is destroyed after that, it stays on the disk, and look-ups
+ * see the whole change.
  */
 struct tuning_job;
 
 struct tuning_counts {                 /* results of a job */
-    uint64_t records, entries;         /* that were read or looked at */
-    uint64_t added, replaced, removed; /* changed records */
+    uint64_t records, entries;         /* number read or examined */
+    uint64_t added, replaced, removed; /* number of records changed */
     uint64_t bad;                      /* malformed lines or rows */
     uint64_t verbatim;                 /* records whose key kiln cannot parse as a problem */
     uint64_t conflicts;
     uint64_t held;   /* entries that a promotion did not copy, because only one user has them */
     uint64_t bytes;  /* size of the file that was read */
-    uint64_t before; /* records in the system database that it replaced */
+    uint64_t before; /* number of records in the system database that the import replaced */
 };
 
 struct tuning_promoter { /* one user of a promotion */
     uint32_t uid;
-    uint64_t entries, promoted; /* entries that were looked at; entries that were copied */
-    /* Plans of other users that these entries change, or would change if none were held. */
+    uint64_t entries, promoted; /* entries that were examined, and entries that were copied */
+    /* Plans of other users that these entries change. Entries that are not copied for lack of a
+     * second user count as well. */
     uint64_t changes;
 };
 
@@ -123,14 +131,17 @@ struct tuning_plan_change {           /* borrowed for the call */
     uint32_t uid;                     /* the user whose entry decides */
     const struct tuning_place *place; /* of the host's record */
     struct bytes solver;
-    struct bytes from, to; /* for find solvers, for perf parameters; |from| empty: a heuristic */
-    bool is_held;          /* no other user has measured it, so it was not promoted */
+    struct bytes from, to; /* for find, solvers; for perf, parameters; |from| empty: the plan used a
+                            * heuristic before */
+    bool is_held;          /* true: the entry was not promoted, because no other user has measured
+                            * it */
 };
 
 struct tuning_job_events { /* called on the work queue; any may be NULL */
     /* A malformed line or row. */
     void (*bad)(void *context, uint64_t line, const char *why);
-    /* A record whose key kiln cannot parse as a problem, and why; it is kept verbatim. */
+    /* A record whose key kiln cannot parse as a problem; |why| is the reason. It is stored
+     * verbatim. */
     void (*verbatim)(void *context, uint64_t line, struct bytes key, const char *why);
     void (*conflict)(void *context, const struct tuning_place *place, const char *why);
     void (*plan_change)(void *context, const struct tuning_plan_change *change);
@@ -144,10 +155,11 @@ struct tuning_key { /* a problem's key in one kind of database */
     struct bytes key;
 };
 
-struct tuning_selection { /* of the host and user tiers; NULL, empty and NONE select any */
+struct tuning_selection { /* selects records of the host and user tiers; NULL, empty and NONE select
+                           * any */
     enum tuning_tier tier;
-    uint32_t uid; /* with by_uid, only this user's records of the user tier; a removal then removes
-                     no others */
+    uint32_t uid; /* with by_uid: only this user's records are selected in the user tier, and a
+                   * removal removes no others */
     bool by_uid;
     bool by_kind;
     enum tuning_kind kind;
@@ -156,23 +168,24 @@ struct tuning_selection { /* of the host and user tiers; NULL, empty and NONE se
     struct bytes key;
     const struct tuning_key *keys; /* array of |key_count|; 0: any key */
     size_t key_count;
-    uint64_t older_than; /* only entries measured before this time, if their time is known; 0:
-                          * any */
+    uint64_t older_than; /* selects entries measured before this time; entries whose time is unknown
+                          * are not selected; 0: any */
 };
 
 struct tuning_import {
     const char *path;             /* an unpacked copy that only kilnd can access */
     const char *source_name;      /* what the user calls the file */
     struct tuning_file_name name; /* kind, format, database id, backend */
-    enum tuning_tier tier;        /* system: an index is made, which replaces the existing one */
-    uint32_t uid;                 /* the user who imports; for tier user also the owner */
+    enum tuning_tier tier;        /* for the system tier, the import makes an index, which replaces
+                                   * the existing one */
+    uint32_t uid;                 /* the user who imports; in the user tier, also the owner */
     bool strict;                  /* fail on the first bad line */
     const char *library;          /* the library that wrote the file, if its name says so */
 };
 KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
                                                  const struct tuning_import *import,
                                                  struct tuning_job **ret_job, struct kiln_err *err);
-#define TUNING_FIGURE_MAX 1e9 /* milliseconds (11 days): longer times are rejected */
+#define TUNING_FIGURE_MAX 1e9 /* times in milliseconds above this (11 days) are rejected */
 /* Stores measured entries of one record; entries of other solvers stay.  If the same solver was
  * measured before on the same device, driver and toolchain, the two are merged
  * (engine/tuning/merge.h); otherwise the old entry is replaced.  |rows| are not trusted: the
@@ -180,12 +193,12 @@ KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struct tuning_row *rows,
                                               size_t count, struct tuning_job **ret_job,
                                               struct kiln_err *err);
-/* Makes a put idempotent: if this user's put with the same token was recorded recently, the job
+/* Makes a put idempotent. If a put of this user with the same token was recorded recently, the job
  * succeeds without effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
-    bool needs_two;  /* copy only entries that a second user confirms with an entry that has about
-                        the same time and, for perf, the same parameters */
+    bool needs_two;  /* copy only entries that a second user confirms: this user has an entry with
+                      * about the same time and, for perf, the same parameters */
     uint32_t caller; /* entries of this user are copied without a second user */
     bool is_dry_run; /* change nothing */
 };
@@ -196,9 +209,9 @@ KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
-/* Restores the host's records that the last promotion changed. Records that were changed since then
- * stay as they are; each is reported as a conflict. The job's work fails with KILN_NOT_FOUND if
- * there are none. */
+/* Restores the host's records that the last promotion changed. Records that were changed after the
+ * promotion stay as they are, and each is reported as a conflict. If no promotion is stored, the
+ * job's work fails with KILN_NOT_FOUND. */
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);
@@ -226,11 +239,11 @@ KILN_DEFINE_AUTO(tuning_job)
 KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
                                                const struct tuning_job_events *events,
                                                struct kiln_err *err);
-/* Makes the step's changes visible to look-ups; each call takes over some hundred records.  After
- * the step succeeded, call it on the engine's thread until it returns true.  Before that, neither
- * this job nor another may execute a step. */
+/* Makes the changes of a step visible to look-ups, some hundred records in each call.  After the
+ * step succeeded, call it on the engine's thread until it returns true.  Until then, no job may
+ * execute a step. */
 bool tuning_job_take(struct tuning *tuning, struct tuning_job *job);
-/* Whether the job has another step. */
+/* Returns whether the job has another step. */
 bool tuning_job_has_more(const struct tuning_job *job);
 /* Frees what the step replaced, which may be an index of many megabytes. Call it on the work queue
  * after tuning_job_take. Otherwise tuning_job_destroy does it on the engine's thread. */
@@ -239,8 +252,8 @@ void tuning_job_clear(struct tuning_job *job);
  * step. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
-/* Memory that a file's records take between two steps; records that were stored count as well.  0
- * for jobs that read no file: they have all their records after the first step. */
+/* Memory that a job's records take between two steps, including records that are stored already. It
+ * is 0 for jobs that read no file, because they have all their records after the first step. */
 uint64_t tuning_job_bytes(const struct tuning_job *job);
 
 /* ---- lists ---- */
@@ -248,8 +261,8 @@ uint64_t tuning_job_bytes(const struct tuning_job *job);
 /* Calls |each| for selected records of the user and host tiers, as tuning_table_each does. */
 void tuning_each(const struct tuning *tuning, const struct tuning_selection *selection,
                  bool (*each)(void *context, const struct tuning_held *held), void *context);
-/* Calls |each| for the records of |after|'s tier, user, kind and device whose keys come after its
- * key, in the order of their keys, until |each| returns false.  Call it on the tuning work
+/* Calls |each| for the records that have |after|'s tier, user, kind and device and a greater key.
+ * Records come in the order of their keys, until |each| returns false.  Call it on the tuning work
  * queue. */
 KILN_MUST_CHECK enum kiln_code tuning_each_after(struct tuning *tuning,
                                                  const struct tuning_place *after,
@@ -258,13 +271,15 @@ KILN_MUST_CHECK enum kiln_code tuning_each_after(struct tuning *tuning,
                                                  void *context, struct kiln_err *err);
 struct tuning_system { /* one imported or built-in system database */
     const struct tuning_system_file *file;
-    const struct tuning_index *index; /* NULL: its file is damaged or missing, see |why| */
+    const struct tuning_index *index; /* NULL: the file is damaged or missing; |why| is the
+                                       * message */
     const char *why;
 };
 void tuning_each_system(const struct tuning *tuning,
                         bool (*each)(void *context, const struct tuning_system *system),
                         void *context);
-/* Answers from every tier that has a record, the most private first; at most three. */
+/* Returns answers of every tier that has a record, in the order user, host, system. Returns the
+ * number of answers. */
 unsigned tuning_find_all(struct tuning *tuning, const struct tuning_question *question,
                          struct tuning_answer ret_answers[3]);
 
@@ -281,8 +296,8 @@ struct tuning_stats {
 struct tuning_stats tuning_stats_of(const struct tuning *tuning);
 uint64_t tuning_count_of(const struct tuning *tuning,
                          uint32_t uid); /* number of the user's records */
-/* Runs SQLite's integrity check on tuning.db.  Call it on the tuning work queue.  KILN_CORRUPT says
- * what is wrong. */
+/* Runs SQLite's integrity check on tuning.db.  Call it on the tuning work queue.  If it returns
+ * KILN_CORRUPT, the message says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_check_db(struct tuning *tuning, struct kiln_err *err);
 
 /* ---- exporting MIOpen's files ---- */
@@ -291,39 +306,40 @@ struct tuning_export {
     struct tuning_file_name name; /* what to write: kind, format, database id, backend */
     enum tuning_tier tier;
     uint32_t uid;
-    bool merged;   /* combine the tier with those below it, as a look-up does; used to write a
-                      system file for a host */
+    bool merged;   /* combine the tier with lower tiers, as a look-up does; used to write a system
+                    * file for a host */
     bool converts; /* convert records from another dialect */
-    enum find_dialect dialect; /* the dialect to convert to, with |converts|; the old one keeps only
-                                  the fastest solver of each algorithm */
-    /* Called before the first record and about every megabyte, before the file grows to |bytes|.
-     * Any code but KILN_OK ends the export.  May be NULL. */
+    enum find_dialect dialect; /* with |converts|, the dialect to convert to; the old dialect keeps
+                                * only the fastest solver of each algorithm */
+    /* Called before the first record, and then about every megabyte, before the file grows to
+     * |bytes|. If it returns an error, the export ends.  May be NULL. */
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Writes a file in steps.  Other changes may run between two steps, and the file has what each step
- * found.  |path| must not exist. */
+/* Writes a file in steps.  Other changes may run between two steps; each step writes what it finds.
+ * |path| must not exist. */
 struct tuning_exporter;
 KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
                                                       const struct tuning_export *what,
                                                       const char *path,
                                                       struct tuning_exporter **ret_exporter,
                                                       struct kiln_err *err);
-/* Writes at least one record, and others until |end_ns|.  On a work queue, while no job is taken
- * over.  |ret_more|: call it again. */
+/* Writes at least one record, and others until |end_ns|.  Call it on a work queue, and not at the
+ * same time as tuning_job_take.  |ret_more|: call it again. */
 KILN_MUST_CHECK enum kiln_code tuning_exporter_step(struct tuning_exporter *exporter,
                                                     uint64_t end_ns, bool *ret_more,
                                                     struct kiln_err *err);
-/* After the last step; codes as for tuning_export_file. */
+/* Call it after the last step. It returns the same codes as tuning_export_file. */
 KILN_MUST_CHECK enum kiln_code tuning_exporter_finish(struct tuning_exporter *exporter,
                                                       struct tuning_counts *ret_counts,
                                                       struct kiln_err *err);
 /* Removes a file that was not finished. */
 void tuning_exporter_destroy(struct tuning_exporter *exporter);
 KILN_DEFINE_AUTO(tuning_exporter)
-/* The same in one step: writes |path|, which must not exist.  A system database that is exported
- * unchanged has the same bytes as its source.  KILN_NOT_FOUND when there is nothing to write.  It
- * blocks, so call it on a work queue.  No job may be taken over meanwhile. */
+/* Does the whole export in one step: writes |path|, which must not exist.  A system database that
+ * is exported unchanged has the same bytes as its source.  Returns KILN_NOT_FOUND if there is
+ * nothing to write.  It blocks, so call it on a work queue, and not at the same time as
+ * tuning_job_take. */
 KILN_MUST_CHECK enum kiln_code tuning_export_file(struct tuning *tuning,
                                                   const struct tuning_export *what,
                                                   const char *path,

@@ -10,22 +10,22 @@ struct blend { /* a record that is being merged */
     const struct tuning_place *place;
     struct tuning_row *rows; /* owned */
     size_t count;
-    size_t size;               /* size of the record's text */
+    size_t size;               /* bytes of the record's text */
     struct record_list owners; /* own the values that were rewritten */
     bool changed;
     struct kiln_err *err;
 };
 
-/* Whether the entry is one of |solver|. In FindDb's old dialect, the entry's id is an algorithm,
- * and the solver is in its values. */
+/* Returns whether the entry is one of |solver|. In FindDb's old dialect, the entry's id is an
+ * algorithm, and the solver is in its values. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;
     return tuning_row_entry(row, &entry) && bytes_equal(entry.solver, solver);
 }
 
-/* The existing entry that |from| measured again: it has the same id, or the same solver in the
- * other dialect. */
+/* Returns the existing entry that |from| measured again: one with the same id, or one with the same
+ * solver in the other dialect. */
 static struct tuning_row *row_of(struct blend *b, const struct tuning_row *from)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -56,7 +56,7 @@ static void report_conflict(struct blend *b, struct bytes id, const char *why)
 
 static size_t size_of(const struct tuning_row *row)
 {
-    return row->id.size + 1 + row->values.size + 1; /* with its ':' and ';' */
+    return row->id.size + 1 + row->values.size + 1; /* 1 each for ':' and ';' */
 }
 
 static enum kiln_code refuse_entry(struct blend *b, const struct tuning_row *from)
@@ -94,13 +94,13 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     BUFFER_AUTO struct buffer written;
     buffer_init(&written, row->id.size + row->values.size + 1024);
     if (!tuning_row_entry(row, &entry))
-        return KILN_OK; /* the entry has no time */
+        return KILN_OK; /* the values have no time */
     entry.time_ms = row->measured.median_ms;
     tuning_entry_write_find(&written, entry.dialect, &entry);
     if (written.failed)
         return job_no_memory(b->err);
     struct tuning_row restated = *row;
-    size_t from = row->id.size + 1; /* after "id:", which stays */
+    size_t from = row->id.size + 1; /* the id stays as it is */
     restated.values = bytes_of(written.data + from, written.size - from);
     struct record *owner = record_create(&row->place, &restated, 1);
     enum kiln_code rc = record_list_add(&b->owners, owner, b->err);
@@ -148,8 +148,8 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
 
 /* ---- the record ---- */
 
-/* The record at |place|, as this job has changed it already, or else as it is stored.  One job may
- * change a record twice, for example when it promotes two users' records. */
+/* Returns the record at |place|: as this job has already changed it, or else as it is stored.  A
+ * job may change a record twice, for example when it promotes two users' records. */
 static const struct tuning_held *find_held(const struct tuning_job *job,
                                            const struct tuning_place *place, bool *ret_pending)
 {
@@ -158,8 +158,8 @@ static const struct tuning_held *find_held(const struct tuning_job *job,
     return held ? held : tuning_table_find(job->tuning->table, place);
 }
 
-/* Adds the record to the job's changes. Creates it before it replaces the pending record, whose
- * texts it may borrow. */
+/* Adds the record to the job's changes. It may borrow texts from the pending record, so it is
+ * copied before tuning_table_put frees that one. */
 static enum kiln_code keep_record(struct blend *b)
 {
     struct tuning_job *job = b->job;
@@ -172,8 +172,9 @@ static enum kiln_code keep_record(struct blend *b)
     return rc;
 }
 
-/* Whether the entry can be stored.  If not, a put fails.  Other jobs leave the entry out and report
- * a conflict, so that one bad record does not prevent the promotion of other users' records. */
+/* Returns whether the entry can be stored.  If not, a put fails.  Other jobs leave the entry out
+ * and report a conflict, so that one bad record does not prevent the promotion of other users'
+ * records. */
 static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum kiln_code *ret_rc)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -206,7 +207,7 @@ static void start_with(struct blend *b, const struct tuning_held *held)
         b->size += size_of(&b->rows[i]);
 }
 
-/* Keeps measured entries of solvers that the imported record does not have. */
+/* Keeps the existing measured entries of solvers that the imported record does not have. */
 static enum kiln_code keep_measured(struct blend *b, const struct tuning_held *held)
 {
     enum kiln_code rc = KILN_OK;
@@ -223,7 +224,7 @@ enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_plac
 {
     bool is_pending;
     const struct tuning_held *held = find_held(job, place, &is_pending);
-    /* A file's second record of the same place is merged into its first one. */
+    /* If a file has two records of the same place, the second one is merged into the first. */
     bool replaces = !held || (job->type == JOB_IMPORT && !is_pending);
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(((held ? held->row_count : 0) + count) * sizeof(*rows));

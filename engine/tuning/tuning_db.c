@@ -57,8 +57,7 @@ static char *path_of(const struct tuning_db *db, const char *name)
     return asprintf(&path, "%s/%s", db->directory, name) < 0 ? NULL : path;
 }
 
-/* Creates the file with mode 0600 if it is absent, because SQLite would make it readable for
- * everybody. */
+/* Creates the file with mode 0600 if it is absent, because SQLite would let every user read it. */
 static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
@@ -134,8 +133,8 @@ static enum kiln_code rename_to(const struct tuning_db *db, const char *from, st
     return db_directory_sync(&db->home, err);
 }
 
-/* Creates the first file under another name and renames it when it is complete. So a tuning.db that
- * is empty or incomplete is always a damaged one. */
+/* Creates the first tuning.db under another name and renames it when it is complete. So if a
+ * tuning.db is empty or incomplete, it was damaged. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
@@ -148,9 +147,9 @@ static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *er
     return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
 }
 
-/* Creates a tuning.db if there is none: kilnd starts for the first time, or was killed between the
- * two renames of a salvage.  Moves a log without a database away, because SQLite would apply it to
- * the new one. */
+/* Creates a tuning.db if there is none, because kilnd starts for the first time, or was killed
+ * between the two renames of a salvage.  Moves a log without a database away, because SQLite would
+ * apply that log to the new database. */
 static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *salvage,
                                    struct kiln_err *err)
 {

@@ -10,9 +10,9 @@
  * Threading  one thread at a time (the tuning work queue), also for tuning_db_each
  * On disk    docs/formats/tuning-db.md; schema in db/schema/tuning/
  *
- * A damaged file is renamed to tuning.db.damaged-<time> and kept.  What is readable in it is
- * salvaged row by row into a new file, and the losses are counted and reported.  Network
- * filesystems are refused (KILN_UNSUPPORTED).
+ * A damaged file is renamed to tuning.db.damaged-<time> and kept.  Every readable row is copied
+ * into a new file; lost rows are counted and reported.  Network filesystems are refused
+ * (KILN_UNSUPPORTED).
  */
 #include "common/base/digest.h"
 #include "common/miopen/tuning_text.h"
@@ -59,15 +59,15 @@ struct tuning_db;
 
 struct tuning_db_options {
     const char *directory;    /* holds tuning.db; made if absent, mode 0700 */
-    uint64_t records_per_uid; /* limit of one user's records; beyond it, put fails with KILN_FULL;
-                                 0: no limit */
-    uint64_t bytes_per_uid;   /* limit of their bytes: packed records with keys, plus
-                                 TUNING_ENTRY_COST for each entry */
+    uint64_t records_per_uid; /* limit of one user's records; if it is exceeded, put fails with
+                               * KILN_FULL; 0: no limit */
+    uint64_t bytes_per_uid;   /* limit of the bytes of one user's records: packed records with keys,
+                               * plus TUNING_ENTRY_COST for each entry */
     bool allow_network_fs;    /* only tests set it */
 };
-struct tuning_salvage { /* what happened at opening */
+struct tuning_salvage { /* what happened when the database was opened */
     uint64_t saved, lost;
-    bool lost_unknown; /* there may have been more than |lost| */
+    bool lost_unknown; /* true: more rows than |lost| may be lost */
     char notice[512];  /* for the log; "" when nothing happened */
 };
 KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *options,
@@ -79,8 +79,8 @@ KILN_DEFINE_AUTO(tuning_db)
 /* Changes the limits from the next put on. Any thread may call it. */
 void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64_t bytes_per_uid);
 
-/* Calls |each| for every record, in the order in which they were first stored, until it returns
- * false. */
+/* Calls |each| for every record, in the order in which the records were first stored, until |each|
+ * returns false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                               bool (*each)(void *context,
                                                            const struct tuning_place *place,
@@ -88,17 +88,17 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                                            size_t count),
                                               void *context, struct kiln_err *err);
 
-/* Calls |each| for the records of |after|'s tier, uid, kind, database id and backend whose keys
- * come after its key, in the order of their keys, until |each| returns false. */
+/* Calls |each| for the records that have |after|'s tier, uid, kind, database id and backend and a
+ * greater key. Records come in the order of their keys, until |each| returns false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_after(
     struct tuning_db *db, const struct tuning_place *after,
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                  size_t count),
     void *context, struct kiln_err *err);
 
-/* ---- changes: begin, any number of them, commit ---- */
+/* ---- changes: begin a transaction, change any number of records, commit ---- */
 
-struct tuning_change; /* one transaction; it has no effect unless committed */
+struct tuning_change; /* one transaction; it has no effect until committed */
 KILN_MUST_CHECK enum kiln_code tuning_change_begin(struct tuning_db *db,
                                                    struct tuning_change **ret_change,
                                                    struct kiln_err *err);
@@ -118,15 +118,15 @@ KILN_DEFINE_AUTO(tuning_change)
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
                                                          struct kiln_err *err);
-/* Stores which content the promotion wrote at |place|. Call it after the record was written. */
+/* Stores the checksum of the record that the promotion wrote at |place|. Call it after writing the
+ * record. */
 KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *change,
                                                           const struct tuning_place *place,
                                                           struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_change_forget_before(struct tuning_change *change,
                                                            struct kiln_err *err);
-/* Calls |each| for the stored records.  |count| 0: there was no record.  |is_unchanged|: the record
- * is still as the promotion wrote it.
- */
+/* Calls |each| for the records stored by tuning_change_keep_before.  |count| is 0 if there was no
+ * record.  |is_unchanged|: the record is still as the promotion wrote it. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                                      bool (*each)(void *context,
                                                                   const struct tuning_place *place,
@@ -165,12 +165,12 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
 /*
  * A client that lost its connection cannot know whether its put was recorded, so it sends the put
  * again with the same token.  A token is stored in the same transaction as its put; only the latest
- * tokens of each user are kept.  The limits exceed the number of puts that can be in progress at a
- * time.
+ * tokens of each user are kept.  These limits exceed the number of puts that can be in progress at
+ * a time.
  */
 #define TUNING_PUT_TOKEN 16u   /* bytes */
-#define TUNING_PUTS_UID 256u   /* remembered for each user */
-#define TUNING_PUTS_MAX 65536u /* for all users */
+#define TUNING_PUTS_UID 256u   /* kept for each user */
+#define TUNING_PUTS_MAX 65536u /* kept for all users together */
 
 struct tuning_put_token {
     uint8_t bytes[TUNING_PUT_TOKEN];
@@ -178,19 +178,19 @@ struct tuning_put_token {
 KILN_MUST_CHECK enum kiln_code tuning_db_has_put(struct tuning_db *db, uint32_t uid,
                                                  const struct tuning_put_token *token,
                                                  bool *ret_has, struct kiln_err *err);
-/* Adds a token that is not stored yet; removes the oldest. */
+/* Adds a token that is not stored yet, and removes the oldest tokens beyond the limits. */
 KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *change, uint32_t uid,
                                                      const struct tuning_put_token *token,
                                                      struct kiln_err *err);
 
 /* ---- maintenance ---- */
 
-/* Writes a consistent copy to |path|, which must not exist.  The store stays usable
- * meanwhile. */
+/* Writes a consistent copy to |path|, which must not exist.  The database can be used meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,
                                                 struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed,
                                                 struct kiln_err *err);
-/* SQLite's integrity check of the whole file; KILN_CORRUPT says what is wrong. */
+/* Runs SQLite's integrity check on the whole file. If it returns KILN_CORRUPT, the message says
+ * what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err);
 uint64_t tuning_db_bytes(const struct tuning_db *db); /* of the file and its log */

@@ -9,13 +9,14 @@ struct tuning_change {
     struct transaction transaction;
     struct buffer content;    /* packed rows */
     int64_t records, systems; /* number added, minus number removed */
-    bool changed_uncounted;   /* changed records of a user whose usage is not counted yet */
+    bool changed_uncounted;   /* records changed of a user whose usage is not counted yet */
     struct kiln_err failure;  /* if it has a code, the change failed and cannot be committed */
 };
 
 /* ---- beginning and ending ---- */
 
-/* Detects a removed or replaced file.  Writing to it would lose the changes silently. */
+/* Detects that the file was removed or replaced.  Writing to the open file would then lose the
+ * changes silently. */
 static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err *err)
 {
     struct stat seen;
@@ -50,9 +51,9 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* Ends the accounting of a change that was not committed. The change may have changed the records
- * of a user who was not counted yet. If this user was counted after that, the count became wrong
- * with the rollback, so all counts are forgotten. */
+/* Updates the usage counts after a change that was not committed. If the change modified records of
+ * a user who was not counted yet, and the user was counted later during the change, the rollback
+ * makes this count wrong. So all counts are dropped. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)
@@ -74,8 +75,8 @@ void tuning_change_destroy(struct tuning_change *change)
     free(change);
 }
 
-/* Remembers a failure, so that the change cannot be committed: SQLite may have rolled back by
- * itself, and a commit would then store only later parts. */
+/* Records a failure, so that the change cannot be committed. SQLite may have rolled back the
+ * transaction by itself; a commit would then store only what was written after that. */
 static enum kiln_code note_result(struct tuning_change *change, enum kiln_code rc,
                                   struct kiln_err *err)
 {
@@ -114,7 +115,8 @@ enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_er
 
 /* ---- records ---- */
 
-/* The bytes that the stored record counts toward its user's limit; 0: there is no such record. */
+/* Returns in |ret_cost| the bytes that the stored record counts toward its user's limit, or 0 if
+ * there is no such record. */
 static enum kiln_code cost_there(struct db *file, const struct tuning_place *place,
                                  uint64_t *ret_cost, struct kiln_err *err)
 {
@@ -144,8 +146,8 @@ static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, st
         (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-/* Checks the user's limits.  KILN_FULL leaves the change as it was.  |old| and |new| are the bytes
- * that the record counts before and afterwards; 0: no record. */
+/* Checks the user's limits.  If it returns KILN_FULL, the change stays as it was.  |old| and |new|
+ * are the bytes that the record counts before and afterwards; 0: no record. */
 static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
                                     uint64_t old, uint64_t new, struct kiln_err *err)
 {

@@ -13,7 +13,7 @@
 
 #define TUNING_FILE "tuning.db"
 #define TUNING_FILE_NEW "tuning.db.new"           /* being written; incomplete until renamed */
-#define TUNING_FILE_SALVAGED "tuning.db.salvaged" /* complete; replaces the damaged file */
+#define TUNING_FILE_SALVAGED "tuning.db.salvaged" /* complete; will replace the damaged file */
 #define TUNING_FILE_WHOLE "tuning.db.whole"       /* the damaged file, with its log merged */
 
 enum tuning_statement {
@@ -30,7 +30,7 @@ struct tuning_amount {
 };
 struct tuning_usage { /* usage accounting of one user */
     uint32_t uid;
-    struct tuning_amount kept, pending; /* what is on disk; the same with the change in progress */
+    struct tuning_amount kept, pending; /* usage on disk, and usage after the change in progress */
 };
 
 struct tuning_db {
@@ -50,17 +50,19 @@ struct tuning_db {
 /* Opens |name| in the directory, which is created if absent. */
 KILN_MUST_CHECK enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name,
                                                 struct db **ret_db, struct kiln_err *err);
-/* Checkpoints the log, removes it and closes the file, which is on disk when this returns. */
+/* Checkpoints the log, removes it and closes the file. When this returns, all of the file is on
+ * disk. */
 KILN_MUST_CHECK enum kiln_code tuning_file_finish(const struct tuning_db *db, const char *name,
                                                   struct db *file, struct kiln_err *err);
-/* Checks the whole file;  KILN_CORRUPT says what is wrong. */
+/* Checks the whole file. If it returns KILN_CORRUPT, the message says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_file_check(struct db *file, struct tuning_row *rows,
                                                  struct kiln_err *err);
-/* KILN_CORRUPT if the file or its log has damage that SQLite would not notice or would
- * misinterpret. */
+/* Looks for damage of the file and its log that SQLite would not notice or would misinterpret.
+ * Returns KILN_CORRUPT if there is any. */
 KILN_MUST_CHECK enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err);
 
-/* Salvages a tuning.db that is damaged (|why|).  The new file replaces it and is not opened yet. */
+/* Salvages a tuning.db that is damaged (|why| describes the damage). Replaces it by a new file,
+ * which it does not open. */
 KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,
                                               struct tuning_salvage *ret_salvage,
                                               struct kiln_err *err);
@@ -68,7 +70,7 @@ KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *
 void tuning_bind_place(struct query *q, const struct tuning_place *place); /* parameters ?1 to ?6 */
 /* Reads the place from columns 0 to 5; false if a value is out of range. */
 bool tuning_read_place(const struct query *q, struct tuning_place *ret_place);
-/* Adds |count| to a stored total (struct tuning_tally's rows). */
+/* Adds |count| to the stored number of rows of the kind |tally|. */
 KILN_MUST_CHECK enum kiln_code tuning_tally_add(struct db *file, enum tuning_tally tally,
                                                 int64_t count, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statement statement,
@@ -87,5 +89,4 @@ KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t ui
 /* Returns NULL if the user's records were not counted yet. */
 struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid);
 void tuning_usage_settle(struct tuning_db *db, bool is_committed); /* call at the end of a change */
-void tuning_usage_forget(struct tuning_db *db); /* drops all counts. Call it when the file's content
-                                                   is uncertain */
+void tuning_usage_forget(struct tuning_db *db); /* drops all counts. Call it if they may be wrong */

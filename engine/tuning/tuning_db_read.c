@@ -30,7 +30,7 @@ bool tuning_read_place(const struct query *q, struct tuning_place *ret_place)
     return true;
 }
 
-struct visit { /* callbacks for each record; if both are NULL, rows are only checked */
+struct visit { /* callbacks for each record; without any, rows are only checked */
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                  size_t count);
     bool (*before)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
@@ -39,8 +39,8 @@ struct visit { /* callbacks for each record; if both are NULL, rows are only che
     const struct tuning_place *after; /* for RECORD_AFTER */
 };
 
-/* Reads a record. Only a record from before a promotion may have no content. That means that there
- * was none. */
+/* Reads a record. The content is empty only in table before_promotion; it means that there was no
+ * record. */
 static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
                         size_t *ret_count)
 {

@@ -23,7 +23,7 @@ struct salvage {
     struct buffer record; /* the record that was read last */
     uint64_t refused;     /* rows that failed their check */
     bool found_twice;     /* a record was found in two versions */
-    uint64_t expected[3]; /* stored numbers of rows, by enum tuning_tally */
+    uint64_t expected[3]; /* numbers of rows according to the database, by enum tuning_tally */
     bool expected_known[3];
     bool log_lost;           /* changes in the log cannot be read */
     struct kiln_err failure; /* the new file cannot be written */
@@ -129,9 +129,9 @@ static uint64_t newest_time(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* Reads when the record that was salvaged before was measured.  A freed page may contain an old
- * version of a record; of two versions, the one that was measured later stays.  |ret_newest| is 0
- * if no version was salvaged yet. */
+/* Reads the measuring time of the version of this record that was already salvaged; |ret_newest| is
+ * 0 if there is none. A freed page may contain an old version of a record, and of two versions, the
+ * one that was measured later is kept. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
 {
@@ -242,8 +242,7 @@ static enum kiln_code copy_content(int from, int to, const char *path, struct ki
     return rc;
 }
 
-/* Merges the log into a copy of the damaged file. Ignores a log that is no write-ahead log at
- * all. */
+/* Merges the log into a copy of the damaged file. Ignores a log that is not a write-ahead log. */
 static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 {
     const char *directory = s->owner->directory;
@@ -293,7 +292,7 @@ static enum kiln_code open_scan(struct salvage *s, int *ret_fd, struct kiln_err 
         return kiln_fail_errno(err, errno, "cannot open '%s' to recover it", db->path);
     *ret_fd = fd;
     rc = page_scan_open(fd, &s->scan, err);
-    return rc == KILN_CORRUPT ? KILN_OK : rc; /* the file has no page that can be read */
+    return rc == KILN_CORRUPT ? KILN_OK : rc; /* no page of the file can be read */
 }
 
 /* ---- the new file ---- */
@@ -317,8 +316,8 @@ static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct ki
     return rc ? rc : transaction_commit(&s->transaction, err);
 }
 
-/* Counts saved and lost rows. If the list of freed pages is damaged, old rows on them are read,
- * too, so more rows may be saved than there were. */
+/* Counts saved and lost rows. If the list of freed pages is damaged, old rows on these pages are
+ * salvaged as well, so |saved| may exceed the number of rows that the file had. */
 static void count_saved(const struct salvage *s, const uint64_t saved[3],
                         struct tuning_salvage *result)
 {
@@ -359,8 +358,8 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
 }
 
 /* Moves the damaged file away and the new one in its place.  If kilnd is killed before the damaged
- * file was moved, the next start salvages again.  If it is killed later, the next start uses the
- * new file, which is complete. */
+ * file was moved, it salvages again at its next start.  If it is killed later, it then uses the new
+ * file, which is complete. */
 static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], struct kiln_err *err)
 {
     enum kiln_code rc = rename_in(db, TUNING_FILE_NEW, TUNING_FILE_SALVAGED, err);

@@ -21,12 +21,13 @@ enum part { PART_SYSTEM, PART_HOST, PART_TIER, PARTS };
 struct tuning_exporter {           /* of one file */
     struct tuning *tuning;         /* borrowed */
     struct tuning_export what;     /* a copy; its context is borrowed */
-    char *path;                    /* owned; of the file, to remove it if it is not finished */
-    enum part part;                /* being written */
-    struct tuning_index *index;    /* counted; of the system database; NULL: none */
-    uint64_t next;                 /* its record to write next */
+    char *path;                    /* owned; path of the file, which is removed if the export does
+                                    * not finish */
+    enum part part;                /* the part that is being written */
+    struct tuning_index *index;    /* the system database; owned reference; NULL: none */
+    uint64_t next;                 /* the number of the system database's record to write next */
     struct buffer last;            /* key of the tier's latest record; empty: none */
-    uint64_t end_ns;               /* of this step */
+    uint64_t end_ns;               /* when this step ends */
     bool is_late;                  /* the step has ended */
     int fd;                        /* for text formats */
     struct buffer text;            /* text that is not written yet */
@@ -58,8 +59,8 @@ static void write_text(struct tuning_exporter *out, struct bytes key, struct byt
         flush_out(out);
 }
 
-/* The record that ends a megabyte may exceed it by its own size, so the next call makes up for
- * that. */
+/* Announces about a megabyte at a time. The last record before |reserved| may exceed it; the next
+ * call includes these bytes. */
 static enum kiln_code reserve_space(struct tuning_exporter *out)
 {
     if (!out->what.reserve_space || out->bytes < out->reserved)
@@ -68,8 +69,9 @@ static enum kiln_code reserve_space(struct tuning_exporter *out)
     return out->what.reserve_space(out->what.context, out->reserved, out->err);
 }
 
-/* Writes a record.  A key that was kept verbatim may not fit a SQLite database; such records are
- * only counted.  Records with TF32 are left out, because MIOpen does not know this type. */
+/* Writes a record.  A key that was kept verbatim may not be allowed in a SQLite database; the
+ * record is then only counted.  Records with TF32 are left out, because MIOpen does not know this
+ * type. */
 static void write_record(struct tuning_exporter *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
@@ -109,8 +111,8 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
     return true;
 }
 
-/* Whether |value| has an entry of the same algorithm that is faster than |entry|, or equally fast
- * and before it.  The old dialect keeps only one solver of each algorithm. */
+/* Returns whether |value| has a better entry of the same algorithm: a faster one, or one before
+ * |entry| that is equally fast. The old dialect keeps only one solver of each algorithm. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -163,7 +165,7 @@ static struct tuning_question question_of(const struct tuning_exporter *out, str
                                      .key = key };
 }
 
-/* Joins the tier's record with those below, as a look-up does. */
+/* Joins the tier's record with those of lower tiers, as a look-up does. */
 static struct bytes merged_value(struct tuning_exporter *out, struct bytes key, struct bytes value)
 {
     struct tuning_question question = question_of(out, key);
@@ -177,7 +179,8 @@ static struct bytes merged_value(struct tuning_exporter *out, struct bytes key, 
 static void write_system_record(struct tuning_exporter *out)
 {
     struct tuning_index_record record;
-    if (!tuning_index_at(out->index, out->next++, &record)) { /* the file would be incomplete */
+    if (!tuning_index_at(out->index, out->next++,
+                         &record)) { /* fails: the file would be incomplete */
         out->rc = kiln_fail(out->err, KILN_CORRUPT,
                             "record %llu of the imported %s database of '%s' is damaged: import "
                             "it again",
@@ -187,12 +190,12 @@ static void write_system_record(struct tuning_exporter *out)
     }
     bool merges = out->what.merged && out->what.tier != TUNING_TIER_SYSTEM;
     struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-    /* Without the ids of the source, if records are merged, because these ids could collide with
+    /* If records are merged, the ids of the source are left out, because they could collide with
      * new ones. */
     write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
 }
 
-/* Ends a step after a record. */
+/* Returns whether the step must end after this record. */
 static bool is_late(struct tuning_exporter *out)
 {
     out->is_late = clock_monotonic_ns() >= out->end_ns;
@@ -225,7 +228,7 @@ static struct tuning_place place_of(const struct tuning_exporter *out, enum tuni
                                   .key = key };
 }
 
-/* Whether a record with this key was written already, with the records of a lower tier. */
+/* Returns whether a record with this key was already written for a lower tier. */
 static bool is_written(const struct tier_walk *walk, struct bytes key)
 {
     struct bytes value;
@@ -248,7 +251,7 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
     if (is_written(walk, place->key))
         return !is_late(out);
     const struct tuning_held *held = tuning_table_find(out->tuning->table, place);
-    if (!held) { /* missing in memory, because memory ran out */
+    if (!held) { /* the record did not fit into memory */
         out->counts.bad++;
         return !is_late(out);
     }
@@ -259,7 +262,7 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
     return out->rc == KILN_OK && !is_late(out);
 }
 
-/* Writes records in the order of their keys. */
+/* Writes a tier's records in the order of their keys. */
 static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
 {
     struct tier_walk walk = { .out = out, .tier = tier };
@@ -281,9 +284,10 @@ static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
     out->rc = out->rc ? out->rc : rc;
 }
 
-/* The system database to export.  A merged export uses the database with the nearest number of
- * compute units if there is no other, as a look-up does.  MIOpen could not use that database itself
- * once the exported file with the exact name exists. */
+/* Returns the system database to export.  If there is none for this device, a merged export uses
+ * the one with the nearest number of compute units, as a look-up does. It must contain those
+ * records, because MIOpen no longer looks for a similar file when a file with the exact name
+ * exists. */
 static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
     const struct tuning_file_name *name = &out->what.name;
@@ -300,7 +304,7 @@ static void begin_system(struct tuning_exporter *out)
     struct system_slot *slot = slot_of(out);
     if (slot && !slot->index)
         out->rc = kiln_fail(out->err, KILN_CORRUPT, "%s", slot->why);
-    else if (slot) /* it may be replaced between two steps */
+    else if (slot) /* another one may replace it between two steps */
         out->index = tuning_index_ref(slot->index);
 }
 
@@ -423,7 +427,7 @@ enum kiln_code tuning_exporter_finish(struct tuning_exporter *out, struct tuning
     if (rc)
         return rc;
     *ret_counts = out->counts;
-    free(out->path); /* the file stays */
+    free(out->path); /* the file is finished and stays */
     out->path = NULL;
     return KILN_OK;
 }

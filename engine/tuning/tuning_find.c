@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* A search compares at most this many relatives in an imported database. The family of a common
- * filter has thousands. */
+/* A search compares at most this many relatives (records of the problem's family) in an imported
+ * database. The family of a common filter size has thousands. */
 #define RELATIVES_MAX 20000u
-/* A search skips at most this many measured relatives because all their entries are stale. */
+/* A search skips at most this many measured relatives whose entries are all stale. */
 #define STALE_RELATIVES_MAX 256u
 
 /* ---- staleness ---- */
@@ -38,8 +38,8 @@ static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
     buffer_put(to, values.data, values.size);
 }
 
-/* Copies the entries of |held| that are not stale into the scratch memory.  False if all are stale,
- * or if memory ran out. */
+/* Copies the entries of |held| that are not stale into the scratch memory.  Returns false if all
+ * are stale, or if memory runs out. */
 static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
                        const struct tuning_held *held, struct tuning_answer *answer)
 {
@@ -144,8 +144,8 @@ static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct b
 
 /* ---- perf: entries of all tiers ---- */
 
-/* Adds the row of an entry of the joined value.  Entries of the system tier come last and have no
- * rows. */
+/* Adds the row that belongs to the last entry of the joined value.  Entries of the system tier come
+ * last and have no rows. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
     if (!ARRAY_RESERVE(s->joined_rows, s->joined_count, s->joined_max, TUNING_ENTRIES_MAX))
@@ -163,7 +163,8 @@ static bool is_among(const struct tuning_row *rows, size_t count, struct bytes i
     return false;
 }
 
-/* Appends the entries of |lower|, a value of the system tier, that the joined value lacks. */
+/* Appends those entries of |lower|, a value of the system tier, that the joined value does not have
+ * yet. */
 static void add_missing_entries(struct scratch *s, struct bytes lower)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -174,7 +175,8 @@ static void add_missing_entries(struct scratch *s, struct bytes lower)
     }
 }
 
-/* Like add_missing_entries, for a tier of measured entries: also appends their measurements. */
+/* Does the same as add_missing_entries for a tier with measured entries, and also appends their
+ * measurements. */
 static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
                              const struct tuning_answer *lower, struct tuning_answer *top)
 {
@@ -191,7 +193,8 @@ static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
     return true;
 }
 
-/* Copies |top|'s value and rows: they may be in the scratch, which the next tier overwrites. */
+/* Copies |top|'s value and rows, because they may be in scratch memory that the next tier
+ * overwrites. */
 static bool join_begin(struct scratch *s, const struct tuning_answer *top)
 {
     buffer_clear(&s->joined);
@@ -204,14 +207,14 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
     return !s->joined.failed;
 }
 
-/* Joins |top| with the entries of the tiers below for the same key.  If memory runs out, |top|
- * stays as it is. */
+/* Joins |top| with the entries of lower tiers for the same key.  If memory runs out, |top| stays as
+ * it is. */
 static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
     struct scratch *s = l->scratch;
     struct tuning_answer lower;
-    bool may_be_lost =
-        top->rows == s->kept; /* a lower tier overwrites the rows, even if it adds nothing */
+    bool may_be_lost = top->rows == s->kept; /* looking in a lower tier may overwrite these rows,
+                                              * even if nothing is added */
     if (!join_begin(s, top))
         return;
     bool has_all = true;
@@ -283,9 +286,9 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
-/* Called for a tier's records, the nearest first.  So the first usable one is the nearest of its
- * tier, and the walk ends there.  It also ends at a record that is not nearer than the best so
- * far. */
+/* Called for a tier's records, the nearest first. Ends the walk at the first record that can be
+ * used, which is the nearest of this tier, or at one that is not nearer than the best of the tiers
+ * before. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;
@@ -295,7 +298,7 @@ static bool consider_held(void *context, const struct tuning_held *held)
         return false;
     if (!answer_held(s->lookup->scratch, s->lookup->question, held, &answer))
         return ++s->stale < STALE_RELATIVES_MAX;
-    /* The next record overwrites the scratch memory, so find_near looks the best record up
+    /* A later record may overwrite the scratch memory, so find_near looks up the best record
      * again. */
     s->found = true;
     s->batch_ratio = batch;
@@ -304,8 +307,8 @@ static bool consider_held(void *context, const struct tuning_held *held)
     return false;
 }
 
-/* Searches one family in all tiers.  Of two equally near records, the one of the more private tier
- * wins. */
+/* Searches one family in all tiers, in the order user, host, system.  Of two equally near records,
+ * the first one wins. */
 static void search_family(struct search *s)
 {
     struct tuning *t = s->lookup->tuning;
@@ -356,7 +359,7 @@ static void count_hit(struct scratch *s, const struct tuning_answer *answer)
     s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
 }
 
-/* The question's key. Empty if the database has no key for the problem. */
+/* Returns the question's key. It is empty if the database has no key for the problem. */
 static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
 {
     if (!q->problem)

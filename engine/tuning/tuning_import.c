@@ -15,10 +15,10 @@ struct tuning_reading {                   /* reading one file */
     struct tuning_reader *reader;         /* owned */
     struct tuning_index_builder *builder; /* owned; NULL: the lines become records in memory */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    struct tuning_keys keys; /* finds keys that are equal once they are converted */
+    struct tuning_keys keys; /* finds keys that are the same after their conversion */
     struct buffer key_texts;
     uint64_t size;  /* bytes of the records read so far */
-    uint64_t fresh; /* how many of them the user does not have yet */
+    uint64_t fresh; /* number of these records that the user does not have yet */
     enum kiln_code rc;
     struct kiln_err *err; /* borrowed for this step */
 };
@@ -48,12 +48,12 @@ struct named { /* a record's key, its problem and its families */
     char text[PROBLEM_KEY_MAX];
     struct bytes key;
     struct problem problem;
-    bool has_problem; /* false: kiln cannot describe it */
+    bool has_problem; /* false: kiln cannot describe the key's problem */
     struct family_names names;
     struct kinship kin;
 };
 
-/* Converts a FindDb key to a PerfDb key: old text PerfDbs use FindDb keys, but look-ups use PerfDb
+/* Converts a FindDb key to a PerfDb key. Old text PerfDbs have FindDb keys, but look-ups use PerfDb
  * keys.  A problem with mixed layouts has no PerfDb key, so its key stays as it is. */
 static void convert_key(struct named *named, struct kiln_err *why)
 {
@@ -68,8 +68,8 @@ static void convert_key(struct named *named, struct kiln_err *why)
 }
 
 /* Determines a record's key, problem and families.  If kiln cannot parse the key, or cannot
- * describe its problem, the key is kept verbatim, the record has no families, and |why| says why.
- * AMD's own files have such keys, and later versions of MIOpen may have others. */
+ * describe its problem, the key is kept verbatim, the record has no families, and |why| is the
+ * reason. AMD's own files have such keys, and later versions of MIOpen may have others. */
 static void name_record(const struct tuning_job *job, struct bytes key, struct named *named,
                         struct kiln_err *why)
 {
@@ -108,7 +108,8 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
     enum kiln_code rc = KILN_OK;
     while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK) {
         rc = problem ? tuning_entry_check(kind, &entry, direction, err)
-                     : tuning_solver_check(entry.solver, err); /* any algorithm: "fusion" */
+                     : tuning_solver_check(entry.solver, err); /* an algorithm may have any name, as
+                                                                * "fusion" */
         if (!rc && kind == TUNING_FIND)
             rc = claim_check_time(problem, entry.time_ms, err);
     }
@@ -153,8 +154,9 @@ static void fail_full(struct tuning_reading *r, const char *what, uint64_t max)
                       (unsigned long long)max);
 }
 
-/* Ends the import of a file that is too large, before it fills the memory and before anything is
- * stored. The bytes of the user's stored records are checked later, by tuning.db. */
+/* Ends the import of a file that exceeds the user's limits, before it fills the memory and
+ * before anything is stored. tuning.db checks later whether the records fit together with the
+ * stored ones. */
 static void check_limits(struct tuning_reading *r, const struct record *record)
 {
     const struct tuning *t = r->job->tuning;
@@ -171,8 +173,9 @@ static void check_limits(struct tuning_reading *r, const struct record *record)
                   t->bytes_per_uid);
 }
 
-/* Refuses a key that the file has had before. Of records with the same key, the first one counts.
- * The keys of SQLite files are not converted, and their reader has checked them already. */
+/* Refuses a key that occurred before in the file. Of records with the same key, the first one
+ * counts. Keys of SQLite files are not checked here: they are not converted, and the reader of
+ * these files has checked them. */
 static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                                      struct kiln_err *err)
 {
@@ -193,7 +196,7 @@ static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                : rc;
 }
 
-/* Keeps a record in memory; records are stored when the whole file was read. */
+/* Keeps a record in memory. Records are stored after the whole file was read. */
 static bool keep_record(struct tuning_reading *r, const struct tuning_record *record,
                         const struct named *named)
 {
@@ -287,7 +290,7 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
                      SYSTEMS_MAX);
 }
 
-/* Makes a name that no file has, because the index that will be replaced is still in use. */
+/* Returns a name that no file has. The old index must keep its file, because it is still in use. */
 static char *new_index_name(const struct tuning_file_name *name)
 {
     char *text = NULL;
@@ -387,7 +390,7 @@ static enum kiln_code end_system(struct tuning_job *job, struct kiln_err *err)
         return kiln_fail(err, KILN_INVALID,
                          "'%s' contains no readable record: nothing was imported",
                          job->import.source_name);
-    enum kiln_code rc = check_room(job, err); /* others may have imported meanwhile */
+    enum kiln_code rc = check_room(job, err); /* other imports may have run meanwhile */
     return rc ? rc : write_index(job, job->reading->builder, err);
 }
 

@@ -15,8 +15,8 @@
 #define VERIFY_STEP (256u << 10)
 
 struct tuning_index {
-    const uint8_t *map; /* owned; borrowed without |fd| */
-    int fd;             /* owned; -1: an image in memory */
+    const uint8_t *map; /* the mapping; owned, or borrowed if |fd| is -1 */
+    int fd;             /* owned; -1: the index is an image in memory */
     size_t size;
     struct index_header header; /* from here on, numbers are in the machine's byte order */
     uint64_t entries;
@@ -193,8 +193,8 @@ static struct digest digest_image(const struct tuning_index *index)
     return sha256_of(bytes_of(index->map + at, index->size - at));
 }
 
-/* Reads the file, not the mapping: in the mapping, a page that the disk cannot read would raise
- * SIGBUS. */
+/* Computes the digest from the file instead of the mapping. In the mapping, a page that the disk
+ * cannot read would raise SIGBUS. */
 static enum kiln_code digest_file(const struct tuning_index *index, struct digest *ret_digest,
                                   struct kiln_err *err)
 {
@@ -275,8 +275,8 @@ static void count_damage(struct tuning_index *index)
 
 /* ---- reading ---- */
 
-/* Returns an empty view if the range is not completely inside the part.  A damaged file may contain
- * any offset. */
+/* Returns in |ret| a range of a part. A damaged file may contain any offset, so it returns false,
+ * with an empty view, if the range is not completely inside the part. */
 static bool cut_part(const struct tuning_index *index, enum index_part part, uint64_t offset,
                      uint64_t size, struct bytes *ret)
 {
@@ -307,8 +307,7 @@ static bool read_family(const struct tuning_index *index, uint32_t place, struct
            le64toh(f.check) == index_family_check(&f, *ret_name) && (*ret_family = f, true);
 }
 
-/* Reads a record without the names of its families. |ret_stored| states the places of the
- * families. */
+/* Reads a record without the names of its families; |ret_stored| has the places of the families. */
 static bool read_record(const struct tuning_index *index, uint64_t place,
                         struct index_record *ret_stored, struct tuning_index_record *ret)
 {
@@ -341,7 +340,8 @@ struct probe {
     const struct tuning_index *index;
     enum index_part part;
     uint32_t tag;
-    size_t at, left; /* slots; |left| ends the walk if a damaged table has no free slot */
+    size_t at, left; /* |left| slots may be visited: a damaged table may have no free slot, which
+                        would end the walk */
 };
 
 static struct probe probe_for(const struct tuning_index *index, enum index_part part,
@@ -422,8 +422,8 @@ bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_i
     return true;
 }
 
-/* Reads the record that is number |member| in the list of members.  False if it is damaged, or is
- * not in the family at |place|. */
+/* Reads the record that is number |member| in the list of members.  Returns false if it is damaged,
+ * or is not in the family at |place|. */
 static bool read_member(struct tuning_index *index, uint64_t member, enum family family,
                         uint32_t place, struct tuning_index_record *ret_record)
 {

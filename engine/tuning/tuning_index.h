@@ -27,7 +27,7 @@ struct tuning_index_builder;
 struct tuning_index_record {
     struct bytes key, value; /* as in the source */
     struct kinship kin;
-    uint64_t number;     /* the record's line in a text file, or its config id in SQLite */
+    uint64_t number;     /* line of the record in a text file, or config id in SQLite */
     const uint64_t *ids; /* row ids of SQLite, one for each entry;  NULL for text files */
     size_t id_count;
 };
@@ -37,17 +37,17 @@ struct tuning_index_record {
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_create(
     enum tuning_kind kind, struct tuning_index_builder **ret_builder, struct kiln_err *err);
 void tuning_index_builder_destroy(struct tuning_index_builder *builder);
-/* Memory that the builder holds; 0 for NULL. */
+/* Returns the memory that the builder holds; 0 for NULL. */
 uint64_t tuning_index_builder_bytes(const struct tuning_index_builder *builder);
 KILN_DEFINE_AUTO(tuning_index_builder)
-/* Adds a copy of the record.  KILN_INVALID, with the builder unchanged, if the record is too long.
- * Of two records with the same key, look-ups find the first. */
+/* Adds a copy of the record.  If the record is too long, returns KILN_INVALID and leaves the
+ * builder unchanged. Of two records with the same key, look-ups find the first. */
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_add(struct tuning_index_builder *builder,
                                                         const struct tuning_index_record *record,
                                                         struct kiln_err *err);
 /* Writes a temporary file |path|.XXXXXX, syncs it and renames it to |path|, so |path| is complete
  * or unchanged. (After a crash, the temporary file remains.) |ret_digest| is the digest of the
- * content, which is also in the header.  The same records give the same digest. */
+ * content, which is also in the header.  The same records always give the same digest. */
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_builder *builder,
                                                           const char *path,
                                                           struct digest *ret_digest,
@@ -56,7 +56,7 @@ KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_bu
 /* ---- reading ---- */
 
 /* Maps the file and checks its header, its size and the bounds of its tables.  Reads only a few
- * pages, even of a large file.  All codes have a message.  KILN_NOT_FOUND: there is no file;
+ * pages, even of a large file.  Every failure has a message.  KILN_NOT_FOUND: there is no file;
  * KILN_DENIED: others may write to it; KILN_CORRUPT: it is damaged; KILN_UNSUPPORTED: it has
  * another version. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning_index **ret_index,
@@ -66,8 +66,8 @@ KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning
 KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
                                                        struct tuning_index **ret_index,
                                                        struct kiln_err *err);
-/* Takes a reference, for a reader that needs several steps.  The index then stays usable even if
- * another one replaces it.  Drop the reference with tuning_index_destroy, on any thread. */
+/* Takes a reference, for a reader that needs several steps.  The index then stays usable even after
+ * an import replaced it.  Drop the reference with tuning_index_destroy, on any thread. */
 struct tuning_index *tuning_index_ref(struct tuning_index *index);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
@@ -83,13 +83,13 @@ uint64_t tuning_index_bytes(const struct tuning_index *index);   /* of the file 
 struct bytes tuning_index_text(const struct tuning_index *index);
 /* How often a damaged record or family was read. */
 uint64_t tuning_index_damaged(const struct tuning_index *index);
-/* False on a miss. */
+/* Returns false on a miss. */
 bool tuning_index_find(struct tuning_index *index, struct bytes key, struct bytes *ret_value);
-/* The record at |place| in source order, 0 to count - 1; false: damaged.  |ret->ids| are the
- * file's little-endian numbers. */
+/* Reads the record at |place| in source order, 0 to count - 1. Returns false if it is damaged.  The
+ * numbers in |ret->ids| are little-endian, as in the file. */
 bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_index_record *ret);
-/* Calls |each| for the records of the named family (struct kinship), in source order, until it
- * returns false. */
+/* Calls |each| for the records of the family with this name (struct kinship), in source order,
+ * until |each| returns false. */
 void tuning_index_family(struct tuning_index *index, struct bytes family,
                          bool (*each)(void *context, const struct tuning_index_record *record),
                          void *context);

@@ -26,7 +26,7 @@ struct tuning_index_builder {
     struct buffer records; /* of struct index_record, as in the file */
     struct buffer ids, names, text;
     struct buffer families; /* of struct built_family */
-    struct slots family_of; /* finds the place in |families| of a name; |key| is its hash key */
+    struct slots family_of; /* hash table from a family's name to its place in |families| */
     struct hash_key key;
 };
 
@@ -44,7 +44,7 @@ static bool slots_init(struct slots *s, size_t entries)
     return s->at;
 }
 
-/* The slot that |is_same| accepts, or else the first free slot. */
+/* Returns the slot that |is_same| accepts, or else the first free slot. */
 static struct index_slot *slot_of(const struct slots *s, uint64_t hash,
                                   bool (*is_same)(const struct tuning_index_builder *builder,
                                                   uint32_t place, struct bytes name),
@@ -108,7 +108,7 @@ static bool is_key(const struct tuning_index_builder *b, uint32_t place, struct 
     return bytes_equal(record_key(b, place), key);
 }
 
-/* Allocates slots for |entries| families, and fills in those that exist. */
+/* Allocates slots for |entries| families, and adds the existing families to them. */
 static bool fill_family_slots(const struct tuning_index_builder *b, const struct hash_key *key,
                               size_t entries, struct slots *ret_slots)
 {
@@ -131,7 +131,7 @@ static bool grow_family_slots(struct tuning_index_builder *b)
     return true;
 }
 
-/* Finds or adds the family |name|. False: out of memory. */
+/* Finds or adds the family |name|. Returns false if memory runs out. */
 static bool join_family(struct tuning_index_builder *b, struct bytes name, uint32_t *ret_family)
 {
     *ret_family = INDEX_NONE;
@@ -208,8 +208,8 @@ static struct index_record record_for(const struct tuning_index_builder *b,
                                   .id_count = htole32((uint32_t)r->id_count) };
 }
 
-/* The bytes that were added after offset |at|. An empty buffer has no memory, and adding an offset
- * to its NULL pointer would be undefined. */
+/* Returns the bytes that were added after offset |at|. An empty buffer has no memory, and adding an
+ * offset to its NULL pointer would be undefined. */
 static struct bytes added_since(const struct buffer *b, size_t at)
 {
     return at < b->size ? bytes_of(b->data + at, b->size - at) : (struct bytes){ 0 };
@@ -234,7 +234,8 @@ enum kiln_code tuning_index_builder_add(struct tuning_index_builder *b,
     for (size_t i = 0; i < r->id_count; i++)
         buffer_put_u64(&b->ids, r->ids[i]);
     if (!ok || b->text.failed || b->ids.failed) {
-        b->text.failed = true; /* the buffers have part of a record, so nothing may be written */
+        b->text.failed = true; /* the buffers have part of a record, so the index must not be
+                                * written */
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to index a database");
     }
     stored.check = htole64(
@@ -338,7 +339,8 @@ static void list_member(uint32_t *members, struct index_family *family, size_t r
     family->count = htole32(count + 1);
 }
 
-/* Makes the families with their checksums, and their members in source order. */
+/* Fills the table of families with their checksums, and the list of their members in source
+ * order. */
 static void fill_families(const struct tuning_index_builder *b, struct image *image)
 {
     uint32_t first = 0;

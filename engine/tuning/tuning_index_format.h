@@ -17,12 +17,12 @@
 #define INDEX_VERSION 1u
 #define INDEX_NONE UINT32_MAX /* no family */
 
-/* Limits of tuning_file.h; an index that exceeds them is damaged. */
+/* The same limits as in tuning_file.h; an index that exceeds them is damaged. */
 #define INDEX_KEY_MAX (1u << 10)
 #define INDEX_VALUE_MAX (64u << 10)
 #define INDEX_IDS_MAX 256u
-/* 40 times the records of AMD's largest database.  The limits keep a damaged or malicious file
- * from requesting more memory than a machine has. */
+/* The number of records may be 40 times that of AMD's largest database.  The limits prevent a
+ * damaged or malicious file from requesting more memory than a machine has. */
 #define INDEX_RECORDS_MAX (8u << 20)
 #define INDEX_TEXT_MAX (2ull << 30)
 
@@ -52,7 +52,7 @@ struct index_header {
     uint32_t zero_too;
     uint64_t file_size;
     uint64_t entries;
-    uint64_t hash_key[2]; /* of the two hash tables */
+    uint64_t hash_key[2]; /* key of the hash function of both hash tables */
     struct index_extent parts[INDEX_PARTS];
     uint8_t room[32]; /* zeros */
 };

@@ -5,7 +5,8 @@
 
 /* Length of a step on the work queue. */
 #define STEP_NS 20000000u
-/* Records that one call takes over, which blocks the loop for about a millisecond. */
+/* Number of records that one call of tuning_job_take copies into memory. This blocks the loop for
+ * about a millisecond. */
 #define TAKE_STEP 250u
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }
@@ -53,8 +54,8 @@ static size_t pick_others(const struct tuning_job *job, const struct tuning_held
     return count;
 }
 
-/* Removes the selected entries of a record. Since the records were listed, others may have changed
- * the record or removed it. */
+/* Removes the selected entries of a record. Other jobs may have changed or removed the record since
+ * it was listed. */
 static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_place *place,
                                 struct kiln_err *err)
 {
@@ -101,7 +102,7 @@ static enum kiln_code apply_next(struct tuning_job *job, struct kiln_err *err)
     enum kiln_code rc = job->type == JOB_REMOVE
                             ? remove_at(job, &next->place, err)
                             : job_merge_record(job, &next->place, next->rows, next->count, err);
-    job->given.records[job->applied++] = NULL; /* freed here, not on the engine's thread */
+    job->given.records[job->applied++] = NULL; /* so that the record is freed on the work queue */
     record_destroy(next);
     return rc;
 }
@@ -137,7 +138,7 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
     return rc;
 }
 
-/* Stores the records as they are before a promotion, so that it can be undone. Call it before the
+/* Stores the records as they are before the promotion, so that it can be undone. Call it before the
  * first change. */
 static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
@@ -151,8 +152,8 @@ static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
-/* Stores what a promotion wrote, so that undoing it does not touch records that are changed later.
- * Call it after the last change. */
+/* Stores what the promotion wrote, so that undoing the promotion does not touch records that were
+ * changed later. Call it after the last change. */
 static enum kiln_code note_written(const struct tuning_job *job, struct tuning_change *change,
                                    struct kiln_err *err)
 {
@@ -167,7 +168,7 @@ static bool is_last_step(const struct tuning_job *job)
     return job->is_worked_out && job->applied == job->given.count;
 }
 
-/* Writes what a change stores in addition to records. */
+/* Writes the parts of a change that are not records. */
 static enum kiln_code put_rest(const struct tuning_job *job, struct tuning_change *change,
                                struct kiln_err *err)
 {
@@ -201,7 +202,7 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
         return rc;
     rc = tuning_change_commit(change, err);
     /* tuning.db now lists the new index.  Even a failed commit may have taken effect, so the file
-     * is kept in both cases.  The next start removes files that are not listed. */
+     * is kept even after a failure.  The next start removes files that are not listed. */
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;
@@ -299,7 +300,7 @@ bool tuning_job_take(struct tuning *t, struct tuning_job *job)
     size_t end = job->taken + TAKE_STEP;
     for (; job->taken < job->changes.count && job->taken < end; job->taken++) {
         const struct record *r = job->changes.records[job->taken];
-        /* Out of memory: look-ups get the old record until the next start. */
+        /* If memory runs out, look-ups get the old record until the next start. */
         if (tuning_table_put(t->table, &r->place, r->rows, r->count, &ignored) != KILN_OK)
             t->left_out++;
     }

@@ -28,7 +28,8 @@ enum kiln_code job_no_memory(struct kiln_err *err)
 
 static char *copy_text(const char *text) { return strdup(text ? text : ""); }
 
-/* The file name of an index contains the database id and the backend, so neither may have a '/'. */
+/* Checks the database id and the backend. They become part of an index's file name, so neither may
+ * have a '/'. */
 static enum kiln_code check_name(const struct tuning_file_name *name, struct kiln_err *err)
 {
     if (*name->database_id && !strchr(name->database_id, '/') && !strchr(name->backend, '/'))
@@ -106,8 +107,8 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     return rc ? rc : claim_check(is_known ? &problem : NULL, &row->measured, err);
 }
 
-/* Limits the number of samples that a client states. Otherwise its measurement could win over all
- * later ones. */
+/* Limits the number of samples that a client reports. With an arbitrary number, its measurement
+ * could win over all later ones. */
 static void cap_samples(struct record *record)
 {
     for (size_t i = 0; i < record->count; i++) {
@@ -116,8 +117,8 @@ static void cap_samples(struct record *record)
     }
 }
 
-/* The place as records are stored and looked up: with the device's own backend, and without an
- * owner in the host tier. */
+/* Returns the place at which the record is stored and looked up: with the device's own backend, and
+ * without an owner in the host tier. */
 static struct tuning_place normal_place(const struct tuning_place *place)
 {
     struct tuning_place usual = *place;
@@ -145,8 +146,8 @@ static bool has_all(const struct tuning_held *held, const struct tuning_row *row
     return true;
 }
 
-/* Enforces the limits of a host without tuning.db, which otherwise enforces them.  Entries that
- * exist already may be measured again. */
+/* Enforces the limits if there is no tuning.db, which enforces them otherwise.  Existing entries
+ * may be measured again. */
 static enum kiln_code check_memory(const struct tuning *t, const struct tuning_place *place,
                                    const struct tuning_row *rows, size_t count,
                                    struct kiln_err *err)

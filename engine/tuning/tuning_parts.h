@@ -24,9 +24,10 @@
 
 struct system_slot {
     struct tuning_system_file file; /* its texts are owned */
-    struct database_id id;          /* |device| is "" if the database id is not one of MIOpen's */
+    struct database_id id;          /* |device| is "" if the database id is not in MIOpen's form */
     struct tuning_index *index;     /* owned; NULL: damaged or missing */
-    struct engine_item *item;       /* borrowed; set if it is built into the program, else NULL */
+    struct engine_item *item;       /* borrowed; the data that is built into the program; NULL: the
+                                     * database was imported */
     char why[320];
 };
 
@@ -53,15 +54,15 @@ struct tuning {
     struct system_slot *systems[SYSTEMS_MAX]; /* owned */
     unsigned system_count;
     struct scratch scratch; /* for the engine's thread */
-    uint64_t left_out;      /* records that were left out because memory ran out */
+    uint64_t left_out;      /* records that look-ups do not find because memory ran out */
     bool has_job;           /* a job exists */
     /* tuning_set_limits may change these at any time. */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
     _Atomic enum tuning_stale stale;                 /* used by scratch_init */
 };
 
-/* Like tuning_find, but with the caller's |scratch|, for the tuning work queue.  No job may be
- * taken over meanwhile. */
+/* Like tuning_find, but with the caller's |scratch|, for the tuning work queue.  Do not call it at
+ * the same time as tuning_job_take. */
 KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scratch,
                                          const struct tuning_question *question,
                                          struct tuning_answer *ret_answer, struct kiln_err *err);
@@ -69,23 +70,25 @@ KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scrat
  * slot then has no index. */
 enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
                                 struct system_slot **ret_slot, struct kiln_err *err);
-/* False if it must not be used: its file is damaged or missing, or the built-in data is damaged. */
+/* Returns false if the slot must not be used, because its file is damaged or missing or its
+ * built-in data is damaged. */
 bool system_slot_is_usable(const struct system_slot *slot);
 void system_slot_destroy(struct system_slot *slot);
 KILN_DEFINE_AUTO(system_slot)
-/* The slot of the database id. If there is none, returns by MIOpen's rule the slot of the same arch
- * with the nearest number of compute units, or NULL. */
+/* Returns the slot of the database id. If there is none, follows MIOpen's rule: returns the slot of
+ * the same arch with the nearest number of compute units, or NULL. */
 struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
                                     const char *database_id, const char *backend);
-/* The slot with exactly this id, or NULL. */
+/* Returns the slot with exactly this id, or NULL. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* The backend under which records are stored. For find, an empty one means the device's own
- * (common/miopen/device_database_id.h). */
+/* Returns the backend under which records are stored. For find, an empty backend means the device's
+ * own (common/miopen/device_database_id.h). */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
-/* Whether the entry is selected by its solver and age. tuning_is_selected checks everything
- * else. */
+/* Returns whether the solver and the age of the entry are selected. tuning_is_selected checks
+ * everything else. */
 bool tuning_row_is_selected(const struct tuning_selection *selection, const struct tuning_row *row);
-/* Makes an entry that borrows the row's id and values; false if they are malformed. */
+/* Parses the row's id and values into an entry, which borrows from them. Returns false if they are
+ * malformed. */
 bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_entry);

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Times of two users that differ by no more than this factor confirm each other.  So a false time
- * can be wrong by this factor, too, and change the choice between two solvers. */
+/* Times of two users confirm each other if they differ by no more than this factor.  So a false
+ * time can also be wrong by this factor, and change the choice between two solvers. */
 #define SAME_FACTOR 1.25
 
 struct claim { /* one entry of a user; borrows from the record */
@@ -27,7 +27,7 @@ struct claim { /* one entry of a user; borrows from the record */
 
 struct promoting {
     struct tuning_job *job;
-    struct claim *claims; /* owned; sorted; empty if one user's record is enough */
+    struct claim *claims; /* owned; sorted; empty if no second user is needed */
     size_t count, max;
     struct tuning_promoter *users; /* owned */
     size_t user_count, user_max;
@@ -90,9 +90,9 @@ static bool collect_claims(void *context, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Whether |witness| confirms |claim|.  If the claim has a time, the same parameters are not enough,
- * because the time decides between parameters.  Imported parameters have no time, so for them, the
- * same parameters are enough. */
+/* Returns whether |witness| confirms |claim|. Two perf entries must have the same parameters. Times
+ * must be about the same as well, because they decide which parameters win; only imported
+ * parameters need not, because they have no time. */
 static bool confirms(const struct claim *witness, const struct claim *claim)
 {
     double a = witness->time_ms, b = claim->time_ms;
@@ -103,7 +103,7 @@ static bool confirms(const struct claim *witness, const struct claim *claim)
     return (is_perf && b <= 0) || (low > 0 && high <= SAME_FACTOR * low);
 }
 
-/* The first of the sorted claims that is not before |claim|. */
+/* Returns the first of the sorted claims that does not sort before |claim|. */
 static const struct claim *first_like(const struct promoting *p, const struct claim *claim)
 {
     size_t low = 0, high = p->count;
@@ -133,8 +133,8 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
 
 /* ---- the effect on other users ---- */
 
-/* The record that users without an own record get: the host's, or else the system's. Empty if there
- * is none. */
+/* Returns the value that users get who have no record: the host's, or else the system's. It is
+ * empty if there is none. */
 static struct bytes value_for_others(struct tuning *t, const struct tuning_place *host)
 {
     const struct tuning_held *held = tuning_table_find(t->table, host);
@@ -146,7 +146,7 @@ static struct bytes value_for_others(struct tuning *t, const struct tuning_place
     return slot && tuning_index_find(slot->index, host->key, &value) ? value : (struct bytes){ 0 };
 }
 
-/* Finds the entry of |value| that decides a plan: for find the fastest one, for perf the one of
+/* Finds the entry of |value| that decides a plan: for find, the fastest one; for perf, the one of
  * |solver|. */
 static bool find_deciding(enum tuning_kind kind, struct bytes value, struct bytes solver,
                           struct tuning_entry *ret_entry)
@@ -164,7 +164,7 @@ static bool find_deciding(enum tuning_kind kind, struct bytes value, struct byte
     return found;
 }
 
-/* Whether the merge would keep the host's parameters, because their measured time is better. */
+/* Returns whether the merge would keep the host's parameters instead of those of |row|. */
 static bool host_prevails(const struct tuning *t, const struct tuning_place *host,
                           const struct tuning_row *row)
 {
@@ -177,7 +177,8 @@ static bool host_prevails(const struct tuning *t, const struct tuning_place *hos
     return false;
 }
 
-/* Whether the entry would decide plans of others. */
+/* Returns whether the entry would decide plans of other users, and describes the change in
+ * |change|. */
 static bool changes_plans(struct tuning *t, const struct tuning_place *host,
                           const struct claim *claim, struct tuning_plan_change *change)
 {
@@ -208,8 +209,8 @@ static void note_change(struct promoting *p, struct tuning_promoter *user,
 
 /* ---- one record ---- */
 
-/* Finds or adds a user.  The list is short and in the order of the users' first records.  NULL: out
- * of memory. */
+/* Finds or adds a user.  The list is short and in the order of the users' first records.  Returns
+ * NULL if memory runs out. */
 static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
 {
     for (size_t i = 0; i < p->user_count; i++) {
@@ -270,7 +271,7 @@ static bool promote_one(struct promoting *p, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Promotes a record. Uses the rows in memory, not the same rows read from the file. */
+/* Promotes a record. Uses the record in memory instead of |rows|, which was read from the file. */
 static bool promote_stored(void *context, const struct tuning_place *place,
                            const struct tuning_row *rows, size_t count)
 {

@@ -16,8 +16,8 @@ static void write_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* The checksum of a row. Every change of a single byte changes it, because each step of FNV is
- * reversible. */
+/* Returns the checksum of a row. If a single byte changes, so does the checksum, because each step
+ * of the hash function FNV is reversible. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);
@@ -43,7 +43,8 @@ static void put_sum(const struct tuning_place *place, struct buffer *to, size_t 
     write_u32(to->data + start + 4, (uint32_t)(sum >> 32));
 }
 
-/* A reader of the content after the checksum. It has failed if the checksum does not match. */
+/* Returns a reader of the content after the checksum. If the checksum does not match, the reader
+ * has failed. */
 static struct reader body_of(const struct tuning_place *place, struct bytes packed)
 {
     struct reader r = reader_of(packed);
@@ -69,7 +70,7 @@ static bool is_printable(const char *text, size_t max)
 
 static bool is_name(const char *text) { return text[0] && is_printable(text, TUNING_NAME_MAX); }
 
-/* Whether a line of a text database could contain |text|. */
+/* Returns whether |text| may be part of a line of a text database. */
 static bool is_line(struct bytes text, size_t max)
 {
     return text.size <= max && (text.size == 0 || (!memchr(text.data, '\n', text.size) &&
@@ -218,7 +219,8 @@ static struct tuning_origin origin_of(struct reader *r)
     return o;
 }
 
-/* Most entries of a record have the same origin, so each origin is stored only once. */
+/* Writes one entry. Most entries of a record have the same origin, so an origin is stored only if
+ * it differs from that of |before|. */
 static void put_row(struct buffer *to, const struct tuning_row *row,
                     const struct tuning_row *before)
 {
@@ -315,8 +317,8 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
 
 /* ---- imported system databases ---- */
 
-/* Whether |name| is a plain file name. The index is opened in the directory of tuning.db, so its
- * name must not lead to another directory. */
+/* Returns whether |name| is a plain file name. The index is opened in the directory of tuning.db,
+ * so its name must not lead to another directory. */
 static bool is_file_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/') &&

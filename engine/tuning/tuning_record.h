@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The content of a row of tuning.db: a whole record, or an imported system database, with a
+ * The content of a row of tuning.db. It is a whole record or an imported system database, with a
  * checksum over content and key.
  *
  * Role       the only code that writes and checks these bytes (docs/formats/tuning-db.md)
@@ -15,7 +15,7 @@
 #define TUNING_ID_MAX TUNING_WORD_MAX
 #define TUNING_VALUES_MAX TUNING_VALUE_MAX
 #define TUNING_NAME_MAX 128u   /* database id, backend */
-#define TUNING_ORIGIN_MAX 256u /* for each of its texts */
+#define TUNING_ORIGIN_MAX 256u /* maximum length of each text */
 #define TUNING_FILE_NAME_MAX 1024u
 /* Memory for an entry in addition to its texts; part of a user's usage. */
 #define TUNING_ENTRY_COST 176u
@@ -23,14 +23,15 @@
 #define TUNING_CONTENT_MAX \
     (TUNING_ENTRIES_MAX * (TUNING_VALUES_MAX + TUNING_ID_MAX + 6 * TUNING_ORIGIN_MAX))
 
-/* KILN_INVALID if no record may be stored at this place. */
+/* Returns KILN_INVALID if no record may be stored at this place. */
 KILN_MUST_CHECK enum kiln_code tuning_place_check(const struct tuning_place *place,
                                                   struct kiln_err *err);
-/* Appends |rows| to |to|;  KILN_INVALID names a row that cannot be stored. */
+/* Appends the packed |rows| to |to|.  If it returns KILN_INVALID, the message names a row that
+ * cannot be stored. */
 KILN_MUST_CHECK enum kiln_code tuning_record_pack(const struct tuning_place *place,
                                                   const struct tuning_row *rows, size_t count,
                                                   struct buffer *to, struct kiln_err *err);
-/* False unless tuning_record_pack made |packed| for exactly this place. */
+/* Returns false unless tuning_record_pack made |packed| for exactly this place. */
 bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
                           struct tuning_row ret_rows[TUNING_ENTRIES_MAX], size_t *ret_count);
 
@@ -38,5 +39,5 @@ KILN_MUST_CHECK enum kiln_code tuning_system_check(const struct tuning_system_fi
                                                    struct kiln_err *err);
 /* The file must have passed tuning_system_check. */
 void tuning_system_pack(const struct tuning_system_file *file, struct buffer *to);
-/* Fills everything except kind, database id and backend, which |file| must already have. */
+/* Fills all fields except kind, database id and backend, which |file| must already have. */
 bool tuning_system_unpack(struct tuning_system_file *file, struct bytes packed);

@@ -26,9 +26,10 @@ struct tuning_table {
 
 struct held_record { /* one allocation: the struct, its rows and its texts */
     struct hash_link by_place;
-    struct kin_link relations[FAMILIES]; /* links in |kin|, for the families that the record has */
+    struct kin_link relations[FAMILIES]; /* links in |kin|; used for the families that the record
+                                          * has */
     struct tuning_held held;
-    struct owner *owner; /* set in the user tier; else NULL */
+    struct owner *owner; /* owner of a record of the user tier; otherwise NULL */
     size_t size;         /* of the allocation */
     struct tuning_row rows[];
 };
@@ -104,7 +105,7 @@ static struct owner *find_owner(const struct tuning_table *t, uint32_t uid)
     return NULL;
 }
 
-/* Counts one more record of |uid|.  NULL: out of memory. */
+/* Counts one more record of |uid|.  Returns NULL if memory runs out. */
 static struct owner *take_owner(struct tuning_table *t, uint32_t uid)
 {
     struct owner *owner = find_owner(t, uid);
@@ -138,7 +139,7 @@ static void give_back_origin(struct tuning_table *t, const struct tuning_origin 
     shared_texts_give_back(&t->texts, o->library);
 }
 
-/* Frees a record. Accepts one that is only partly built, whose missing parts are NULL. */
+/* Frees a record. If the record is only partly built, the missing parts must be NULL. */
 static void record_free(struct tuning_table *t, struct held_record *r)
 {
     for (size_t i = 0; i < r->held.row_count; i++)
@@ -172,13 +173,13 @@ static struct bytes append_bytes(uint8_t **at, struct bytes part)
 
 static size_t value_size(const struct tuning_row *rows, size_t count)
 {
-    size_t size = count - 1; /* ';' */
+    size_t size = count - 1; /* between any two entries, one ';' */
     for (size_t i = 0; i < count; i++)
         size += rows[i].id.size + 1 + rows[i].values.size;
     return size;
 }
 
-/* Writes the value; the rows' views point into it. */
+/* Writes the value, and makes the rows point into it. */
 static void append_value(struct held_record *r, const struct tuning_row *rows, uint8_t **at)
 {
     const uint8_t *begin = *at;
@@ -249,7 +250,8 @@ static void leave_families(struct tuning_table *t, struct held_record *r)
     }
 }
 
-/* Adds the record to its families. False: out of memory; it is then in no family. */
+/* Adds the record to its families. If memory runs out, returns false, and the record is in no
+ * family. */
 static bool join_families(struct tuning_table *t, struct held_record *r)
 {
     bool ok = true;
@@ -265,7 +267,7 @@ static bool join_families(struct tuning_table *t, struct held_record *r)
     return ok;
 }
 
-/* Adds a record that is in its families already to the table. */
+/* Adds a record to the table. The record must already be in its families. */
 static void record_add(struct tuning_table *t, struct held_record *r)
 {
     const struct tuning_place *place = &r->held.place;
@@ -290,7 +292,7 @@ void tuning_table_destroy(struct tuning_table *t)
     HASH_ALL (&t->by_place, struct held_record, by_place, r)
         record_remove(t, r);
     hash_table_done(&t->by_place);
-    hash_table_done(&t->owners); /* freed with their records */
+    hash_table_done(&t->owners); /* the owners were freed with their records */
     shared_texts_done(&t->texts);
     free(t);
 }

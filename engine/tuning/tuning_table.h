@@ -20,15 +20,15 @@ void tuning_table_destroy(struct tuning_table *table);
 KILN_DEFINE_AUTO(tuning_table)
 
 struct tuning_held {           /* one record */
-    struct tuning_place place; /* its uid is TUNING_NOBODY outside the user tier */
+    struct tuning_place place; /* |uid| is TUNING_NOBODY outside the user tier */
     struct bytes value;        /* MIOpen's text of all entries, in order */
     const struct tuning_row *rows;
     size_t row_count;
-    struct kinship kin; /* zeroed when the key is not a problem */
+    struct kinship kin; /* zeroed if kiln cannot parse the key as a problem */
 };
 
-/* Replaces the record of that place; without rows, removes it.  |place| and |rows| may point
- * into the table.  KILN_NO_MEMORY leaves the old record. */
+/* Replaces the record of that place, or removes it if there are no rows.  |place| and |rows| may
+ * point into the table.  After KILN_NO_MEMORY, the old record is still there. */
 KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *rows, size_t count,
@@ -37,8 +37,8 @@ KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
 const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
 /* Calls |each| for the records of |filter|'s kind that match its other fields, in no particular
- * order, until it returns false.  Fields that are NULL, empty or TUNING_TIER_NONE match anything;
- * |uid| is only compared in the user tier.  |filter| NULL: all records. */
+ * order, until |each| returns false.  Fields that are NULL, empty or TUNING_TIER_NONE match
+ * anything; |uid| is only compared in the user tier.  If |filter| is NULL, all records match. */
 void tuning_table_each(const struct tuning_table *table, const struct tuning_place *filter,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
 struct tuning_relatives { /* which records are related to a problem */
@@ -46,11 +46,11 @@ struct tuning_relatives { /* which records are related to a problem */
     enum family family;
 };
 /* Calls |each| for the related records of |place|'s tier, user, kind, database id and backend, the
- * nearest first (engine/tuning/kin_order.h), until it returns false. */
+ * nearest first (engine/tuning/kin_order.h), until |each| returns false. */
 void tuning_table_near(const struct tuning_table *table, const struct tuning_place *place,
                        struct tuning_relatives relatives,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
 uint64_t tuning_table_count(const struct tuning_table *table, enum tuning_tier tier);
-/* Number of one user's records in the user tier. */
+/* Returns the number of the user's records in the user tier. */
 uint64_t tuning_table_count_of(const struct tuning_table *table, uint32_t uid);
-uint64_t tuning_table_bytes(const struct tuning_table *table); /* of memory */
+uint64_t tuning_table_bytes(const struct tuning_table *table); /* bytes of memory */
