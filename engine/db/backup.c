@@ -31,14 +31,14 @@ static enum kiln_code copy_pages(struct db *from, struct db *to, struct kiln_err
     int stepped = copy ? sqlite3_backup_step(copy, -1) : sqlite3_errcode(to->handle);
     int rc = copy ? sqlite3_backup_finish(copy) : stepped;
     if (stepped == SQLITE_BUSY || stepped == SQLITE_LOCKED)
-        rc = stepped; /* sqlite3_backup_finish does not report these codes */
+        rc = stepped; /* sqlite3_backup_finish does not return this code */
     if (rc != SQLITE_OK)
         return db_fail(to, rc, "copy to", err);
     return KILN_OK;
 }
 
-/* Opens the copy with "unix-none", which takes no locks: the filesystem of the copy may not support
- * them, and no other process knows the new file. */
+/* Opens the copy with SQLite's "unix-none" file system layer, which takes no locks: the filesystem
+ * of the copy may not support locks, and no other process knows the new file. */
 static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err *err)
 {
     int rc = sqlite3_open_v2(to->path, &to->handle,
@@ -50,7 +50,7 @@ static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err
     enum kiln_code code = db_exec(to, tune, "set up", err);
     if (!code)
         code = copy_pages(from, to, err);
-    /* The copied header says WAL mode: switch back, so that no other file is needed. */
+    /* The copied header says WAL mode. Switches back, so that the copy needs no other file. */
     if (!code)
         code = db_exec(to, "pragma locking_mode = exclusive; pragma journal_mode = delete",
                        "write to", err);

@@ -13,5 +13,6 @@
  * it must do that. On failure, no file remains. Only users who may see the data may have write
  * access to the directory. */
 KILN_MUST_CHECK enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err);
-/* Rewrites the file without its free pages, all or nothing. Needs memory for the whole file. */
+/* Rewrites the file without its free pages. A failure leaves the file as it was. Needs memory for
+ * the whole file. */
 KILN_MUST_CHECK enum kiln_code db_vacuum(struct db *db, struct kiln_err *err);

@@ -36,7 +36,7 @@ KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const cha
 /* Returns the number that |sql| yields, or 0 if there is no row. */
 KILN_MUST_CHECK enum kiln_code db_number(struct db *db, const char *sql, int64_t *ret_number,
                                          struct kiln_err *err);
-/* KILN_UNSUPPORTED unless the schema is up to date. */
+/* Returns KILN_UNSUPPORTED unless the schema is up to date. */
 KILN_MUST_CHECK enum kiln_code db_check_schema(struct db *db, const struct db_schema *schema,
                                                struct kiln_err *err);
 /* Brings the schema up to date in one transaction. */
@@ -44,8 +44,8 @@ KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema 
                                           struct kiln_err *err);
 /* Limits what the file can make SQLite do. Call it before the first statement. */
 void db_limit_foreign(struct db *db);
-/* KILN_CORRUPT unless |table| exists as an ordinary table with all its columns; the message names
- * the missing part. */
+/* Returns KILN_CORRUPT unless |table| exists as an ordinary table with all its columns; the message
+ * names the missing part. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code db_prepare(struct db *db, const char *const *statements,

@@ -8,8 +8,9 @@
 /* How long kiln waits for a lock. A writer in another process normally holds it for
  * milliseconds. */
 #define BUSY_MS 5000
-/* By default, the write-ahead log is checkpointed when it has this many pages. When SQLite starts
- * the log over, it truncates it to LOG_PAGE_BYTES for each of these pages. */
+/* By default, the write-ahead log is checkpointed when it has this many pages. When SQLite begins
+ * to overwrite the log from its start, it truncates the log to LOG_PAGE_BYTES for each of these
+ * pages. */
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
 /* Memory-mapped I/O is off: if a mapped file is truncated, reading it raises SIGBUS, whereas pread
@@ -45,7 +46,8 @@ static char *uri_of(const struct db_options *o)
         return NULL;
     char *at = stpcpy(uri, "file:");
     for (const char *c = o->path; *c; c++) {
-        bool authority = c == o->path + 1 && *c == '/'; /* after "file://", a host name follows */
+        bool authority = c == o->path + 1 && *c == '/'; /* the text after "file://" would be a host
+                                                         * name */
         if (strchr(plain, *c) && !authority)
             *at++ = *c;
         else
@@ -85,8 +87,8 @@ static int open_handle(struct db *db, const struct db_options *o)
 }
 
 /* Opens the file for writing. If that is not possible at this moment, SQLite opens it read-only
- * without an error, and the connection stays read-only. So kiln checks the result, and tries once
- * more. */
+ * without an error, and the connection stays read-only. So this function checks whether that
+ * happened, and tries once more. */
 static int open_to_write(struct db *db, const struct db_options *o)
 {
     for (unsigned tries = 0; tries < 2; tries++) {

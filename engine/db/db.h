@@ -40,12 +40,12 @@ struct db_table {
 
 struct db_options {
     const char *path;
-    /* If not empty, the database is this memory, which must stay valid and unchanged while the
-     * connection is open. |path| is then only its name in messages, and read_only and immutable
+    /* If this is not empty, the database is this memory, which must stay valid and unchanged while
+     * the connection is open. |path| is then only a name for messages, and read_only and immutable
      * must be set. An image has no write-ahead log. */
     struct bytes image;
     const char *shown; /* name of the file in messages; NULL: |path| */
-    /* db_open migrates the file to this schema. NULL: another connection has done so already. */
+    /* db_open migrates the file to this schema. NULL: another connection has already done it. */
     const struct db_schema *schema;
     const char *const *statements; /* a query is identified by its index in this table */
     size_t statement_count;
@@ -53,15 +53,16 @@ struct db_options {
     unsigned cache_kib; /* page cache */
     unsigned log_pages; /* checkpoint the write-ahead log at this many pages; 0: 1000 */
     bool full_sync;     /* sync the disk at each commit, not only at checkpoints */
-    bool read_only;     /* with |schema|: KILN_UNSUPPORTED unless the file has that schema */
+    bool read_only;     /* with |schema|: db_open returns KILN_UNSUPPORTED unless the file has this
+                         * schema */
     /* With read_only: no file is created or changed. An existing write-ahead log is read only if
      * its -shm file exists too. */
     bool leave_files;
     /* With read_only: nobody writes to the file, so no lock is taken and no write-ahead log is
      * read. */
     bool immutable;
-    /* Any user may have created or damaged the file. Its schema may use only a small part of
-     * SQLite's features, and a step that takes longer than any valid file needs counts as
+    /* True if any user may have created or damaged the file. Its schema may then use only a small
+     * part of SQLite's features, and a step that takes longer than any valid file needs counts as
      * damage. */
     bool foreign;
     /* Borrowed; used only with read_only. If it is not NULL, a statement that meets a damaged page
@@ -77,9 +78,10 @@ void db_destroy(struct db *db);
 KILN_DEFINE_AUTO(db)
 
 /* Checks all pages of a |foreign| database, and that its tables and indices have the same rows.
- * KILN_CORRUPT with the first damage. Takes one step, whose time grows with the file. */
+ * Returns KILN_CORRUPT with a message about the first damage. It is one step, whose time grows with
+ * the file. */
 KILN_MUST_CHECK enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err);
-/* Number of rows that the latest statement itself changed, without changes by triggers. */
+/* Returns how many rows the latest statement itself changed, without changes by triggers. */
 uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
 /* Drops cached pages, so that the next read comes from the file. */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DAMAGED_COPIES_MAX 1000u /* damaged files whose names have the same second */
+#define DAMAGED_COPIES_MAX 1000u /* damaged files that may be named after the same second */
 
 /* Adds to |err| the advice |first| and how to set another directory. */
 static enum kiln_code add_advice(const struct db_directory_options *o, const char *first,
@@ -46,8 +46,8 @@ static enum kiln_code refuse_foreign_access(const struct db_directory_options *o
     return KILN_OK;
 }
 
-/* Refuses a path on which others can exchange a directory. SQLite opens the database by its path,
- * so they could give it another file. */
+/* Refuses a path on which other users can replace a directory. SQLite opens the database by its
+ * path, so these users could make it open another file. */
 static enum kiln_code refuse_foreign_path(const struct db_directory_options *o,
                                           struct kiln_err *err)
 {
@@ -102,7 +102,7 @@ static enum kiln_code open_directory(struct db_directory *directory, struct kiln
         rc = refuse_foreign_path(o, err);
     if (rc)
         fd_close(
-            &directory->fd); /* an open descriptor means that the directory passed the checks */
+            &directory->fd); /* directory->fd is open only if the directory passed the checks */
     return rc;
 }
 

@@ -18,7 +18,8 @@ struct db_directory_options {
     const char *path;
     const char *what;    /* for messages: "state directory" */
     const char *setting; /* the option that selects another directory: "--state-dir" */
-    /* The environment variable that does so for users other than root: "XDG_STATE_HOME". */
+    /* The environment variable with which users other than root select another directory:
+     * "XDG_STATE_HOME". */
     const char *variable;
     const char *lock; /* name of the lock file in the directory */
     const char *file; /* for messages: "the database" */
@@ -31,8 +32,9 @@ struct db_directory {
     int fd, lock; /* owned; -1: not open */
 };
 
-/* Creates the directory if absent, mode 0700, and locks it. KILN_BUSY: another process uses it;
- * KILN_DENIED: others may access or exchange it; KILN_UNSUPPORTED: a network filesystem. */
+/* Creates the directory with mode 0700 if it is absent, and locks it. KILN_BUSY: another process
+ * uses it; KILN_DENIED: other users may access or replace it; KILN_UNSUPPORTED: it is on a network
+ * filesystem. */
 KILN_MUST_CHECK enum kiln_code db_directory_open(const struct db_directory_options *options,
                                                  struct db_directory *ret_directory,
                                                  struct kiln_err *err);
@@ -45,15 +47,15 @@ void db_directory_init(struct db_directory *directory, const struct db_directory
 KILN_MUST_CHECK enum kiln_code db_directory_refresh(struct db_directory *directory, bool writing,
                                                     struct kiln_err *err);
 
-/* Checks a file of the directory. KILN_NOT_FOUND without a message if |name| is absent;
- * KILN_INVALID if it is not a regular file; KILN_DENIED if other users may access it. Does not open
- * the file, because closing the descriptor would drop SQLite's locks on it. */
+/* Checks a file of the directory. Returns KILN_NOT_FOUND without a message if |name| is absent,
+ * KILN_INVALID if it is not a regular file, and KILN_DENIED if other users may access it. Does not
+ * open the file, because closing the descriptor would drop SQLite's locks on it. */
 KILN_MUST_CHECK enum kiln_code db_directory_check_file(const struct db_directory *directory,
                                                        const char *name, struct stat *ret_seen,
                                                        struct kiln_err *err);
 /* Renames |name| and SQLite's companion files to |name|.damaged-<seconds>, or to
- * ...-<seconds>.<n> if that exists. |name| is renamed first, because a log without its database
- * does no harm. */
+ * |name|.damaged-<seconds>.<n> if that exists. |name| is renamed first: a log without its database
+ * does no harm, but a database without its log would lose changes. */
 KILN_MUST_CHECK enum kiln_code db_directory_move_aside(const struct db_directory *directory,
                                                        const char *name, char ret_aside[96],
                                                        struct kiln_err *err);

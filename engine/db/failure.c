@@ -22,8 +22,8 @@ static const struct meaning forbidden = {
 static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
 static const struct meaning io_error = { KILN_IO, "check the disk, or set another directory" };
 
-/* What an errno means. It is needed because SQLite reports only ENOSPC as a full disk, and exceeded
- * quotas and file size limits as I/O errors. */
+/* Returns what an errno means. SQLite's codes are not enough: it reports only ENOSPC as a full
+ * disk, and an exceeded quota or file size limit as an I/O error. */
 static const struct meaning *from_errno(int errnum, const struct meaning *otherwise)
 {
     switch (errnum) {
@@ -43,12 +43,12 @@ static const struct meaning *meaning_of(int rc, int errnum)
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
-    case SQLITE_TOOBIG:     /* longer than any value that kiln stores */
-    case SQLITE_CONSTRAINT: /* kiln checks its input, so an index contradicts its table */
+    case SQLITE_TOOBIG:     /* a value is longer than any that kiln stores */
+    case SQLITE_CONSTRAINT: /* kiln checks its input, so an index must contradict its table */
     case SQLITE_MISMATCH:
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* more work than any valid file needs */
-    case SQLITE_ERROR:     /* kiln's SQL is constant and tested, so the schema is damaged */
+    case SQLITE_INTERRUPT: /* the statement did more work than any valid file needs */
+    case SQLITE_ERROR:     /* kiln's SQL is constant and tested, so the schema must be damaged */
         return &damaged;
     case SQLITE_FULL:
     case SQLITE_NOLFS: return &disk_full;
@@ -77,8 +77,8 @@ static int errno_of(const struct db *db, int rc)
     return errnum;
 }
 
-/* Whether the filesystem is read-only. SQLite's code is the same for a read-only file and a
- * read-only filesystem. */
+/* Returns whether the filesystem is read-only. SQLite's code does not tell a read-only filesystem
+ * from a read-only file. */
 static bool is_on_read_only(const struct db *db)
 {
     struct statvfs seen;

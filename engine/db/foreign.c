@@ -39,8 +39,8 @@ void db_limit_foreign(struct db *db)
     limit_work(db);
 }
 
-/* Whether the column is stored. Generated columns are not, and are refused, because reading one
- * runs an expression that the file contains. */
+/* Determines whether the column is stored. A generated column is not, and is refused, because
+ * reading it runs an expression that the file contains. */
 static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
                                 bool *ret_stored, struct kiln_err *err)
 {
@@ -61,9 +61,9 @@ static enum kiln_code is_stored(struct db *db, const char *table, const char *co
     return code;
 }
 
-/* Whether |column| is a column of the ordinary table |table|. The metadata that SQLite returns
- * includes neither views nor the columns of virtual tables whose module was not called. The rows of
- * sqlite_schema cannot be used instead: in a crafted file, they may differ from what SQLite
+/* Returns whether |column| is a column of the ordinary table |table|. The metadata that SQLite
+ * returns includes neither views nor the columns of virtual tables whose module was not called. The
+ * rows of sqlite_schema cannot be used instead: in a crafted file, they may differ from what SQLite
  * uses. */
 static bool has_column(struct db *db, const char *table, const char *column)
 {
@@ -86,8 +86,8 @@ static enum kiln_code check_column(struct db *db, const char *table, const char 
 
 enum kiln_code db_check_table(struct db *db, const struct db_table *table, struct kiln_err *err)
 {
-    /* Reads the schema first. If it is damaged, that is the error; below, the table would only seem
-     * to be absent. */
+    /* Reads the schema first. Otherwise, if the schema is damaged, the table would only seem to be
+     * absent. */
     int64_t ignored = 0;
     enum kiln_code rc = db_number(db, "select count(*) from sqlite_schema", &ignored, err);
     if (!rc && !has_column(db, table->name, NULL))
@@ -110,8 +110,9 @@ static enum kiln_code read_finding(struct db *db, sqlite3_stmt *statement, struc
                                                 db->path, line ? line + 1 : found);
 }
 
-/* With 1, SQLite stops at the first damage of a tree, before it reads rows by means of the trees.
- * So a ring of pages is found, not followed, and the size of the file bounds the work. */
+/* The argument 1 makes SQLite stop at the first damage of a tree, before it follows the trees to
+ * read rows. So it finds a ring of pages without following it, and the size of the file limits the
+ * work. */
 enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err)
 {
     static const char sql[] = "pragma integrity_check(1)";

@@ -47,18 +47,19 @@ struct log {
     int fd;             /* owned */
     int file_fd;        /* owned; of the database; -1: the log is only inspected */
     uint32_t page_size; /* the same in log and database */
-    bool is_big_endian; /* the byte order of the checksums' words */
+    bool is_big_endian; /* byte order of the words that checksums are computed from */
     bool has_header;    /* the header passes its check */
     uint8_t salt[SALT_SIZE];
-    struct checksum start; /* stored in the header */
-    struct checksum sum;   /* stored in the previous frame */
+    struct checksum start; /* the checksum in the log's header */
+    struct checksum sum;   /* the checksum that the previous frame stores */
     uint8_t *page;         /* owned, PAGE_HEADER + page_size bytes */
 };
 
 struct log_page {   /* one frame */
     uint64_t at;    /* number of the frame, from 1 */
     uint32_t page;  /* number of the page in the database */
-    uint32_t pages; /* the database's pages after this transaction; 0: it continues */
+    uint32_t pages; /* size of the database in pages after this transaction; 0: the transaction
+                     * continues */
     bool sum_is_right;
     bool is_current; /* has the log's salt, so it is not a leftover */
     bool is_good;
@@ -132,7 +133,7 @@ static void read_header(struct log *log, const char *path, const uint8_t header[
 
 /* ---- pages ---- */
 
-/* Reads the frame after |p|; false at the end of the log. */
+/* Reads the frame after |p|. Returns false at the end of the log. */
 static bool read_next_page(struct log *log, struct log_page *p)
 {
     size_t size = PAGE_HEADER + (size_t)log->page_size;
@@ -160,7 +161,7 @@ static void find_salt(struct log *log)
     struct log_page p = { 0 };
     bool found = false;
     while (!found && read_next_page(log, &p))
-        found = p.sum_is_right && p.page > 0; /* a frame of zeros has the right checksum, too */
+        found = p.sum_is_right && p.page > 0; /* a frame of zeros also has the right checksum */
     if (found)
         memcpy(log->salt, log->page + 8, SALT_SIZE);
     log->sum = log->start;
@@ -191,12 +192,12 @@ static enum kiln_code log_open(struct log *log, const char *path, struct kiln_er
 
 /* ---- the valid part ---- */
 
-struct extent {          /* how far a log is valid */
+struct extent {          /* which parts of a log are valid; frames are numbered from 1 */
     uint64_t last_end;   /* the last frame that claims to end a transaction */
     uint64_t good_end;   /* the last such frame that passes its check */
     uint64_t sqlite_end; /* the last such frame that SQLite's recovery reaches */
     uint64_t bad;        /* frames up to |good_end| that fail their check */
-    uint32_t file_pages; /* the database's pages after |good_end| */
+    uint32_t file_pages; /* size of the database in pages after the frame |good_end| */
 };
 
 static struct extent measure_log(struct log *log)
@@ -218,7 +219,7 @@ static struct extent measure_log(struct log *log)
         }
     }
     log->sum = log->start;
-    if (!log->has_header && e.last_end == 0) /* no frame ends a transaction: all count as lost */
+    if (!log->has_header && e.last_end == 0) /* no frame ends a transaction, so all count as lost */
         e.last_end = p.at;
     return e;
 }

@@ -5,8 +5,8 @@
  * Recovers the readable part of a damaged write-ahead log.
  *
  * Role       SQLite's recovery stops silently at the first page of a log that fails its check, and
- *            drops every later commit. Here each page is checked independently: its checksum
- *            continues the one stored with the page before it
+ *            drops every later commit. This code checks each page independently of earlier damage:
+ *            it expects the checksum to continue the one that is stored with the page before
  *            (https://sqlite.org/fileformat2.html#walformat)
  * Threading  any thread; nobody may write to the files meanwhile
  */
@@ -17,9 +17,10 @@
 
 struct log_state {
     uint64_t pages; /* pages in the log, up to the last one that ends a transaction */
-    uint64_t lost;  /* those of |pages| that are unreadable, or whose transaction's end is */
-    /* SQLite's recovery would drop complete transactions: those with pages in |lost|, and intact
-     * ones after them. */
+    uint64_t lost;  /* those of |pages| that cannot be read, or that belong to a transaction whose
+                     * end cannot be read */
+    /* SQLite's recovery would drop complete transactions: those with pages in |lost|, and all later
+     * ones. */
     bool damaged;
 };
 

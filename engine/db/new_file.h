@@ -22,8 +22,8 @@ struct db_new_file_options {
 /* Creates the file and opens the transaction. */
 KILN_MUST_CHECK enum kiln_code db_new_file(const struct db_new_file_options *options,
                                            struct db **ret_db, struct kiln_err *err);
-/* Commits and closes. Takes ownership of |db|, even on failure, and then removes the file. Nothing
- * is synced: kilnd sends such files to clients as descriptors, and removes them. */
+/* Commits, closes the file and frees |db|. On failure, also removes the file. Nothing is synced:
+ * kilnd sends such files to clients as descriptors, and removes them. */
 KILN_MUST_CHECK enum kiln_code db_new_file_finish(struct db *db, struct kiln_err *err);
 /* Closes and removes the file. Accepts NULL. */
 void db_new_file_abandon(struct db *db);

@@ -72,7 +72,8 @@ static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_v
     return 0;
 }
 
-/* Reads a page. Fills unreadable parts with zeros: such a page is not one of a tree. */
+/* Reads a page. Fills unreadable parts with zeros. A page that begins with zeros is not a page of a
+ * tree. */
 static void read_page_into(struct page_scan *scan, uint32_t page, uint8_t *into)
 {
     size_t have = 0;
@@ -120,8 +121,8 @@ static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *mar
     return sqlite_be32(scan->overflow);
 }
 
-/* The list is used only if it is as long as the header says, because a damaged list may name any
- * page. */
+/* Marks the free pages, unless the free list has another length than the header says. A damaged
+ * list may name any page. */
 static void mark_free_pages(struct page_scan *scan, const uint8_t *header)
 {
     uint32_t marked = 0;
@@ -173,7 +174,8 @@ void page_scan_destroy(struct page_scan *scan)
 
 /* ---- cells ---- */
 
-/* How many of a record's |size| bytes are in the cell's own page (formulas of the file format). */
+/* Returns how many of a record's |size| bytes are in the cell's own page (formulas of the file
+ * format). */
 static uint32_t local_size(const struct page_scan *scan, uint64_t size)
 {
     uint32_t usable = scan->page_size; /* kiln reserves no part of a page */
@@ -204,8 +206,8 @@ struct columns { /* a position in a record's header */
     uint64_t type;
 };
 
-/* Begins at the first column. False unless the whole header is in the first |local| bytes, as it
- * always is with few columns. */
+/* Begins at the first column. Returns false unless the whole header is in the first |local| bytes,
+ * where it always is if there are few columns. */
 static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t local)
 {
     uint64_t header = 0;
@@ -216,8 +218,8 @@ static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t loc
     return true;
 }
 
-/* Moves to the next column. |ret_at| is the offset of its bytes in the record. False at the end, or
- * if the header is damaged. */
+/* Moves to the next column. |ret_at| is the offset of its bytes in the record. Returns false at the
+ * end, or if the header is damaged. */
 static bool columns_next(struct columns *c, uint64_t *ret_at)
 {
     size_t used = read_varint(c->at, c->end, &c->type);
@@ -229,8 +231,8 @@ static bool columns_next(struct columns *c, uint64_t *ret_at)
     return c->body >= *ret_at;
 }
 
-/* Reads the columns' kinds. False unless the columns' lengths in the header add up to the length of
- * the record. Adds the number of header bytes that it read to |of_headers|. */
+/* Reads the columns' kinds. Returns false unless the columns' lengths in the header add up to the
+ * length of the record. Adds the number of header bytes that it read to |of_headers|. */
 static bool describe_record(const uint8_t *record, struct page_cell *cell, uint64_t *of_headers)
 {
     struct columns c;
@@ -268,9 +270,9 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, struct page_cel
     return describe_record(from, ret_cell, of_headers);
 }
 
-/* Whether the cells that were read are longer together than the page. Those of a valid page do not
- * overlap, but a crafted page with overlapping cells could keep kiln busy. Headers are counted
- * separately, because rejected cells take time, too. */
+/* Returns whether the cells that were read are together longer than the page. The cells of a valid
+ * page do not overlap, but a crafted page with overlapping cells could keep kiln busy. Headers are
+ * counted separately, because rejected cells take time, too. */
 static bool is_crowded(const struct page_scan *scan, uint64_t of_cells, uint64_t of_headers)
 {
     return of_cells > scan->page_size || of_headers > scan->page_size;
@@ -315,7 +317,7 @@ void page_scan_each(struct page_scan *scan,
 
 /* ---- records ---- */
 
-/* Appends the record to |record|, following its overflow pages. */
+/* Appends the record to |record|, including the part in overflow pages. */
 static bool copy_record(struct page_scan *scan, const struct page_cell *cell, struct buffer *record)
 {
     if (cell->size > scan->left)

@@ -21,7 +21,7 @@
 
 struct page_scan;
 
-/* KILN_CORRUPT if the file is shorter than a database's header. */
+/* Returns KILN_CORRUPT if the file is shorter than a database's header. */
 KILN_MUST_CHECK enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan,
                                               struct kiln_err *err);
 void page_scan_destroy(struct page_scan *scan);
@@ -29,18 +29,18 @@ KILN_DEFINE_AUTO(page_scan)
 
 enum page_kind { PAGE_NULL, PAGE_NUMBER, PAGE_BLOB, PAGE_TEXT };
 
-struct page_cell { /* one record and its location */
-    int64_t id;    /* row id */
-    uint32_t page, at, local,
-        overflow;                    /* |local| bytes at |at|, the rest from page |overflow| on */
-    uint64_t size;                   /* bytes of the record, including its header */
-    unsigned columns;                /* at most PAGE_COLUMNS_MAX */
-    uint8_t kinds[PAGE_COLUMNS_MAX]; /* enum page_kind */
+struct page_cell {                      /* one record and its location */
+    int64_t id;                         /* row id */
+    uint32_t page, at, local, overflow; /* the record has |local| bytes at offset |at| of |page|,
+                                         * and the rest from page |overflow| on */
+    uint64_t size;                      /* bytes of the record, including its header */
+    unsigned columns;                   /* at most PAGE_COLUMNS_MAX */
+    uint8_t kinds[PAGE_COLUMNS_MAX];    /* enum page_kind */
 };
 
 /* Calls |each| for every record with a plausible header, in no particular order, until |each|
- * returns false. If records of a page overlap, those after one page's worth of bytes are skipped.
- */
+ * returns false. Once the records read from a page are together longer than the page, they overlap,
+ * and the rest of the page is skipped. */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 
@@ -50,7 +50,7 @@ struct page_value {
 };
 
 /* Appends the record to |record| and points |values| into it, one for each column of the cell.
- * False: the record is damaged, or exceeds the maximum size of |record|. Records may overlap, so
- * all calls together read at most a few times the file's size. */
+ * Returns false if the record is damaged, or exceeds the maximum size of |record|. Records may
+ * overlap, so all calls together read at most a few times the file's size. */
 bool page_scan_read(struct page_scan *scan, const struct page_cell *cell, struct buffer *record,
                     struct page_value values[PAGE_COLUMNS_MAX]);

@@ -27,8 +27,8 @@ void db_pool_done(struct db_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Call it with the mutex locked. Waits until all connections are idle, and removes them from the
- * pool. */
+/* Waits until all connections are idle, and removes them from the pool. Call it with the mutex
+ * locked. */
 static unsigned take_all(struct db_pool *pool, void *connections[DB_POOL_MAX])
 {
     while (pool->idle_count < pool->opened)
@@ -82,8 +82,8 @@ void db_pool_hold(struct db_pool *pool, bool hold)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Call it with the mutex locked. Waits for an idle connection and returns it. If |ret_opens| is
- * set, the caller may open another one instead; |opened| counts it already. */
+/* Waits for an idle connection and returns it. If |ret_opens| is set instead, the caller must open
+ * another one, which |opened| already counts. Call it with the mutex locked. */
 static void *take_idle(struct db_pool *pool, bool *ret_opens)
 {
     while (pool->held || (pool->max > 0 && pool->idle_count == 0 && pool->opened >= pool->max))
@@ -96,8 +96,8 @@ static void *take_idle(struct db_pool *pool, bool *ret_opens)
     return *ret_opens ? NULL : pool->idle[--pool->idle_count];
 }
 
-/* Opens a connection. Call it with the mutex unlocked, because opening takes long. |opened| counts
- * the new connection already, so db_pool_open and db_pool_close wait for it. */
+/* Opens a connection. Call it with the mutex unlocked, because opening takes long. |opened| already
+ * counts the new connection, so db_pool_open and db_pool_close wait for it. */
 static void *open_another(struct db_pool *pool)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -131,7 +131,7 @@ void db_pool_return(struct db_pool *pool, void *connection)
 {
     pthread_mutex_lock(&pool->mutex);
     pool->idle[pool->idle_count++] = connection;
-    if (pool->max > 0) /* there may be free descriptors or memory again */
+    if (pool->max > 0) /* memory or descriptors may be available again */
         pool->max = pool->options.max;
     /* Broadcasts, because threads that take a connection and a thread that closes wait on the same
      * condition. */

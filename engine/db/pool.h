@@ -32,8 +32,8 @@ struct db_pool {
     void *idle[DB_POOL_MAX]; /* owned */
     unsigned idle_count;
     unsigned opened; /* idle connections and those in use */
-    unsigned max;    /* lower than options.max after a failure to open a connection, until one is
-                        returned; 0: closed */
+    unsigned max;    /* lower than options.max after a failure to open a connection, until a
+                      * connection is returned; 0: closed */
     bool held;       /* db_pool_take waits */
 };
 
@@ -42,7 +42,7 @@ void db_pool_init(struct db_pool *pool, const struct db_pool_options *options);
 void db_pool_done(struct db_pool *pool);
 
 /* Opens |count| connections (at least 1) to replace the old ones, which are closed when they are
- * returned. db_pool_take waits until then. On failure the pool is unchanged. */
+ * returned. Meanwhile, db_pool_take waits. On failure, the pool is unchanged. */
 KILN_MUST_CHECK enum kiln_code db_pool_open(struct db_pool *pool, unsigned count,
                                             struct kiln_err *err);
 /* Waits until all connections are returned and closes them; db_pool_take then returns NULL. */
@@ -50,7 +50,8 @@ void db_pool_close(struct db_pool *pool);
 /* While |hold| is set, db_pool_take waits instead of returning NULL. */
 void db_pool_hold(struct db_pool *pool, bool hold);
 
-/* Returns an idle connection, opens another one below the maximum, or waits. If opening fails, the
- * pool continues with fewer connections until one is returned. NULL: the pool is closed. */
+/* Returns an idle connection. If there is none, opens another one below the maximum, or waits. If
+ * opening fails, the pool continues with fewer connections until one is returned. Returns NULL if
+ * the pool is closed. */
 void *db_pool_take(struct db_pool *pool);
 void db_pool_return(struct db_pool *pool, void *connection);

@@ -30,7 +30,7 @@ struct query query_of(struct db *db, size_t statement);
 void query_done(struct query *q);
 #define QUERY_AUTO __attribute__((cleanup(query_done)))
 
-/* |at| counts from 1, as ?1 in the text does. */
+/* |at| counts from 1, like ?1 in the SQL text. */
 void query_bind_u64(struct query *q, int at, uint64_t value);
 void query_bind_i64(struct query *q, int at, int64_t value);
 void query_bind_text(struct query *q, int at, const char *text); /* NULL counts as "" */
@@ -38,10 +38,10 @@ void query_bind_text(struct query *q, int at, const char *text); /* NULL counts 
 void query_bind_text_view(struct query *q, int at, struct bytes text);
 void query_bind_bytes(struct query *q, int at, struct bytes bytes);
 
-/* |ret_row| is true when there is a row to read. */
+/* Executes the statement until its next row. |ret_row| is false if there is no further row. */
 KILN_MUST_CHECK enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err);
-/* Like query_step, for the condition of a loop: true if there is a row, false after the last one or
- * on failure, which sets |*ret_rc|. */
+/* Like query_step, for the condition of a loop: returns true if there is a row. Returns false after
+ * the last row, or after a failure, which |*ret_rc| reports. */
 bool query_next(struct query *q, enum kiln_code *ret_rc, struct kiln_err *err);
 /* Runs the statement to its end and ignores its rows. */
 KILN_MUST_CHECK enum kiln_code query_run(struct query *q, struct kiln_err *err);

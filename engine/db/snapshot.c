@@ -10,27 +10,29 @@
 #include <sys/stat.h>
 
 /*
- * This explains why the copy is consistent. kiln holds SQLite's shared lock on the file during the
+ * The reason why the copy is consistent. kiln holds SQLite's shared lock on the file during the
  * copy. So no writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL
  * mode may still append to the log. It may copy pages from the log into the file (checkpoint), and
- * then start the log over. kiln copies the file first and the log afterwards. Unless the log
- * started over in between, the copied log contains every page that a checkpoint changed during the
- * copy. Recovery then replaces these pages in the copy of the file, whichever version it has. A log
- * that starts over gets a new header (with new salts), so the header is compared before and after.
+ * then write to the log from its start again. kiln copies the file first and the log afterwards.
+ * Unless the log started over in between, the copied log contains every page that a checkpoint
+ * changed during the copy. Recovery then replaces these pages in the copy of the file, whatever the
+ * copy has of them. A log that starts over gets a new header (with new salts), so the header is
+ * compared before and after.
  *
  * Example: page 7 is in the log. While kiln copies the file, a checkpoint writes page 7, and the
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.
  *
  * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
- * corrected only when it ends. A copy made before that looks like a damaged log. SQLite's recovery
- * ends there, which is right. A salvage would read on, but a really damaged log does not change. So
- * before a salvage, the copy is made again if the bytes are different a moment later.
+ * corrected only when it ends, so a copy made before that looks like a damaged log. SQLite's
+ * recovery ends at such a page, which is right. A salvage would continue after it. But damage does
+ * not change. So if a log looks damaged, and its bytes are different a moment later, the salvage
+ * uses a new copy.
  */
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
 #define ATTEMPTS 8     /* a log starts over once in a thousand pages, so rarely twice in a row */
-#define SETTLED_MS 100 /* a transaction ends sooner than this after it wrote its last page */
+#define SETTLED_MS 100 /* transactions usually end sooner than this after their last page */
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 
@@ -44,7 +46,8 @@ struct source {
     sqlite3_file *file; /* borrowed from |db| */
     const char *path;   /* borrowed; symbolic links resolved, as in SQLite's name of the log */
     bool locked;
-    bool salvage; /* a log that looks damaged must not be changing */
+    bool salvage; /* the copy is for a salvage, so the log is checked for changes if it looks
+                   * damaged */
 };
 
 static void source_done(struct source *s)
@@ -143,7 +146,7 @@ static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_er
     for (sqlite3_int64 at = 0; !rc && got == SQLITE_OK && at < size; at += CHUNK) {
         int part = size - at < CHUNK ? (int)(size - at) : CHUNK;
         got = s->file->pMethods->xRead(s->file, chunk, part, at);
-        if (got == SQLITE_IOERR_SHORT_READ) /* truncated meanwhile: the rest is zeros */
+        if (got == SQLITE_IOERR_SHORT_READ) /* the file was truncated meanwhile */
             got = SQLITE_OK;
         if (got == SQLITE_OK)
             rc = fs_write_all(fd, bytes_of(chunk, (size_t)part), err);
@@ -236,9 +239,9 @@ static enum kiln_code check_journal(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies the journal unless a writer holds the reserved lock. Without that lock, a writer that died
- * left the journal, and recovery needs it. With it, a running writer has just begun the journal,
- * and the file itself is still unchanged. */
+/* Copies the journal unless a writer holds the reserved lock. If no writer holds it, a writer that
+ * died left the journal, and recovery needs it. If one holds it, this writer has just begun the
+ * journal and has not changed the file yet. */
 static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln_err *err)
 {
     int reserved = 0;
@@ -262,7 +265,7 @@ static bool same_header(const struct log_header *a, const struct log_header *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-/* Whether |from|, which may have grown meanwhile, begins with all of |copy|. */
+/* Determines whether |from|, which may have grown meanwhile, begins with all of |copy|. */
 static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_same,
                                   struct kiln_err *err)
 {
@@ -287,8 +290,8 @@ static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_
     return rc;
 }
 
-/* Checks the copied log. |ret_settled| false: it looks damaged, but only because it was being
- * written. Copy it again. */
+/* Checks the copied log. |ret_settled| is false if the log looks damaged only because it was being
+ * written; then copy it again. */
 static enum kiln_code check_settled(const char *from_log, const char *to_log, bool *ret_settled,
                                     struct kiln_err *err)
 {
@@ -301,8 +304,8 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* Copies file, log and journal once. |ret_consistent| false: a writer changed the log too much
- * meanwhile. Copy again. */
+/* Copies file, log and journal once. |ret_consistent| is false if a writer changed the log too much
+ * meanwhile; then copy again. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
@@ -333,7 +336,8 @@ enum kiln_code db_snapshot(const char *from, const char *to, bool salvage, struc
     __attribute__((cleanup(source_done))) struct source s = { .salvage = salvage };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
-    if (!rc && access(to, F_OK) == 0) /* or db_snapshot_remove below would remove it */
+    /* Without this check, db_snapshot_remove below would remove the existing file. */
+    if (!rc && access(to, F_OK) == 0)
         return kiln_fail_errno(err, EEXIST, "cannot create '%s'", to);
     if (!rc)
         rc = lock_source(&s, err);
@@ -374,7 +378,8 @@ enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
     return rc ? rc : check_merged(path, err);
 }
 
-/* Removes the log and the journal, whose content is merged: SQLite must not apply them again. */
+/* Removes the log and the journal after their content was merged. SQLite must not apply them
+ * again. */
 static void remove_companions(const char *path)
 {
     static const char *const suffixes[] = { "-wal", "-shm", "-journal" };

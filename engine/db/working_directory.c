@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* Replaces getcwd(3), which fails in a directory whose parents are not accessible. */
+/* Replaces getcwd(3), which fails if a parent of the directory is not accessible. */
 static char *name_working_directory(char *buffer, size_t size)
 {
     return snprintf(buffer, size, "/proc/self/cwd") < (int)size ? buffer : NULL;
 }
 
-/* Replaces lstat(2): SQLite must not see that /proc/self/cwd is a symbolic link. It would replace
- * the link by its target, the path that it cannot open. */
+/* Replaces lstat(2) to hide from SQLite that /proc/self/cwd is a symbolic link. SQLite would
+ * replace the link by its target, a path that this process cannot open. */
 static int stat_target(const char *path, struct stat *ret_seen) { return stat(path, ret_seen); }
 
 void db_stay_in_working_directory(void)

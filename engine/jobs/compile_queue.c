@@ -9,7 +9,8 @@
 struct compile_queue {
     struct executor *executor; /* borrowed */
     unsigned running_count;
-    struct fair_queue_options limits;      /* for both queues together; each has no limits */
+    struct fair_queue_options limits;      /* for both queues together; the queues themselves have
+                                            * no limits */
     struct fair_queue waiting[PRIORITIES]; /* of compile_order.slot */
     struct list running;                   /* of struct compile_order, newest start first */
     struct yield_use use;
@@ -67,7 +68,8 @@ struct start { /* a filter: which waiting orders may start now */
     struct yield_question question;
     bool in_need;     /* only orders of users who hold no compiler */
     uint64_t wait_ns; /* only orders that have waited at least this long */
-    bool is_blocked;  /* instead of the others: only orders that gave way and may not start yet */
+    bool is_blocked;  /* only orders that gave way and may not start yet; without this, only
+                       * others */
 };
 
 static bool may_start(void *context, const struct fair_item *item)
@@ -81,8 +83,8 @@ static bool may_start(void *context, const struct fair_item *item)
     return yield_may_start(q, order) != start->is_blocked;
 }
 
-/* Takes the next order from the queues. Within a priority, an order of a user who has waited long
- * for a first compiler comes first, because another compile may have been stopped for it. */
+/* Takes the next order from the queues. Within a priority, it first takes an order of a user who
+ * has waited long and holds no compiler. Another compile may have been stopped for this order. */
 static struct compile_order *take_next(struct compile_queue *q)
 {
     struct start any = { .question = yield_now(q) };
@@ -135,8 +137,9 @@ static bool one_is_stopping(const struct compile_queue *q)
     return false;
 }
 
-/* The order that would get the next free compiler, if |need| accepts it.  While interactive orders
- * wait, a prefetch order is not considered, because they go before it. */
+/* Returns the order that would get the next free compiler, if |need| accepts it, or NULL.  While
+ * interactive orders wait, prefetch orders are not considered, because interactive orders go
+ * first. */
 static const struct compile_order *find_in_need(const struct compile_queue *q, struct start need)
 {
     need.question = yield_now(q);
@@ -156,8 +159,9 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* The order for which a running one should be stopped; NULL: none. An order that gave way before
- * needs that even if a compiler is free, if too many such orders run (yield_may_start). */
+/* Returns the order for which a running one should be stopped, or NULL. Normally all compilers must
+ * be busy. But an order that gave way before may need this even if a compiler is free, because only
+ * some compilers may run such orders (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };
@@ -166,8 +170,8 @@ static const struct compile_order *find_hungry(const struct compile_queue *q)
     return order ? order : find_in_need(q, blocked);
 }
 
-/* Stops one running order if a waiting order needs its compiler. Stops the next one only when the
- * previous one has ended. An order that nobody waits for gives way to any order, even of the same
+/* Stops one running order if a waiting order needs its compiler. Does nothing while another order
+ * is still stopping. An order whose result nobody wants gives way to any order, even of the same
  * user. */
 static void free_a_compiler(struct compile_queue *q)
 {
@@ -209,7 +213,7 @@ void compile_queue_set_abandoned(struct compile_queue *q, struct compile_order *
 }
 
 /* Puts the order back into the queue if it was stopped and somebody waits for its result. Returns
- * false if it ends now. */
+ * false if it does not. */
 static bool starts_again(struct compile_queue *q, struct compile_order *order)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -224,8 +228,8 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
     return true;
 }
 
-/* Reports a time-out as UNAVAILABLE if other users waited for compilers. The time-out may then be
- * due to their compiles, so the failure must not be remembered. */
+/* If other users waited for compilers meanwhile, reports a time-out as UNAVAILABLE. It may be due
+ * to their compiles, so the failure must not be stored. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;
@@ -238,7 +242,7 @@ static void excuse_time_out(struct compile_order *order)
 
 static void on_compiled(struct compile_task *task)
 {
-    struct compile_order *order = (struct compile_order *)task; /* first member */
+    struct compile_order *order = (struct compile_order *)task; /* the task is the first member */
     struct compile_queue *q = order->queue;
     uint64_t now_ns = clock_monotonic_ns(), took = now_ns - order->started_ns;
     q->running_count--;

@@ -53,18 +53,18 @@ KILN_MUST_CHECK enum kiln_code compile_queue_create(const struct compile_queue_o
 void compile_queue_destroy(struct compile_queue *queue);
 KILN_DEFINE_AUTO(compile_queue)
 
-/* Orders that wait already stay in the queue even if they exceed the new limits. */
+/* Changes the limits. Orders that already wait stay in the queue even if they exceed them. */
 void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
-/* KILN_BUSY when too many orders wait; the message says whether the limit of one user or of all was
- * reached. KILN_UNAVAILABLE after compile_queue_drain. */
+/* Returns KILN_BUSY if too many orders wait; the message says whether the limit of one user or of
+ * all users was reached. Returns KILN_UNAVAILABLE after compile_queue_drain. */
 KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct compile_order *order,
                                                     struct kiln_err *err);
-/* Returns true if the order was still waiting: it is removed, and |done| will not be called.
- * Returns false if it is running: |done| will be called. */
+/* Returns true if the order was still waiting. It is then removed, and |done| will not be called.
+ * Returns false if it is running; |done| will be called. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
-/* Says whether anybody still waits for the order. A running order that nobody waits for is stopped
- * as soon as another one needs its compiler, or after YIELD_SHARE_NS. */
+/* Says whether anybody still waits for the order's result. A running order whose result nobody
+ * wants is stopped as soon as another one needs its compiler, or after YIELD_SHARE_NS. */
 void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_order *order,
                                  bool is_abandoned);
 /* Stops running orders that have to give way. Call it once a second, and more often while orders
@@ -72,8 +72,8 @@ void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_ord
 void compile_queue_tick(struct compile_queue *queue);
 /* Makes a waiting prefetch order interactive, because a request now waits for it. */
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* Call it if another user, |uid|, needs a waiting order, too. The order moves to the end of |uid|'s
- * orders if fewer orders wait before it there. */
+/* Call it if another user, |uid|, also needs a waiting order. If the order would then have fewer
+ * orders before it, it moves to the end of |uid|'s orders. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders. Waiting orders end at once with COMPILE_UNAVAILABLE: their done callbacks run
  * within this call. Running orders finish. */
@@ -83,7 +83,7 @@ void compile_queue_drain(struct compile_queue *queue);
 void compile_queue_each_running(const struct compile_queue *queue,
                                 void (*visit)(void *context, const struct compile_order *order),
                                 void *context);
-/* Visits each pair of user and priority that has waiting orders. */
+/* Visits each pair of user and priority for which orders wait. */
 void compile_queue_each_user(const struct compile_queue *queue,
                              void (*visit)(void *context, uid_t uid, enum priority priority,
                                            unsigned waiting),

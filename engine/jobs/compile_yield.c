@@ -22,7 +22,7 @@ bool yield_may_start(const struct yield_question *q, const struct compile_order 
 /* ---- compiler time ---- */
 
 #define DRAIN_DIVISOR 8
-#define USED_MAX_NS 120000000000u /* this much drains in 16 minutes */
+#define USED_MAX_NS 120000000000u /* this much decreases to 0 in 16 minutes */
 
 static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
 {
@@ -55,7 +55,8 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
 
 /* ---- the choice ---- */
 
-/* How long the order may run before it must give way to |uid|. UINT64_MAX: it need not give way. */
+/* Returns how long the order may run before it must give way to |uid|, or UINT64_MAX if it need not
+ * give way. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
                          unsigned held, uid_t uid)
 {
@@ -68,8 +69,8 @@ static uint64_t share_of(const struct yield_question *q, const struct compile_or
     return is_in_share || q->compilers == 1 ? YIELD_SHARE_NS : YIELD_WAIT_NS;
 }
 
-/* Chooses the order that gives way: with |has_yielded|, among those that gave way before, otherwise
- * among the others. NULL: none must give way. */
+/* Chooses the order that gives way. With |has_yielded|, chooses among orders that gave way before,
+ * otherwise among the others. Returns NULL if none must give way. */
 static struct compile_order *choose_among(const struct yield_question *q, bool has_yielded,
                                           uid_t uid)
 {
@@ -96,7 +97,7 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* True if |waiting| gave way before, and too many running orders did, too. */
+    /* |waiting| gave way before, and so did too many of the running orders */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

@@ -35,7 +35,7 @@
  */
 #include "engine/jobs/compile_queue.h"
 
-/* Longer than a loop iteration under load, and shorter than most compiles. */
+/* Longer than an iteration of the event loop under load, and shorter than most compiles. */
 #define YIELD_WAIT_NS 500000000u
 #define YIELD_LEAD_NS 3000000000u
 /* Nine of ten kernels take less time to compile. */
@@ -61,13 +61,13 @@ struct yield_question {
     uint64_t now_ns;
 };
 
-/* How many of the running orders are |uid|'s. */
+/* Returns how many of the running orders are |uid|'s. */
 unsigned yield_count_of(const struct list *running, uid_t uid);
-/* False if |order| gave way before and would occupy the last compiler that remains for other
- * orders. */
+/* Returns false if |order| gave way before and would occupy the last compiler that is left for
+ * orders that did not. */
 bool yield_may_start(const struct yield_question *question, const struct compile_order *order);
-/* The running order that must give way to |waiting|; NULL: none. An order that nobody waits for
- * gives way first, however long it has run. |waiting| may be NULL: then only such an order is
- * chosen. */
+/* Returns the running order that must give way to |waiting|, or NULL. An order whose result nobody
+ * wants gives way first, however long it has run. If |waiting| is NULL, only such an order is
+ * returned. */
 struct compile_order *yield_choose(const struct yield_question *question,
                                    const struct compile_order *waiting);

@@ -31,14 +31,15 @@ enum work_queue {
  * continues later (executor_ops.later). The requests of one connection do the same. */
 #define TASK_SLICE_NS 1000000u
 
-/* A task for a work queue.  Each queue serves next the user whose tasks took the least time, and
- * runs the tasks of one user in order of submission, except that brief ones may pass others. */
+/* A task for a work queue.  Each queue first serves the user whose tasks have taken the least time.
+ * The tasks of one user run in order of submission, except that brief tasks may overtake others. */
 struct task {
     void (*work)(struct task *task); /* off the loop: may block */
     void (*done)(struct task *task); /* on the loop */
-    uid_t uid;                       /* the user who pays for it; kilnd's own, for its upkeep */
-    bool is_brief; /* a reader thread is kept for brief tasks, and may run several of them before
-                    * the first done callback */
+    uid_t uid;                       /* the user whom the time is charged to; for maintenance,
+                                      * kilnd's own uid */
+    bool is_brief; /* one reader thread runs only brief tasks; it may run several of them before it
+                    * calls |done| */
     uint64_t worked_ns;    /* how long |work| took; set before |done| is called */
     struct fair_item item; /* for the executor's queue */
 };
@@ -64,24 +65,25 @@ struct executor;
 
 struct executor_ops {
     void (*run)(struct executor *executor, enum work_queue work_queue, struct task *task);
-    /* Returns true if the task was waiting: it belongs to the caller again, and neither callback is
-     * called. Returns false if |work| runs or has ended: |done| will be called. */
+    /* Returns true if the task was waiting. It then belongs to the caller again, and neither
+     * callback is called. Returns false if |work| runs or has ended; |done| will be called. */
     bool (*cancel)(struct executor *executor, enum work_queue work_queue, struct task *task);
-    /* Calls only |done|, in fair order, after the callbacks that are already due. So several
-     * callbacks can share one later call, and long work on the loop can run in slices. */
+    /* Does not run |work|; calls |done| later, in the order of the fair queue, after the callbacks
+     * that are already due. So several callbacks can share one later call, and long work on the
+     * loop can run in slices. */
     void (*later)(struct executor *executor, struct task *task);
     /* Hands the job to a free compiler, or waits for one to become free. */
     void (*compile)(struct executor *executor, struct compile_task *task);
-    /* Stops a compile early. |done| is called later, never within this call. Its result is
-     * COMPILE_UNAVAILABLE unless the compile had ended already. NULL: this executor cannot stop
-     * compiles. */
+    /* Stops a compile early. |done| is called later, never within this call. The result is
+     * COMPILE_UNAVAILABLE unless the compile had already ended. May be NULL if this executor cannot
+     * stop compiles. */
     void (*compile_stop)(struct executor *executor, struct compile_task *task);
-    /* How many compiles may run in parallel; the engine never hands over more. */
+    /* Returns how many compiles may run in parallel; the engine never starts more. */
     unsigned (*compile_slots)(struct executor *executor);
     /* NULL if this executor cannot transfer files. */
     void (*transfer)(struct executor *executor, struct transfer_task *task);
     /* Ends the transfer early. |done| is still called, with KILN_CANCELLED unless the transfer had
-     * ended already. */
+     * already ended. */
     void (*transfer_cancel)(struct executor *executor, struct transfer_task *task);
     /* Closes a descriptor that |uid| sent, on a thread that may block. NULL: the engine uses
      * close(2). */

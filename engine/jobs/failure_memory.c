@@ -108,7 +108,8 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         return;
     struct entry *e = find_entry(m, report->key);
     if (e && report->is_for_all && !e->is_for_all) {
-        forget_entry(m, e); /* this report's message is about the source, so it is better */
+        forget_entry(m, e); /* the new report is about the source itself, so its message is
+                             * better */
         e = NULL;
     }
     if (e) {

@@ -44,13 +44,13 @@ KILN_MUST_CHECK enum kiln_code failure_memory_create(unsigned ttl_s,
 void failure_memory_destroy(struct failure_memory *memory);
 KILN_DEFINE_AUTO(failure_memory)
 
-/* Applies to existing entries, too. */
+/* Sets the lifetime of all entries, including existing ones. */
 void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
-/* Remembers the failure until |now_ns| + ttl. Does nothing if the ttl is 0, or if memory runs out:
- * then the compile is only repeated. */
+/* Stores the failure until |now_ns| + ttl. Does nothing if the ttl is 0 or if memory runs out; the
+ * compile is then repeated. */
 void failure_memory_add(struct failure_memory *memory, const struct failure_report *report,
                         uint64_t now_ns);
-/* Finds the failure of a key. False: none is remembered for |uid|, or it has expired. */
+/* Finds the failure of a key. Returns false if there is none for |uid|, or if it has expired. */
 bool failure_memory_find(struct failure_memory *memory, const struct digest *key, uid_t uid,
                          uint64_t now_ns, struct failure *ret_failure);
 void failure_memory_clear(struct failure_memory *memory);

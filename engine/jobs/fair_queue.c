@@ -55,7 +55,7 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
         list_append(&queue->users, &user->link);
     }
     if (user->count == 0 && user->served < queue->now)
-        user->served = queue->now; /* a user who paused is not served first because of it */
+        user->served = queue->now; /* a pause gives no priority */
     return user;
 }
 
@@ -68,8 +68,8 @@ static void end_busy_time(struct fair_queue *queue)
         queue->now = user->served > queue->now ? user->served : queue->now;
 }
 
-/* Drops users without waiting items, except those who were served more than others or have a
- * reservation. */
+/* Drops users without waiting items, except those who have a reservation or whose virtual time is
+ * ahead of the queue's. */
 static void forget_idle_users(struct fair_queue *queue)
 {
     LIST_EACH (&queue->users, struct fair_user, link, user) {
@@ -149,8 +149,8 @@ static struct fair_item *first_item(const struct fair_user *user, fair_filter *m
     return NULL;
 }
 
-/* Among users with the same virtual time, chooses the first in the list. New users and users who
- * were just served are at its end. */
+/* Among users with the same virtual time, chooses the first in the list. New users, and users who
+ * were just served, are at the end of the list. */
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context)
 {
@@ -177,7 +177,7 @@ void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
         queue->now = next->user->served;
     take_item(queue, item);
     queue->running++;
-    if (user->served < queue->now) /* the user was skipped, which gives no priority later */
+    if (user->served < queue->now) /* being skipped gives no priority later */
         user->served = queue->now;
     user->served += queue->options.unit;
     list_remove(&user->link); /* so that others with the same virtual time come first */
@@ -211,7 +211,7 @@ bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item)
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost)
 {
     struct fair_user *user = cost > queue->options.unit ? find_or_add_user(queue, uid) : NULL;
-    if (user) /* NULL if memory ran out: one uncharged item does little harm */
+    if (user) /* NULL: memory ran out; one uncharged item does little harm */
         user->served += cost - queue->options.unit;
     queue->running--;
     end_busy_time(queue);

@@ -56,55 +56,56 @@ void fair_queue_init(struct fair_queue *queue, const struct fair_queue_options *
 /* The queue must be empty. Accepts a zeroed queue that was never initialized. */
 void fair_queue_done(struct fair_queue *queue);
 
-/* KILN_BUSY when too many items wait; the message names the limit and what to do. KILN_UNAVAILABLE
- * when the queue is closed. */
+/* Returns KILN_BUSY if too many items wait; the message names the limit and what to do. Returns
+ * KILN_UNAVAILABLE if the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
 /* Checks the limits of fair_queue_push, for several queues that share them. |waiting| items wait in
- * all, |waiting_uid| of them of |uid|. KILN_BUSY if there is no place for one more. */
+ * total, of which |waiting_uid| belong to |uid|. Returns KILN_BUSY if one more would exceed a
+ * limit. */
 KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options *limits,
                                                 unsigned waiting, uid_t uid, unsigned waiting_uid,
                                                 struct kiln_err *err);
-/* Like fair_queue_push, for a queue without limits; it cannot fail. If there is no memory for a
- * record of |uid|, the item waits among the items of |reserved|, a user with a reservation. */
+/* Like fair_queue_push, for a queue without limits; it cannot fail. If there is no memory to add
+ * |uid| as a user, the item waits among the items of |reserved|, a user with a reservation. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
 /* Removes and returns the next item, or NULL. Its user is charged the queue's unit. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* Returns the item that fair_queue_pop would return, and leaves it in the queue. */
 struct fair_item *fair_queue_peek(const struct fair_queue *queue);
-/* Like fair_queue_pop and fair_queue_peek, but only for items that |may_start| accepts. If it
- * rejects a user's first item, the user is skipped, unless that item |lets_pass| later ones. NULL:
- * no item may start. */
+/* Like fair_queue_pop and fair_queue_peek, but only for items that |may_start| accepts. If
+ * |may_start| rejects a user's first item, the user is skipped, unless the item |lets_pass| later
+ * ones. Returns NULL if no item may start. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* Removes |item|, which is served before the item whose turn it is: |next|, the result of a peek.
- * The queue's virtual time is that of |next|'s user, so the users who have to wait are not treated
- * as if they had been served. */
+/* Removes |item|, which is served earlier than |next|, the result of fair_queue_peek_if. The
+ * queue's virtual time becomes that of |next|'s user, so that users who have to wait for |item|
+ * lose nothing. */
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next);
 /* Returns true if the item was waiting. It then belongs to the caller again. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Call it once for each popped item, when it has ended. |cost| is its cost in all. Charges the
- * rest, because the unit was charged when the item was popped. */
+/* Call it once for each popped item, when its work has ended. |cost| is its total cost. Charges the
+ * difference to the unit that was charged when the item was popped. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
- * Ignores the limits. False: no memory; the item stays where it is. */
+ * Ignores the limits. Returns false if memory runs out; the item then stays where it is. */
 bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
                      uid_t uid);
-/* Reserves |uid|'s record until the matching fair_queue_release: a push for |uid| then needs no
- * memory, so within the limits it cannot fail. False: no memory. */
+/* Keeps memory for |uid| until the matching fair_queue_release. A push for |uid| then needs no
+ * memory, so within the limits it cannot fail. Returns false if memory runs out. */
 KILN_MUST_CHECK bool fair_queue_reserve(struct fair_queue *queue, uid_t uid);
 void fair_queue_release(struct fair_queue *queue, uid_t uid);
 /* From now on every push fails; waiting items can still be popped. */
 void fair_queue_close(struct fair_queue *queue);
 
 unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid);
-/* Whether more than |count| items of the same user wait before |item|. Visits at most |count| of
- * them. */
+/* Returns whether more than |count| items of the same user wait before |item|. Visits at most
+ * |count| of them. */
 bool fair_queue_is_behind(const struct fair_item *item, unsigned count);
 /* Visits each user who has waiting items. */
 void fair_queue_each_user(const struct fair_queue *queue,

@@ -108,8 +108,7 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
     enum kiln_code rc = KILN_OK;
     while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK) {
         rc = problem ? tuning_entry_check(kind, &entry, direction, err)
-                     : tuning_solver_check(entry.solver, err); /* an algorithm may have any name, as
-                                                                * "fusion" */
+                     : tuning_solver_check(entry.solver, err); /* any name, as "fusion" */
         if (!rc && kind == TUNING_FIND)
             rc = claim_check_time(problem, entry.time_ms, err);
     }
