@@ -54,19 +54,21 @@ struct engine_options {
     const char *state_directory;
     uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
     enum tuning_stale tuning_stale;
-    /* Directory of installed packages; NULL: there are only the packages of |data|, and no
-     * request can write a file. */
+    /* Directory of installed packages; NULL: there are only the packages of |data|, and requests
+     * that would write a package fail. */
     const char *package_directory;
     /* Directories that are only read; NULL-terminated; NULL: none. */
     const char *const *more_package_directories;
     const char *trusted_keys; /* directory of public keys */
     uint64_t package_limit;   /* maximum bytes of one package */
-    /* Directory of the KFD topology; NULL: that in sysfs; tests set another. */
+    /* Directory of the KFD topology (the host's AMD GPUs); NULL: the one in sysfs; tests set
+     * another. */
     const char *kfd_directory;
-    bool require_signature; /* packages without a trusted signature are not used */
+    bool require_signature; /* do not use packages without a trusted signature */
     uint64_t hot_limit_bytes;
     unsigned hot_limit_count;
-    unsigned failure_ttl_s;   /* for how long the failure of a compilation is stored */
+    unsigned failure_ttl_s;   /* how long a failed compilation is stored, so that it is not
+                               * repeated */
     unsigned queue_limit;     /* maximum number of waiting compilations of all users */
     unsigned queue_limit_uid; /* maximum number of waiting compilations of one user */
     uint64_t queue_bytes;     /* maximum bytes that waiting requests of all users hold */
@@ -96,9 +98,9 @@ struct engine_pulse {            /* the metrics that users look at first */
 };
 struct engine_pulse engine_pulse(const struct engine *engine);
 
-/* Does periodic work; call it about once a second.  Writes the times of last use in batches, and
- * retries work that failed before. */
+/* Does periodic work, such as writing times of last use in batches and retrying work that failed.
+ * Call it about once a second. */
 void engine_tick(struct engine *engine);
-/* The part of engine_tick that stops compiles which must give way to another user. Call it more
- * often while compiles wait. */
+/* Stops compiles which must give way to another user; engine_tick does this as well. Call it more
+ * often than engine_tick while compiles wait. */
 void engine_share_compilers(struct engine *engine);

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <sys/random.h>
 
-#include <nettle/eddsa.h> /* must define the two sizes as ed25519.h does */
+#include <nettle/eddsa.h> /* fails to compile unless it defines the two sizes as ed25519.h does */
 
 enum kiln_code ed25519_generate(uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {
     ssize_t got = 0;
-    do /* a request of up to 256 bytes is never answered in part */
+    do /* getrandom never answers a request of up to 256 bytes partly */
         got = getrandom(secret, ED25519_KEY_SIZE, 0);
     while (got < 0 && errno == EINTR);
     if (got != ED25519_KEY_SIZE)

@@ -18,7 +18,8 @@ struct sha256 {
 
 void sha256_init(struct sha256 *s);
 void sha256_put(struct sha256 *s, struct bytes part);
-/* Adds the length as a u64, then the bytes, so that "ab", "c" and "a", "bc" differ. */
+/* Adds the length as a u64, then the bytes. So adding "ab" and "c" gives another digest than adding
+ * "a" and "bc". */
 void sha256_put_sized(struct sha256 *s, struct bytes part);
 /* Ends the computation and returns the digest.  Call sha256_init before you use |s| again. */
 struct digest sha256_end(struct sha256 *s);

@@ -11,6 +11,7 @@
 
 /* Adds a number as one field. */
 void sha256_put_number(struct sha256 *s, uint32_t value);
-/* |records| contains |count| records of struct message_header. Adds their number, names and texts.
- * Returns false, and adds nothing, if they are incomplete or more than LIMIT_HEADERS. */
+/* Adds number, names and texts of the |count| headers in |records|, which contains structs
+ * message_header. Returns false, and adds nothing, if they are incomplete or more than
+ * LIMIT_HEADERS. */
 bool sha256_put_headers(struct sha256 *s, struct bytes records, uint32_t count);

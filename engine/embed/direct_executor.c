@@ -10,15 +10,15 @@ static struct direct_executor *self_of(struct executor *base)
 
 /* ---- operations of the executor ---- */
 
-/* Adds a task for a work queue.  All work queues use one list: because only one task runs at a
- * time, the order of each queue is kept. */
+/* Adds a task for a work queue.  All work queues use one list. Only one task runs at a time, so the
+ * order of each queue is kept. */
 static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)work_queue;
     list_append(&self_of(base)->tasks, &task->item.link);
 }
 
-/* Cancels a task.  A task that is about to run is in no list. */
+/* Cancels a task. Cannot cancel a task that is about to run, because it is in no list. */
 static bool cancel_task(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)base;
@@ -78,7 +78,7 @@ bool direct_executor_compiles(const struct direct_executor *x)
 void direct_executor_end_compile(struct direct_executor *x)
 {
     struct compile_task *task = x->compile;
-    x->compile = NULL; /* first, because the done callback may start the next compilation */
+    x->compile = NULL; /* must precede the done callback, which may start the next compilation */
     task->done(task);
 }
 

@@ -23,12 +23,13 @@ struct direct_executor {
 };
 
 void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler);
-/* Runs one step: begins a compilation or runs a task.  An iteration runs the tasks that were
- * waiting when it began, and then those that |later| added before.  Tasks added meanwhile belong to
- * the next iteration.  Returns false if no task is left; the compiler may still be busy. */
+/* Runs one step: begins a compilation or runs a task.  An iteration first runs the tasks that
+ * waited when it began, and then those that executor_ops.later had added.  Tasks added meanwhile
+ * belong to the next iteration.  Returns false if no task is left; the compiler may still be
+ * busy. */
 bool direct_executor_step(struct direct_executor *executor);
-/* Returns whether a compilation has begun and not ended, in which case the caller can wait for the
- * compiler. */
+/* Returns whether a compilation is running, so that the caller can wait for the compiler. */
 bool direct_executor_compiles(const struct direct_executor *executor);
-/* Runs the done callback of the compilation; call it when the compiler has ended that. */
+/* Runs the done callback of the compilation. Call it when the compiler has ended the
+ * compilation. */
 void direct_executor_end_compile(struct direct_executor *x);

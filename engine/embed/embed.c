@@ -24,8 +24,8 @@
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
-/* Part of the program's limit of open files that objects in memory may use.  Each object uses a
- * descriptor, and the program needs descriptors, too. */
+/* Objects in memory may use 1 / HOT_PART_OF_FILES of the program's limit of open files.  Each
+ * object uses a descriptor, and the program needs descriptors, too. */
 #define HOT_PART_OF_FILES 4
 
 struct embed_transport {
@@ -34,16 +34,17 @@ struct embed_transport {
     pid_t pid;               /* the process that opened this transport */
     struct list ready;       /* of struct embed_frame, owned; frames that were not received yet */
     struct embed_frame *out; /* owned; the frame that was received last */
-    enum kiln_code failed;   /* the reason if a reply could not be stored; no more replies follow */
+    enum kiln_code failed;   /* not KILN_OK after a reply could not be stored; no more replies
+                              * follow */
     bool is_stopped;
 };
 
 static struct {
-    /* Id of the process that owns this state; negated while one of its threads takes the state
-     * over; 0: no process owns it yet. */
+    /* Id of the process that owns this state. While one of its threads takes over the state, the id
+     * is negated. 0: no process owns it yet. */
     _Atomic pid_t pid;
-    /* A thread is inside the engine. A child that is forked at this moment cannot have an
-     * engine. */
+    /* True while a thread is inside the engine. A child that is forked at such a moment cannot have
+     * an engine. */
     atomic_bool is_inside;
     bool is_lost;          /* this process was forked while a thread was inside the engine */
     pthread_mutex_t mutex; /* protects the members below */
@@ -68,8 +69,8 @@ static void init_changed(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Resets the state that a child has inherited. Does not free the parent's engine, whose state may
- * be inconsistent; nothing in the child uses it. */
+/* Resets the state that a child has inherited. Does not free the parent's engine, because its state
+ * may be inconsistent. Nothing in the child uses it. */
 static void reset_in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -83,7 +84,7 @@ static void reset_in_child(void)
 }
 
 /* Detects a fork at the child's first call. Also works in a child that is forked while its parent
- * takes the state over: such a child does not wait for a thread that only exists in the parent. */
+ * takes over the state: such a child does not wait for a thread that only exists in the parent. */
 static void detect_fork(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);
@@ -299,8 +300,7 @@ static struct embed_frame *take_frame(struct embed_transport *t)
 
 static const struct caller_ops caller_ops = { .reply = store_reply };
 
-/* Locks the engine.  If it succeeds, the caller holds the mutex and calls release_mutex
- * afterwards. */
+/* Locks the engine.  After KILN_OK, the caller holds the mutex and must call release_mutex. */
 static enum kiln_code enter_engine(const struct embed_transport *t, struct kiln_err *err)
 {
     detect_fork();
@@ -329,7 +329,8 @@ static enum kiln_code pass_frame(struct embed_transport *t, struct bytes frame,
         return kiln_fail(err, KILN_INVALID, "the frame does not match its header");
     rc = service_handle(here.engine, &t->caller, &header, body, err);
     if (rc && !t->failed)
-        t->failed = KILN_UNAVAILABLE; /* reported after the reply, which states the reason */
+        /* Receivers get this code after the reply, which states the reason. */
+        t->failed = KILN_UNAVAILABLE;
     wake_waiting();
     return KILN_OK;
 }

@@ -9,14 +9,14 @@
  *            Receiving runs waiting tasks (direct_executor.h) on the receiver's thread until a
  *            reply is ready. There are no threads and no fork handlers, so nothing runs between two
  *            calls
- * Ownership  one engine for the process: the first transport opens it, and the last one closes it.
- *            The setup of the first transport is used; the objects that it borrows must stay valid
- *            for the life of the process
+ * Ownership  there is one engine for the process: the first transport opens it, and the last one
+ *            closes it. The setup of the first transport is used; the objects that it borrows must
+ *            stay valid for the life of the process
  * Threading  any thread. The engine runs under one mutex, which is released only while a thread
  *            waits for the compiler or for another thread's work
  * Fork       a child opens its own engine with its first transport; transports that its parent
  *            opened return KILN_UNAVAILABLE in the child. A child that was forked while a thread
- *            was inside the engine can never open one; it gets KILN_UNAVAILABLE
+ *            was inside the engine can never open an engine; it gets KILN_UNAVAILABLE
  */
 #include "common/protocol/transport.h"
 #include "engine/embed/embed_compiler.h"

@@ -13,8 +13,8 @@
 struct embed_compiler;
 
 struct embed_compiler_ops {
-    /* Starts a job. |job| and |result| must stay valid until it has ended. A failure is also
-     * reported as a result. */
+    /* Starts a job. |job| and |result| must stay valid until the job has ended. If it cannot start,
+     * |result| says so. */
     void (*begin)(struct embed_compiler *compiler, const struct compile_job *job,
                   struct compile_result *result);
     /* Waits for the job.  Returns true if the job has ended and its result is filled in.  Returns

@@ -12,7 +12,8 @@
 #include "common/protocol/transport.h"
 #include "engine/service/service.h"
 
-/* The numbers 0, 1 and 2 belong to the program, even while they are closed. */
+/* The lowest descriptor that a frame may use. 0, 1 and 2 belong to the program, even while they are
+ * closed. */
 #define EMBED_FD_MIN 3
 
 struct embed_frame {

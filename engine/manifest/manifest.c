@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FORMAT "kiln-manifest-1"
-/* More entries, even of minimal length, do not fit into MANIFEST_MAX. */
+/* MANIFEST_MAX bytes have no space for more entries, even of minimal length. */
 #define FILES_MAX 4096
 #define FILE_NAME_MAX 255 /* bytes; the limit for directory entries */
 #define PACKED_SUFFIX ".bz2"
@@ -32,7 +32,7 @@ int manifest_edition_compare(const struct manifest_edition *a, const struct mani
 struct statement {      /* a manifest whose signature has not been checked */
     struct json *json;  /* owned */
     const char *text;   /* borrowed from |json|: the signed text */
-    const char *key_id; /* likewise */
+    const char *key_id; /* borrowed from |json| */
     uint8_t signature[ED25519_SIGNATURE_SIZE];
 };
 
@@ -71,7 +71,7 @@ static enum kiln_code statement_read(struct bytes manifest, struct statement *re
 struct verdict {
     const struct statement *statement;
     bool known;   /* a trusted key has this id */
-    bool genuine; /* and it made the signature */
+    bool genuine; /* that key made the signature */
     char signer[KEY_NAME_MAX];
 };
 
@@ -130,7 +130,7 @@ static bool read_entry(const struct json *entry, struct manifest_entry *ret_entr
            read_unpacked(entry, ret_entry);
 }
 
-/* Whether |packed| is |name| with the suffix of packed files. */
+/* Returns whether |packed| is |name| with the suffix of packed files. */
 static bool is_packed_name(const char *packed, const char *name)
 {
     size_t size = strlen(name);
@@ -157,11 +157,11 @@ static enum kiln_code refuse_unlisted(const struct json *files, const char *file
 struct listed { /* the entries for one file */
     unsigned count;
     struct manifest_entry entry;
-    bool has_content; /* an entry for the file that is in this packed file */
+    bool has_content; /* the manifest also lists the content of this packed file */
     struct digest content;
 };
 
-/* False if an entry is incomplete. */
+/* Finds the entries for a file. Returns false if an entry is incomplete. */
 static bool find_entries(const struct json *files, const char *file_name, struct listed *listed)
 {
     for (const struct json *j = json_first(files); j; j = json_next(j)) {
@@ -192,8 +192,8 @@ static void set_file(const struct json *json, const struct listed *listed,
     file->edition.time = json_get_u64(json, "time", 0);
 }
 
-/* Fills |file|, whose signer is set. The signature of |text| is valid, so any error in it is the
- * signer's. */
+/* Fills |file|, except its signer, which is already set. The signature of |text| is valid, so the
+ * messages about an error in it blame the signer. */
 static enum kiln_code find_file(const char *text, const char *file_name, struct manifest_file *file,
                                 struct kiln_err *err)
 {

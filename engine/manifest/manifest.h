@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Signed manifests: the sizes and hashes of genuine files, vouched for by a key
+ * Signed manifests. A manifest states the sizes and hashes of files, and is signed with a key
  * (docs/formats/manifest.md).
  *
  *   PACKAGE.manifest  {"manifest": "<JSON text>", "key_id": "<16 hex>", "signature": "<128 hex>"}
- *                     the signature covers exactly the bytes of the member "manifest", whose
- *                     JSON is {"format": "kiln-manifest-1", "version", "time", "files": [...]},
- *                     each of those {"name", "size", "sha256"}, and of a packed file also
- *                     "unpacked_size" and "unpacked_sha256"
+ *                     The signature covers exactly the bytes of the member "manifest", whose JSON
+ *                     is {"format": "kiln-manifest-1", "version", "time", "files": [...]}. Each
+ *                     file has {"name", "size", "sha256"}; a packed file also has "unpacked_size"
+ *                     and "unpacked_sha256"
  *   NAME.pub          {"format": "kiln-public-key-1", "name", "key_id", "key": "<64 hex>"}
  *   NAME.key          {"format": "kiln-secret-key-1", "name", "key_id", "secret": "<64 hex>"};
  *                     mode 0600
@@ -24,16 +24,16 @@
 #define KEY_NAME_MAX 64           /* with the terminating NUL: letters, digits and . _ - */
 
 struct manifest_edition { /* which of two packages of one name is newer */
-    uint64_t version;     /* the signer's own number; 0: none */
-    uint64_t time;        /* of signing, seconds since the epoch; 0: not stated */
+    uint64_t version;     /* a number that the signer chose; 0: none */
+    uint64_t time;        /* time of signing, seconds since the epoch; 0: not stated */
 };
-/* Compares versions, then times. Negative: |a| is older. */
+/* Compares versions, then times. Returns a negative number if |a| is older. */
 int manifest_edition_compare(const struct manifest_edition *a, const struct manifest_edition *b);
 
 struct manifest_file { /* what a trusted manifest states about one file */
     uint64_t size;
     struct digest sha256;
-    bool has_unpacked; /* it also states the content of the packed file */
+    bool has_unpacked; /* the manifest also states the content of the packed file */
     struct digest unpacked_sha256;
     struct manifest_edition edition;
     char signer[KEY_NAME_MAX]; /* name of the trusted key */
@@ -44,9 +44,9 @@ struct manifest_trust {
     const char *shown;     /* the path for messages, if |directory| is a copy; NULL: |directory| */
 };
 
-/* Checks the signature against the trusted keys and finds |file_name|. KILN_DENIED: not signed
- * by a trusted key, or a wrong signature; KILN_CORRUPT: not a manifest; KILN_NOT_FOUND: no entry
- * for the file. Each message says what to do. */
+/* Checks the signature against the trusted keys and finds |file_name|. KILN_DENIED: the manifest is
+ * not signed by a trusted key, or the signature is wrong; KILN_CORRUPT: it is not a manifest;
+ * KILN_NOT_FOUND: it has no entry for the file. Each message says what to do. */
 KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest,
                                               const struct manifest_trust *trust,
                                               const char *file_name, struct manifest_file *ret_file,
@@ -55,7 +55,7 @@ struct manifest_entry {
     const char *name; /* a file name, no path */
     uint64_t size;
     struct digest sha256;
-    bool is_packed; /* then the next two describe its content */
+    bool is_packed; /* if true, the next two fields describe the content of the packed file */
     uint64_t unpacked_size;
     struct digest unpacked_sha256;
 };
@@ -64,11 +64,11 @@ struct manifest_content {
     size_t count;
     struct manifest_edition edition;
 };
-/* Appends a complete manifest, signed with the key in |secret_key_file|, which other users must
- * not be able to read. */
+/* Appends a complete manifest, signed with the key in |secret_key_file|. No other user may be able
+ * to read this file. */
 KILN_MUST_CHECK enum kiln_code manifest_sign(const char *secret_key_file,
                                              const struct manifest_content *content,
                                              struct buffer *ret_manifest, struct kiln_err *err);
-/* Writes NAME.key and NAME.pub into |directory|. KILN_BUSY: one of them exists. */
+/* Writes NAME.key and NAME.pub into |directory|. Returns KILN_BUSY if one of them exists. */
 KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *directory, const char *name,
                                                struct kiln_err *err);

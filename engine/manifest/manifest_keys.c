@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Administrators fill the directory by hand. Each check reads each key's file. */
+/* A limit is enough, because administrators fill the directory by hand. Each check of a manifest
+ * reads all key files. */
 #define TRUSTED_KEYS_MAX 256
 
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE])
@@ -80,7 +81,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Returns false when |each| asks to stop. */
+/* Returns false if |each| asks to stop. */
 static bool visit_key_file(const char *directory, const char *name,
                            bool (*each)(void *context, const struct public_key *key), void *context,
                            struct trusted_keys *keys)

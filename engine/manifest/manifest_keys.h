@@ -28,16 +28,16 @@ struct trusted_keys { /* number of key files in a directory */
     char first_bad[256]; /* a file name */
 };
 
-/* Calls |each| for the keys in |directory|'s *.pub files, in order of file names, until it
+/* Calls |each| for the keys in |directory|'s *.pub files, in order of file names, until |each|
  * returns false. Files without a valid key are counted as bad. An absent directory has no keys. */
 KILN_MUST_CHECK enum kiln_code keys_each(const char *directory,
                                          bool (*each)(void *context, const struct public_key *key),
                                          void *context, struct trusted_keys *ret_keys,
                                          struct kiln_err *err);
-/* KILN_DENIED: other users can read the file. */
+/* Returns KILN_DENIED if other users can read the file. */
 KILN_MUST_CHECK enum kiln_code keys_read_secret(const char *path, uint8_t secret[ED25519_KEY_SIZE],
                                                 struct kiln_err *err);
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE]);
 bool key_name_is_fine(const char *name);
-/* Whether a directory entry is named like a *.pub file; a filter for scandir(3). */
+/* Returns whether a directory entry is named like a *.pub file; a filter for scandir(3). */
 int key_file_is_public(const struct dirent *entry);

@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * The list of requests whose rows in one package are unusable.  It prevents that such a row is
- * unpacked again and again. A row is unusable if it failed its check, or if package_shun excluded
- * it.  The list has a maximum size: a new entry replaces the oldest one, whose row is then checked
- * once more.
+ * The list of requests whose rows in one package are unusable, so that no such row is unpacked
+ * twice. A row is unusable if it failed its check, or if package_shun excluded it.  The list has a
+ * maximum size: a new entry replaces the oldest one, whose row may then be unpacked once more.
  *
  * Ownership  a plain value; a zeroed list is empty
  * Threading  the caller holds a lock

@@ -25,8 +25,8 @@ struct package_source { /* the parts of a program's compile input that determine
     uint32_t abi;         /* COMPILE_ABI */
 };
 
-/* Append the name and the arguments.  They return KILN_INVALID if the program has no name or a NUL
- * in it, or if the headers are truncated. */
+/* Append the name or the arguments.  Return KILN_INVALID if the program's name is empty or contains
+ * a NUL, or if the headers are truncated. */
 KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
                                                    struct buffer *ret_name, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,

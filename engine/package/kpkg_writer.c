@@ -78,8 +78,8 @@ static struct bytes view_of(const struct digest *digest)
     return bytes_of(digest->bytes, sizeof(digest->bytes));
 }
 
-/* Returns the bytes of a digest, or an empty view if it is absent: an absent digest is all zeros in
- * memory, and is not stored in the file. */
+/* Returns the bytes of a digest. An absent digest is all zeros in memory, and an empty view in the
+ * file. */
 static struct bytes view_if_any(const struct digest *digest)
 {
     static const struct digest none;
@@ -94,11 +94,11 @@ static enum kiln_code has_digest(struct kpkg_writer *writer, enum statement stat
     return query_step(&q, ret_has, err);
 }
 
-static const struct content_table { /* a table that stores each distinct content once, as one row */
+static const struct content_table { /* a table that stores each content once, in one row */
     enum statement has, put;
 } objects = { HAS_OBJECT, PUT_OBJECT }, sources = { HAS_SOURCE, PUT_SOURCE };
 
-/* Writes |content| into |table| unless it exists there. */
+/* Writes |content| into |table| unless the table already has it. */
 static enum kiln_code put_content(struct kpkg_writer *writer, const struct content_table *table,
                                   struct bytes content, struct digest *ret_sha256,
                                   struct kiln_err *err)
@@ -108,7 +108,7 @@ static enum kiln_code put_content(struct kpkg_writer *writer, const struct conte
     enum kiln_code rc = has_digest(writer, table->has, view_of(ret_sha256), &there, err);
     if (rc || there)
         return rc;
-    struct bytes stored = content; /* the stored form; an empty header has no compressed form */
+    struct bytes stored = content; /* the stored form; an empty text is not compressed */
     enum codec_id id = CODEC_RAW;
     if (content.size)
         rc = codec_pack(writer->codec, content, &stored, &id, err);

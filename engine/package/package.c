@@ -19,7 +19,7 @@ struct package {
     struct file_identity identity;
     struct engine_item *item; /* borrowed; the built-in package; NULL: the package is a file */
     bool trusted;
-    struct db_pool connections; /* the format opens them; all are to the file with |identity| */
+    struct db_pool connections; /* all connections are to the file with |identity| */
     pthread_mutex_t mutex;      /* protects the members below */
     bool counted;
     uint64_t rows;
@@ -176,8 +176,8 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* Returns whether the list of damaged rows has entries.  If not, the names of requests need not be
- * hashed. */
+/* Returns whether the list of damaged rows has entries.  Requests need a digest of their names only
+ * if it has. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
@@ -219,7 +219,8 @@ static bool is_lasting(enum kiln_code rc, bool damaged)
 
 /* ---- lookups ---- */
 
-/* A damaged file makes a lookup miss. Only a failure of this process (no memory) stays an error. */
+/* Turns damage of the file into a miss. Only a failure of this process (out of memory) stays an
+ * error. */
 static enum kiln_code damage_as_miss(const struct package *package, enum kiln_code rc, bool damaged,
                                      bool *ret_damaged, struct kiln_err *err)
 {
@@ -393,7 +394,7 @@ enum kiln_code package_check(struct package *package,
     if (!rc && report.good + report.damaged < report.rows)
         rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that are only in its index",
                        package->info.path);
-    if (rc == KILN_CORRUPT) { /* not limited to single rows, so unreachable rows are lost */
+    if (rc == KILN_CORRUPT) { /* rows that were not reached count as damaged */
         package_report_damage(&report, err);
         uint64_t seen = report.good + report.damaged;
         report.damaged += report.rows > seen ? report.rows - seen : 0;

@@ -4,9 +4,10 @@
 /*
  * One installed package of precompiled kernels, opened read-only.
  *
- *   PACKAGE_KDB   MIOpen's kernel database (.kdb, .ukdb): lookup by (kernel name, kernel arguments)
- *   PACKAGE_KILN  kiln's own format (.kpkg, docs/formats/kpkg.md): lookup by name, and by key if
- *                 the package is signed, because it states the source and toolchain of each object
+ *   PACKAGE_KDB   MIOpen's kernel database (.kdb, .ukdb). It can be searched by (kernel name,
+ *                 kernel arguments)
+ *   PACKAGE_KILN  kiln's own format (.kpkg, docs/formats/kpkg.md). It states the source and
+ *                 toolchain of each object, so a signed package can also be searched by kernel key
  *
  * Role       serves kernels from a file that anybody may have written or damaged.  So it checks
  *            every object against its stored digest, and every row against the request
@@ -35,14 +36,14 @@ enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 bool package_format_of(const char *file_name, enum package_format *ret_format);
 const char *package_format_name(enum package_format format); /* "kdb" or "kiln" */
 
-/* Checks a package's file name.  Returns KILN_INVALID if no package can have it.  |ret_id| (may be
- * NULL) receives the device that the name states. */
+/* Checks a package's file name.  Returns KILN_INVALID if it is not the name of a package.  |ret_id|
+ * (may be NULL) receives the database id that the name states. */
 KILN_MUST_CHECK enum kiln_code package_name_check(const char *file_name, struct database_id *ret_id,
                                                   struct kiln_err *err);
 
-/* Checks that a file that was signed as |signed_name| may be installed as |name|: both must state
- * the same database id and format.  Returns KILN_DENIED otherwise, because the signature is also
- * valid for the device only. */
+/* Checks that a file that was signed as |signed_name| may be installed as |name|: both names must
+ * state the same database id and format.  Returns KILN_DENIED if they do not, because the signature
+ * is valid only for this device. */
 KILN_MUST_CHECK enum kiln_code package_names_agree(const char *signed_name, const char *name,
                                                    struct kiln_err *err);
 
@@ -102,9 +103,9 @@ KILN_MUST_CHECK enum kiln_code package_rows(struct package *package, uint64_t *r
                                             struct kiln_err *err);
 
 /* Look up an object by name or by key, and append it in its unpacked form.  They return
- * KILN_NOT_FOUND if there is none.  If a row was found but failed its check, KILN_NOT_FOUND has a
- * message, and |ret_damaged| is set.  Such a row is reported once, and not unpacked again while the
- * package is open, except by package_check. */
+ * KILN_NOT_FOUND if there is none.  If the row failed its check, KILN_NOT_FOUND has a message, and
+ * |ret_damaged| is set.  Such a row is reported once, and not unpacked again while the package is
+ * open, except by package_check. */
 KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package,
                                                   const struct kern_name *name,
                                                   struct buffer *ret_raw, bool *ret_damaged,
@@ -113,7 +114,7 @@ KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package,
 KILN_MUST_CHECK enum kiln_code package_find_key(struct package *package, const struct digest *key,
                                                 struct buffer *ret_raw, bool *ret_damaged,
                                                 struct kiln_err *err);
-/* Excludes a row from later look-ups.  For callers that find out that its object is wrong. */
+/* Excludes a row from later look-ups. Call it if the row's object turns out to be wrong. */
 void package_shun(struct package *package, const struct kern_name *name);
 /* Returns whether a requested row has failed its check since the package was opened. A row that was
  * only excluded by package_shun does not count. */

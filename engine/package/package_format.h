@@ -28,16 +28,16 @@ struct package_ops {
                            struct kiln_err *err);
     void (*close)(void *connection);
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
-    /* Like package_find_named and package_find_key, but damage may also be reported only by an
-     * error code. */
+    /* Like package_find_named and package_find_key, but for damage, the functions may also return
+     * only an error code. */
     enum kiln_code (*find_named)(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,
                                bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*each)(void *connection, const struct package_listing *listing,
                            struct kiln_err *err);
-    /* Checks all rows.  Fills in |good|, |damaged| and |first| of the report; |rows| is set
-     * already. */
+    /* Checks all rows.  Fills in |good|, |damaged| and |first| of the report, in which the caller
+     * has set |rows|. */
     enum kiln_code (*check)(void *connection, const struct package_progress *progress,
                             struct package_report *report, struct kiln_err *err);
 };

@@ -35,7 +35,8 @@ static bool list_row(void *context, const struct kern_row *row)
 {
     const struct package_listing *listing = context;
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (kern_row_check(row, &ignored)) /* first, because the texts of a damaged row may be huge */
+    /* This check must be first, because the texts of a damaged row may be huge. */
+    if (kern_row_check(row, &ignored))
         return true;
     struct package_row r = {
         .id = row->id,

@@ -10,7 +10,8 @@
 /* Cache size of each connection.  A small one is enough, because a lookup reads only a few pages,
  * and there may be many connections. */
 #define CACHE_KIB 256
-/* Maximum size of a row.  It also contains texts, and compression may add a frame to the object. */
+/* Maximum size of a row.  It is more than the largest object, because a row also contains texts,
+ * and a compressed object may be larger than the object itself. */
 #define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {
@@ -146,7 +147,8 @@ enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct
                            : KILN_OK;
 }
 
-/* Runs |q|, whose parameters are bound, up to its row.  Returns KILN_NOT_FOUND if there is none. */
+/* Runs |q|, whose parameters are bound, and moves to its only row.  Returns KILN_NOT_FOUND if there
+ * is none. */
 static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
 {
     bool row = false;
@@ -154,8 +156,8 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
     return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-/* Takes the object of the current row of |q|.  |is_requested| says whether it is the requested row;
- * in a damaged file, an index may lead to another one. */
+/* Takes the object of the current row of |q|.  |is_requested| is false if it is not the requested
+ * row; in a damaged file, an index may lead to another one. */
 static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {
@@ -164,7 +166,8 @@ static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool 
     enum kiln_code rc = kpkg_take_object(kpkg, q, ret_raw, err);
     if (rc != KILN_UNSUPPORTED)
         return rc;
-    *err = KILN_ERR_INIT; /* not damaged, but written by a newer kiln: not found */
+    *err = KILN_ERR_INIT; /* a newer kiln wrote this object: it is not damaged, but cannot be
+                           * used */
     return KILN_NOT_FOUND;
 }
 

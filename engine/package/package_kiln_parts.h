@@ -41,7 +41,8 @@ struct kpkg {
     struct codec *codec;
 };
 
-/* Checks the claim of the current row of |q|.  Returns KILN_CORRUPT if they do not match. */
+/* Checks the claim of the current row of |q|.  Returns KILN_CORRUPT if it does not match the row's
+ * fields. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err);
 /* Unpacks an object.  Returns KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
 KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packed_object *stored,

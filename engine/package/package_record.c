@@ -57,7 +57,8 @@ static bool parse_record(const struct json *json, struct stated *ret_stated)
     return true;
 }
 
-/* Loads a record.  Returns false if there is none.  A malformed record matches no file. */
+/* Loads a record.  Returns false if there is none.  If the record is malformed, |ret_stated|
+ * matches no file. */
 static bool load_record(const char *directory, const char *name, const char *suffix,
                         struct stated *ret_stated)
 {
@@ -133,8 +134,8 @@ static const struct stated *find_by_digest(const struct stated candidates[2], si
     return NULL;
 }
 
-/* Updates the identity in a record, so that the next start does not hash the file again.  A failure
- * only makes that start slower. */
+/* Updates the identity in a record, so that the next start of kilnd does not hash the file again.
+ * If this fails, the next start is only slower. */
 static void update_record(const char *directory, const char *name, const struct stated *s)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -192,7 +193,7 @@ enum kiln_code package_record_read(const char *directory, const char *name,
     }
     if (count == 0)
         return KILN_NOT_FOUND;
-    /* No record has this identity, so compare the file's content. */
+    /* The file has another identity than the record. Compare the content. */
     struct digest sha256;
     enum kiln_code rc = hash_file(directory, name, &sha256, err);
     if (rc)

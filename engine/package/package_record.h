@@ -18,9 +18,9 @@
 #include "engine/package/package_file.h"
 
 /* Reads the record of the file |name| in |directory|. Returns KILN_NOT_FOUND, without a message, if
- * there is none, and KILN_DENIED if the file is not the installed one. A record that a crash left
- * under its temporary name is renamed. A record with another inode but the right hash (a restored
- * backup) is updated. */
+ * there is none, and KILN_DENIED if the file is not the installed one. If a crash left the record
+ * under its temporary name, renames it. If the file has another inode but the right hash (a
+ * restored backup), updates the record. */
 KILN_MUST_CHECK enum kiln_code package_record_read(const char *directory, const char *name,
                                                    const struct file_identity *identity,
                                                    struct package_record *ret_record,
@@ -33,7 +33,7 @@ KILN_MUST_CHECK enum kiln_code package_record_announce(const char *directory, co
                                                        struct kiln_err *err);
 /* Removes the announced record, because the file will not be installed. */
 void package_record_withdraw(const char *directory, const char *name);
-/* Gives the announced record its final name, because the file is in place. */
+/* Gives the announced record its final name. Call it when the file is in place. */
 KILN_MUST_CHECK enum kiln_code package_record_settle(const char *directory, const char *name,
                                                      struct kiln_err *err);
 /* Removes the record under both names.  Ignores failures. */

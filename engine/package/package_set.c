@@ -36,8 +36,8 @@ void member_destroy(struct member *member)
     free(member);
 }
 
-/* Moves the members without any reference to the front of |view| and returns their number.  The
- * caller can then close their files without the lock. */
+/* Moves the members that no view contains any more to the front of |view| and returns their number.
+ * The caller can then close their files without the lock. */
 static size_t unref_members(struct view *view)
 {
     size_t gone = 0;
@@ -73,8 +73,8 @@ static enum rank rank_of(const struct member *member)
 }
 
 /* Compares packages for the order in which look-ups search them.  Signed packages come first,
- * because their origin is known.  Newer editions come before older ones, which may have faults that
- * the newer ones do not have, whatever their names are. */
+ * because their origin is known.  Newer editions come before older ones, whatever their names are,
+ * because older ones may have faults that were corrected. */
 static int by_trust(const void *left, const void *right)
 {
     const struct member *a = *(struct member *const *)left, *b = *(struct member *const *)right;
@@ -123,8 +123,8 @@ enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err
                      "this program has no package directory, only built-in packages");
 }
 
-/* Creates kiln's own directory, and checks who can write to it: such a user determines which code
- * runs on the GPUs. */
+/* Creates kiln's own directory, and checks who can write to it. A user who can write to it decides
+ * which code runs on the GPUs. */
 static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;

@@ -4,9 +4,9 @@
 /*
  * All packages of this host.
  *
- * Role       scans directories for packages, opens new ones and closes removed ones; searches them
- *            by MIOpen's rule: first packages for the database id with its compute units, then
- *            those for the plain arch
+ * Role       scans directories for packages, opens new ones and closes removed ones. Searches them
+ *            by MIOpen's rule: first packages for the exact database id (arch and compute units),
+ *            then those for the arch alone
  * Ownership  owns the packages; a removed package that a lookup still uses is closed when the
  *            lookup ends
  * Threading  rescan, adopt and remove: one thread at a time (the write queue).  All other calls:
@@ -24,15 +24,16 @@
 struct package_set;
 
 struct package_set_options {
-    /* Created with mode 0755 if it does not exist; KILN_DENIED if others may write to it; NULL:
-     * there are only the packages of |data|. */
+    /* kiln's own directory. Created with mode 0755 if it does not exist; KILN_DENIED if other users
+     * may write to it. NULL: there are only the packages of |data|. */
     const char *own_directory;
     /* Borrowed: built-in packages, which are trusted like the program. May be NULL. */
     const struct engine_data *data;
-    /* NULL-terminated, or NULL; a directory may not exist, or appear later; it is skipped while
-     * everybody may write to it. */
+    /* NULL-terminated, or NULL. A directory may be absent and appear later. A directory that
+     * everybody may write to is skipped. */
     const char *const *other_directories;
-    /* Contains *.pub; a signature is valid as long as its key is there; NULL: no key is trusted. */
+    /* Contains *.pub; a signature is valid as long as its key is in this directory; NULL: no key is
+     * trusted. */
     const char *trusted_keys_directory;
     unsigned readers;       /* number of threads that may search concurrently */
     bool require_signature; /* do not open unsigned packages */
@@ -46,7 +47,7 @@ void package_set_destroy(struct package_set *set);
 KILN_DEFINE_AUTO(package_set)
 
 struct package_change {
-    bool appeared; /* false: it was removed */
+    bool appeared; /* true: the package appeared; false: it was removed */
     struct package_info info;
 };
 /* Scans the directories again, reading only names, sizes and times of unchanged files. |changed| is
@@ -67,15 +68,15 @@ struct package_query { /* a kernel and the device that it is for */
 
 struct package_found {
     char package[PACKAGE_NAME_MAX]; /* the package that had the kernel */
-    /* A package with a row that failed its check during the search; "" if none. */
+    /* A package with a row that failed its check during the search; "" if there is none. */
     char damaged[PACKAGE_NAME_MAX];
     char damage[256]; /* message about that damage */
     /* Kernel name or key of the damaged row; "" if the package itself found no damage. */
     char damaged_row[PACKAGE_ROW_TEXT];
 };
 /* Searches for a kernel by name.  Returns KILN_NOT_FOUND, without a message, if no package has it.
- * If its row in a package is damaged, the next matching package is searched; |ret_found|, which is
- * always written, reports the damage. */
+ * If the kernel's row in a package is damaged, the next matching package is searched, and
+ * |ret_found| reports the damage. |ret_found| is always set. */
 KILN_MUST_CHECK enum kiln_code package_set_find_named(struct package_set *set,
                                                       const struct package_query *query,
                                                       struct buffer *ret_raw,
@@ -88,8 +89,8 @@ KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
                                                     struct package_found *ret_found,
                                                     struct kiln_err *err);
 /* Finds the first package for the same arch but other compute units that has an intact row of this
- * name. MIOpen's rule does not use such a package.  Returns KILN_NOT_FOUND, without a message, if
- * there is none. */
+ * name. Look-ups do not use such packages (MIOpen's rule), but a message can mention them.  Returns
+ * KILN_NOT_FOUND, without a message, if there is none. */
 KILN_MUST_CHECK enum kiln_code package_set_find_elsewhere(struct package_set *set,
                                                           const struct package_query *query,
                                                           char ret_package[PACKAGE_NAME_MAX],
@@ -106,15 +107,15 @@ bool package_set_built_in_is_damaged(struct package_set *set, struct bytes datab
 struct package_signature {
     char signer[KEY_NAME_MAX]; /* name of the key; "" if unsigned */
     struct manifest_edition edition;
-    /* look-ups by key trust the signature; false for a package that kiln did not install,
+    /* True if look-ups by key trust the signature. False for a package that kiln did not install,
      * because its file may change after the check. */
     bool counts;
     /* Why the manifest next to the file is not accepted; "" if it is, or if there is none. */
     char refused[256];
 };
-/* Finds out who signed the package. If kiln did not install it, checks the manifest next to the
- * file, if there is one.  The first call reads the whole file, so do not call it on the daemon's
- * loop. */
+/* Finds out who signed the package. If kiln did not install the package, checks the manifest next
+ * to the file, if there is one.  The first call reads the whole file, so do not call it on the
+ * daemon's loop. */
 void package_set_signature(const struct package_set *set, struct package *package,
                            struct package_signature *ret_signature);
 
@@ -142,13 +143,13 @@ struct package_upload { /* a file that kiln-transfer has fetched, unpacked and c
     const char *path;   /* in own_directory/incoming, and thus on the same filesystem */
     const char *name;   /* file name of the package, such as "gfx90a68.kdb" */
     struct digest sha256;
-    struct bytes manifest; /* the signed manifest; empty: none */
-    const char *fetched;   /* the file's name in the manifest; possibly that of the packed file */
+    struct bytes manifest; /* the signed manifest; empty: there is none */
+    const char *fetched;   /* the file's name in the manifest; it may be that of the packed file */
     const char *wanted;    /* the SHA-256 that the user gave, in hexadecimal; NULL: none */
     bool may_be_packed;    /* |wanted| may be the SHA-256 of the .bz2 file */
     const char *source;    /* URL or path, for messages */
     bool replace_signed;   /* allow that an unsigned file replaces one that a trusted key signed */
-    /* Allow that a signed file is older than an installed one that answers the same requests. */
+    /* Allow a signed file that is older than an installed one that answers the same requests. */
     bool allow_downgrade;
 };
 
@@ -157,8 +158,7 @@ struct package_checked { /* a checked file that nobody else can change */
     uint64_t rows;
     char signer[KEY_NAME_MAX]; /* name of the key; "" if unsigned */
     struct manifest_edition edition;
-    /* The manifest states only the packed file, not its content; so the content counts as
-     * unsigned. */
+    /* The manifest states the hash of the packed file only, so the content counts as unsigned. */
     bool only_packed_signed;
 };
 /* Does all checks of an upload that read the whole file. Takes over the file and hashes it again.
@@ -171,9 +171,9 @@ KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
                                                  const struct package_upload *upload,
                                                  struct package_checked *ret_checked,
                                                  struct kiln_err *err);
-/* Moves the checked file into place (rename and sync) and opens it; a package of the same name is
- * replaced atomically. If it cannot be moved, the old package and the upload stay where they are.
- * If a later step fails, the new file stays in place, and package_set_rescan uses it.  Returns
+/* Moves the checked file into place (rename and sync) and opens it. It atomically replaces a
+ * package of the same name. If it cannot be moved, the old package and the upload stay where they
+ * are. If a later step fails, the new file stays in place, and package_set_rescan uses it.  Returns
  * KILN_CORRUPT if the file is no longer the one that was checked.  Returns KILN_DENIED if an
  * unsigned file would replace one that a trusted key signed, or if the file is older than a signed
  * package of its database id and format. */
@@ -189,7 +189,7 @@ KILN_MUST_CHECK enum kiln_code package_set_remove(struct package_set *set, const
                                                   struct package_info *ret_info,
                                                   struct kiln_err *err);
 
-/* how a package fits a GPU, best first */
+/* How a package fits a GPU, best first. */
 enum package_fit {
     PACKAGE_FIT_EXACT, /* its database id is the GPU's */
     PACKAGE_FIT_ARCH,  /* it is for the plain arch; searched after the exact ones */

@@ -10,7 +10,7 @@
 
 struct wanted {
     char exact[DATABASE_ID_MAX];
-    char arch[DATABASE_ID_MAX]; /* the plain arch; "" if |exact| is that already */
+    char arch[DATABASE_ID_MAX]; /* the arch alone; "" if |exact| is that already */
     char device[DATABASE_ID_MAX];
 };
 
@@ -55,8 +55,8 @@ bool package_set_covers(struct package_set *set, struct bytes database_id)
     return covers;
 }
 
-/* Finds an item that is damaged as a whole. If the damage was found when the set was created, the
- * item has no member. */
+/* Finds an item of the built-in data that is damaged as a whole. Such an item has no member if the
+ * damage was found when the set was created, so the members cannot be searched instead. */
 static const char *damaged_item(const struct package_set *set, const struct wanted *wanted)
 {
     for (size_t i = 0; set->data && i < set->data->count; i++) {

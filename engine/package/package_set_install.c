@@ -18,10 +18,10 @@
 
 /* ---- the uploaded file ---- */
 
-/* Rejects a file that a process still has open for writing: the kernel then refuses a read lease.
+/* Rejects a file that a process still has open for writing: then the kernel refuses a read lease.
  * On filesystems without leases, only the hash protects against changes.  If another process opens
- * the file during the lease, the kernel sends a signal.  This selects SIGURG, which is ignored by
- * default; SIGIO would end kilnd. */
+ * the file during the lease, the kernel sends a signal. This function selects SIGURG, which is
+ * ignored by default; the default signal SIGIO would end kilnd. */
 static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *err)
 {
     if (fcntl(fd, F_SETSIG, SIGURG) != 0)
@@ -201,8 +201,8 @@ enum kiln_code package_set_check(const struct package_set *set, const struct pac
 
 /* ---- moving it into place ---- */
 
-/* Writes the record first, under its temporary name, so that each installed file has a record, even
- * if the power fails at any moment. */
+/* Moves the file into place, after writing its record under a temporary name. So each installed
+ * file has a record, even if the power fails at any moment. */
 static enum kiln_code move_into_place(const struct package_set *set,
                                       const struct package_upload *upload,
                                       const struct file_identity *identity,
@@ -224,7 +224,7 @@ static enum kiln_code move_into_place(const struct package_set *set,
     return package_record_settle(directory, upload->name, err);
 }
 
-/* Installs a view without the member |without| and with |with|. Both may be NULL. */
+/* Replaces the view by one that has no member |without| and that has |with|. Both may be NULL. */
 static enum kiln_code replace_member(struct package_set *set, const struct member *without,
                                      struct member *with, struct kiln_err *err)
 {
@@ -266,9 +266,9 @@ static enum kiln_code refuse_older(const struct package_info *there,
                      units_when(checked->edition.time, new_time));
 }
 
-/* Rejects a file that is older than a signed package of its database id and format.  Such packages
- * answer the same requests, whatever their names are: otherwise an old file with known faults could
- * be installed in addition to the newer one. */
+/* Rejects a file that is older than a signed package of its database id and format.  Both answer
+ * the same requests, whatever their names are, so an old file with known faults could answer
+ * instead of the newer one. */
 static enum kiln_code refuse_downgrade(const struct package_set *set,
                                        const struct package_upload *upload,
                                        const struct package_checked *checked, struct kiln_err *err)
@@ -318,7 +318,7 @@ static enum kiln_code publish_member(struct package_set *set, const char *name,
     rc = replace_member(set, view_find(set->view, OWN, name), member, err);
     if (rc)
         return rc;
-    KILN_TAKE(member); /* the view owns the member now */
+    KILN_TAKE(member); /* now the view owns the member */
     *ret_info = info;
     return KILN_OK;
 }

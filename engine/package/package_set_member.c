@@ -30,9 +30,8 @@ bool signer_is_trusted(const struct package_set *set, const char *signer)
            search.found;
 }
 
-/* Finds the record of a member.  Returns KILN_NOT_FOUND, without a message, if there is none: only
- * kiln's own directory has records.  The signatures of a distribution's files were checked by its
- * package manager, if at all. */
+/* Finds the record of a member.  Returns KILN_NOT_FOUND, without a message, if there is none. Only
+ * packages in kiln's own directory have records. */
 static enum kiln_code find_record(const struct package_set *set, const struct member *member,
                                   const char *name, struct package_record *ret_record,
                                   struct kiln_err *err)
@@ -106,8 +105,8 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
     return KILN_OK;
 }
 
-/* Opens a built-in package.  |ret_member| remains NULL if the item is damaged.  Fails if the item
- * was not a package when it was built in. */
+/* Opens a built-in package.  If the item is damaged, returns KILN_OK with |ret_member| NULL.  Fails
+ * if the item was no package even when it was built in. */
 static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
                                     struct member **ret_member, struct kiln_err *err)
 {
@@ -123,7 +122,7 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
         return kiln_while(err, "opening '%s', which is built into this program", item->name);
     if (rc)
         return KILN_OK;
-    *member = (struct member){ .refs = 1, /* this reference belongs to the set */
+    *member = (struct member){ .refs = 1, /* a permanent reference */
                                .package = member->package,
                                .identity = { .size = engine_item_view(item).size },
                                .directory = set->directory_count,

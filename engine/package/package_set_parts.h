@@ -20,7 +20,8 @@ struct member {
     unsigned refs;
     struct package *package; /* owned */
     struct file_identity identity;
-    size_t directory; /* index of the member's directory; directory_count: built into the program */
+    size_t directory; /* index of the member's directory; equal to directory_count: built into the
+                       * program */
     bool signature_counts, is_built_in;
     char id[DATABASE_ID_MAX];
 };
@@ -45,19 +46,19 @@ struct package_set {
     struct view *view;     /* counted */
 
     /* The members below are only used on the write queue, or never change. */
-    /* Owned; the first is kiln's own; the entry after the last one is for built-in packages. */
+    /* Owned; the first is kiln's own, and one more entry at the end is for built-in packages. */
     char **directories;
     size_t directory_count;
     const struct engine_data *data; /* borrowed; may be NULL */
     struct member *
-        *built_in; /* owned; each has one permanent reference; contains no damaged items */
+        *built_in; /* owned; each member has one permanent reference; damaged items are left out */
     size_t built_in_count;
     char *keys_directory; /* owned */
     int64_t keys_changed_ns;
     unsigned readers;
     bool require_signature;
-    struct refusal *refusals; /* owned; changed under refusals_mutex, so that any thread may read it
-                                 with the mutex */
+    struct refusal *refusals; /* owned; modified with refusals_mutex locked, so that any thread may
+                               * read it with this mutex */
     size_t refusal_count;
     pthread_mutex_t refusals_mutex;
     bool *unreadable; /* owned; whether an unreadable directory has been reported */

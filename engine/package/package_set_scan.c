@@ -69,7 +69,8 @@ static bool add_file(struct scan *s, size_t directory, int directory_fd, const c
     return true;
 }
 
-/* Reports |why| once, until the directory becomes readable again. */
+/* Reports |why| once. If the directory becomes readable and then unreadable again, reports it
+ * again. */
 static void note_unreadable(struct scan *s, size_t directory, const struct kiln_err *why)
 {
     if (!s->set->unreadable[directory])
@@ -77,8 +78,9 @@ static void note_unreadable(struct scan *s, size_t directory, const struct kiln_
     s->set->unreadable[directory] = true;
 }
 
-/* Opens a directory.  Returns KILN_NOT_FOUND, without a message, if it does not exist.  Rejects one
- * that everybody can write to: any user could put code there, which other users' jobs would run. */
+/* Opens a directory.  Returns KILN_NOT_FOUND, without a message, if it does not exist.  Rejects a
+ * directory that everybody can write to: any user could put code there, which other users' jobs
+ * would run. */
 static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kiln_err *err)
 {
     DIR *dir = opendir(path);
@@ -155,7 +157,7 @@ void refusal_forget(struct package_set *set, size_t directory, const char *name)
         refusal_drop(set, refusal);
 }
 
-/* Adds a rejected file.  The caller holds refusals_mutex, as for refusal_note. */
+/* Adds a rejected file.  The caller holds refusals_mutex. */
 static struct refusal *refusal_add(struct package_set *set, const struct file *file)
 {
     struct refusal *grown =
@@ -253,7 +255,7 @@ static struct member *member_for_file(struct scan *s, const struct view *old,
     struct member *opened = NULL;
     enum kiln_code rc = open_file(s, file, &opened, &why);
     if (rc) {
-        if (rc != KILN_NOT_FOUND) /* the file was removed during the scan */
+        if (rc != KILN_NOT_FOUND) /* KILN_NOT_FOUND: the file was removed during the scan */
             refuse_file(s, file, &why);
         return NULL;
     }
@@ -296,7 +298,7 @@ static enum kiln_code update_view(struct scan *s, struct kiln_err *err)
     struct view *fresh = view_create(s->count + s->set->built_in_count);
     if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
-    /* Safe without the mutex, because only the write queue replaces it. */
+    /* Safe without the mutex, because only the write queue replaces |set->view|. */
     struct view *old = s->set->view;
     for (size_t i = 0; i < s->count; i++) {
         struct member *member = member_for_file(s, old, &s->files[i]);

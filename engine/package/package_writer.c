@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Maximum bytes of a name and of arguments.  MIOpen's own texts have less than 2200 bytes; kiln's
- * are a program's name and its options. */
+/* Maximum bytes of a name and of arguments.  MIOpen's names and arguments have less than 2200
+ * bytes; in kiln's packages, they contain a program's name and its options. */
 #define NAME_LENGTH_MAX 4096
 #define ARGS_MAX (LIMIT_OPTIONS_TEXT + 4096)
 

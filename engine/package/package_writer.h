@@ -12,7 +12,8 @@
 struct package_writer;
 
 struct package_entry {
-    struct bytes name, args; /* its name for look-ups (package_kernel_name, package_kernel_args) */
+    struct bytes name, args; /* name and arguments for look-ups (package_kernel_name,
+                              * package_kernel_args) */
     struct bytes raw;        /* the code object */
     /* A KDB does not store the members below. */
     struct digest key, toolchain_id; /* zeros: the kernel has none */
@@ -29,9 +30,9 @@ KILN_MUST_CHECK enum kiln_code package_writer_create(const char *path, enum pack
 void package_writer_destroy(struct package_writer *writer);
 KILN_DEFINE_AUTO(package_writer)
 /* Adds an entry.  Entries must be sorted by name, then by arguments, both compared as bytes.
- * Returns KILN_INVALID for another order, for a name and arguments or a key that were added before,
- * for an empty name or object, and for a text with a NUL in it.  Compile times are not written,
- * because they differ from run to run. After a failure the writer can only be destroyed. */
+ * Returns KILN_INVALID for another order, for a name with arguments or a key that was added before,
+ * for an empty name or object, and for a text that contains a NUL.  Compile times are not written,
+ * because they differ from run to run. After a failure, the writer can only be destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_add(struct package_writer *writer,
                                                   const struct package_entry *entry,
                                                   struct kiln_err *err);

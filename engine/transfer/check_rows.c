@@ -24,8 +24,8 @@ enum kiln_code check_package_rows(const char *path, const struct transfer_sink *
     struct package_report report;
     KILN_AUTO(package) struct package *package = NULL;
     enum kiln_code rc = package_open(&options, &package, err);
-    if (rc == KILN_BUSY) /* truncated; in the staging directory, unlike in a package directory,
-                            nobody will write the rest */
+    /* KILN_BUSY: the file is truncated. Nobody will write the rest into the staging directory. */
+    if (rc == KILN_BUSY)
         return kiln_fail(err, KILN_CORRUPT, "the file was already incomplete at its source");
     if (!rc)
         rc = package_check(package, on_checked, (void *)(uintptr_t)sink, &report, err);

@@ -20,8 +20,9 @@
     (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
 
-/* Allows |directory| without its subdirectory "private".  The directory of trusted authorities has
- * one with the private keys of this host's servers, which a transfer of root could read. */
+/* Allows |directory| without its subdirectory "private".  In the directory of trusted authorities,
+ * this subdirectory has the private keys of this host's servers. A transfer of root could read
+ * them. */
 static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];
@@ -79,7 +80,7 @@ static void allow_system(const struct landlock_rules *rules)
 static void allow_source(const struct landlock_rules *rules, const char *text)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* ignored, because the transfer reports it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports this error */
     char manifest[URL_MAX + 64];
     if (!text || url_parse(text, &url, &ignored) || url.scheme != URL_FILE)
         return;
@@ -97,7 +98,7 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
                          "this kernel has no Landlock: it is older than Linux 5.13, or Landlock is "
                          "switched off");
     struct landlock_rights handled = landlock_rights(version);
-    handled.network &= LANDLOCK_BIND_TCP; /* so that it may connect to any port, but not listen */
+    handled.network &= LANDLOCK_BIND_TCP; /* may connect to any port, but not listen */
     enum kiln_code rc = landlock_begin(&handled, &rules, err);
     if (rc)
         return rc;
@@ -108,8 +109,8 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
     return landlock_enforce(&rules, err);
 }
 
-/* Confines the process.  Adds the Landlock rules before it switches the user, because they open
- * files that the other user may not reach. */
+/* Confines the process.  Adds the Landlock rules before it switches the user, because adding a rule
+ * opens a file that the other user may not reach. */
 enum kiln_code transfer_confine(const struct transfer_job *job, const struct transfer_user *user,
                                 struct kiln_err *err)
 {

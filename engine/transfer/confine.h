@@ -20,11 +20,11 @@ struct transfer_user {
     gid_t gid;
 };
 
-/* Confines the process, and switches to |user| permanently; NULL: keeps the current user.  It can
- * then write only to the staging directory.  It can read the file of a file: URL and its manifest,
- * the trusted keys, certificate authorities, the resolver's files and system libraries.  Returns
- * KILN_UNSUPPORTED if the kernel has no Landlock (before 5.13, or switched off) or no system-call
- * filter; the other layers are still applied. */
+/* Confines the process and, if |user| is not NULL, switches to this user permanently.  The process
+ * can then write only to the staging directory.  It can read the file of a file: URL and its
+ * manifest, the trusted keys, certificate authorities, the resolver's files and system libraries.
+ * Returns KILN_UNSUPPORTED if the kernel has no Landlock (before 5.13, or switched off) or no
+ * system-call filter; the other restrictions still apply. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
                                                 const struct transfer_user *user,
                                                 struct kiln_err *err);

@@ -18,7 +18,7 @@ static void wait_ms(uint64_t ms)
     }
 }
 
-/* The limits that kiln uses.  Those for slow transfers end a connection that is dead but was never
+/* The limits that kiln uses.  Those for slow transfers end a dead connection that was never
  * closed. */
 const struct fetch_policy fetch_policy_standard = {
     .barren_max = 5,
@@ -65,7 +65,7 @@ static enum kiln_code fetch_with_retries(const struct fetch_request *request, st
                                          struct kiln_err *err)
 {
     const struct fetch_policy *policy = request->policy;
-    uint64_t size_max = 0; /* an attempt counts as progress only if it gets beyond this size */
+    uint64_t size_max = 0; /* an attempt makes progress only if it gets beyond this size */
     unsigned barren = 0;
     char note[sizeof(err->text)] = "";
     for (unsigned number = 1;; number++) {

@@ -18,14 +18,16 @@
 struct fetch_policy {
     unsigned barren_max;   /* maximum number of successive attempts without new bytes */
     unsigned attempts_max; /* in total */
-    /* Pause before the second attempt; doubles each time; up to half of it is random. */
+    /* Pause before the second attempt. It doubles before each further attempt; up to half of it is
+     * random. */
     uint64_t pause_ms;
     uint64_t pause_max_ms;
     unsigned connect_s; /* time limit for connecting */
     /* A transfer that is slower than |stall_rate| for this time is ended. */
     unsigned stall_s;
     unsigned stall_rate;        /* in bytes per second */
-    void (*pause)(uint64_t ms); /* waits; replaced in tests, which only count the calls */
+    void (*pause)(uint64_t ms); /* waits; tests replace it by a function that only counts the
+                                 * calls */
 };
 extern const struct fetch_policy fetch_policy_standard;
 

@@ -19,7 +19,7 @@ struct attempt {
     struct curl_slist *headers; /* owned */
     unsigned number;
     const char *note;
-    bool begun; /* the response has a body that is to be stored */
+    bool begun; /* the response has a body that will be stored */
     /* ATTEMPT_DONE unless a callback stopped the request, with the reason in |err|. */
     enum attempt_end end;
     struct kiln_err *err; /* borrowed */
@@ -42,9 +42,9 @@ static const char *header_of(const struct attempt *a, const char *name)
     return found->value;
 }
 
-/* Returns Last-Modified if it identifies a version of the file, else NULL.  It has a resolution of
- * one second.  So it identifies a version only if that second was over when the server answered;
- * otherwise the file could change again within the second. */
+/* Returns the Last-Modified date if it identifies a version of the file, else NULL.  The date has a
+ * resolution of one second, so the file could change again in the same second. The date therefore
+ * identifies a version only if that second was over when the server answered. */
 static const char *strong_date(const struct attempt *a)
 {
     const char *modified = header_of(a, "Last-Modified"), *now = header_of(a, "Date");
@@ -339,7 +339,7 @@ static enum attempt_end judge_response(struct attempt *a, CURLcode failed)
     if (failed == CURLE_HTTP_RETURNED_ERROR)
         refuse_status(a);
     else if (failed && !a->begun && content_length(a) > a->request->size_limit)
-        refuse_size(a); /* the server stated the size, but sent no body */
+        refuse_size(a); /* the server stated too large a size, and sent no body */
     else if (failed)
         refuse_curl(a, failed);
     else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)

@@ -4,10 +4,11 @@
 /*
  * One HTTP request of a fetch, for fetch.c.
  *
- * If an earlier attempt fetched a part of the file, this one continues it with Range and If-Range.
- * For that the server must have sent a strong validator with the part: an ETag that is not weak, or
- * a Last-Modified older than the response's Date.  The response is appended only if it begins where
- * the part ends and has the same validator.  Otherwise the file is fetched from the start.
+ * If an earlier attempt fetched a part of the file, the request continues it with Range and
+ * If-Range. To allow that, the server must have sent a strong validator with the part: an ETag that
+ * is not weak, or a Last-Modified older than the response's Date.  The response is appended only if
+ * it begins where the part ends and has the same validator.  Otherwise the file is fetched from the
+ * start.
  *
  * Threading  one thread for each fetch; blocks
  */
@@ -28,7 +29,7 @@ struct part { /* the part of the file that has been fetched */
 
 enum attempt_end { ATTEMPT_DONE, ATTEMPT_MAY_REPAIR, ATTEMPT_FINAL };
 
-/* Makes an attempt.  |number| counts from 1; |note| says why the previous attempt failed.  |err| is
- * filled unless the result is ATTEMPT_DONE. */
+/* Makes an attempt.  |number| counts from 1; |note| says why the previous attempt failed.  Fills
+ * |err| unless the result is ATTEMPT_DONE. */
 enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned number,
                                const char *note, struct part *part, struct kiln_err *err);

@@ -24,8 +24,8 @@ struct provenance_source { /* where the file comes from; borrowed */
     const char *fetched_name; /* the file's name in the manifest */
     const struct fetch_policy *policy;
 };
-/* Finds out what the file must match, and appends the manifest, if there is one.  Returns
- * KILN_DENIED if a required signature is missing or not valid. */
+/* Finds out what the file must match. Appends the manifest to |ret_manifest|, if there is one.
+ * Returns KILN_DENIED if a required signature is missing or not valid. */
 KILN_MUST_CHECK enum kiln_code provenance_find(const struct provenance_source *source,
                                                struct provenance *ret_provenance,
                                                struct buffer *ret_manifest, struct kiln_err *err);

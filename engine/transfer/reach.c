@@ -17,13 +17,13 @@
 #define HELD_MAX 32
 /* Means "not a regular file": an error code that open(2) never returns for a file. */
 #define NOT_REGULAR ENOTUNIQ
-/* Limits of the keys that are copied.  They are higher than those of manifest_keys.c, so that it
- * still reports a key that is too large. */
+/* Limits of the keys that are copied.  They are higher than those of manifest_keys.c, which reads
+ * the copies, so that it still reports a key that is too large. */
 #define KEYS_MAX 1024
 #define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
-/* Opens |path| for the rest of the process's life.  Sets |name| to a path that can be used even
- * when |path| is no longer reachable. */
+/* Opens |path| and keeps it open until the process ends.  Sets |name| to a path that can be used
+ * even when |path| is no longer reachable. */
 static bool hold_path(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
@@ -61,7 +61,7 @@ static int open_regular(const char *path)
 static enum kiln_code open_source(struct received_job *received, struct kiln_err *err)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* ignored, because the transfer reports it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports this error */
     char manifest[URL_MAX + 64];
     struct transfer_job *job = &received->job;
     if (!job->url || url_parse(job->url, &url, &ignored) || url.scheme != URL_FILE)
@@ -81,8 +81,8 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
     return KILN_OK;
 }
 
-/* Copies a key.  Also copies a file that is not a valid key, because the code that reads keys
- * reports it. */
+/* Copies a key file. Does not check the key: the code that reads the copy reports a key that is not
+ * valid. */
 static enum kiln_code copy_key(const char *directory, const char *name, struct kiln_err *err)
 {
     char from[PATH_MAX], to[NAME_MAX + sizeof(REACH_KEYS) + 2];
@@ -105,7 +105,7 @@ static enum kiln_code copy_keys(struct transfer_job *job, struct kiln_err *err)
 {
     struct dirent **entries = NULL;
     int count = scandir(job->trusted_keys, &entries, key_file_is_public, alphasort);
-    if (count < 0) /* there are no keys, or the code that reads them reports the error */
+    if (count < 0) /* no keys, or an error that is reported when they are read */
         return KILN_OK;
     enum kiln_code rc = KILN_OK;
     if (mkdir(REACH_KEYS, 0755) != 0)

@@ -27,8 +27,8 @@ static off_t size_of_companion(const char *path, const char *suffix)
     return there ? seen.st_size : 0;
 }
 
-/* Returns whether a program may be writing to the file.  Its content alone, without the log, may
- * then be inconsistent. */
+/* Returns whether a program may be writing to the file. If so, the file without its log may be
+ * inconsistent. */
 static bool may_be_live(const char *path, int fd)
 {
     uint8_t head[HEADER_READ];
@@ -51,7 +51,7 @@ static enum kiln_code open_file(const char *path, int *ret_fd, struct kiln_err *
     return KILN_OK;
 }
 
-/* ---- tuning data: also what SQLite cannot read of its log ---- */
+/* ---- tuning data: includes the parts of a damaged log that SQLite would drop ---- */
 
 static void note_damage(struct snapshot *s, const char *path, const struct kiln_err *why)
 {

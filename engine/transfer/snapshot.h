@@ -19,15 +19,15 @@ struct snapshot {
     int fd;
     char name[256]; /* name of the file, without its directory */
     bool salvage;   /* for tuning data: damaged parts are left out, and |note| reports that */
-    /* True: it is a copy with the write-ahead log merged in; false: the file itself. */
+    /* true: |fd| is a copy with the write-ahead log merged in; false: |fd| is the file itself */
     bool merged;
     char note[512]; /* what could not be copied; usually "" */
 };
 
-/* Copies a SQLite file that is in WAL mode, or has a log or journal, to a nameless file in
- * |directory|.  Returns any other file as it is.  Without |salvage| (for a cache), SQLite's
- * recovery determines the content of the copy; returns KILN_CORRUPT if SQLite rejects the file.
- * With |salvage|, the copy also contains the parts of a damaged log that SQLite would drop; a file
- * that SQLite rejects is returned as it is. */
+/* If the SQLite file at |path| is in WAL mode, or has a log or journal, copies it to a nameless
+ * file in |directory|.  Opens any other file without a copy.  If |salvage| is false (for a cache),
+ * the copy has what SQLite's recovery finds; returns KILN_CORRUPT if SQLite rejects the file. If
+ * |salvage| is true, the copy also has the parts of a damaged log that SQLite would drop; a file
+ * that SQLite rejects is opened without a copy. */
 KILN_MUST_CHECK enum kiln_code snapshot_take(const char *path, const char *directory, bool salvage,
                                              struct snapshot *ret_snapshot, struct kiln_err *err);

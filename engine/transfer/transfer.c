@@ -25,7 +25,7 @@ struct transfer {
     const struct transfer_job *job;
     const struct fetch_policy *policy;
     const struct transfer_sink *sink;
-    struct url url;          /* owned; without text if the job has a descriptor instead */
+    struct url url;          /* owned; has no text if the job has a descriptor instead */
     int source_fd;           /* borrowed from the job, or |opened_fd|; -1: fetch |url| by HTTP */
     int opened_fd;           /* owned; the file of a file: URL */
     int directory_fd;        /* owned; the staging directory */
@@ -76,8 +76,8 @@ static enum kiln_code choose_name(struct transfer *t)
                            : package_name_check(t->result->name, /* ret_id= */ NULL, t->err);
 }
 
-/* Checks the package's name against the signed one.  The name states the device, so a signature is
- * valid only for the signed name. */
+/* Checks the package's name against the signed one.  A package's name states its device. If the
+ * name could differ, the signature would also be accepted for other devices. */
 static enum kiln_code check_signed_name(struct transfer *t)
 {
     char signed_name[NAME_SIZE];
@@ -106,7 +106,7 @@ static enum kiln_code open_source(struct transfer *t)
     t->source_fd = t->job->content_fd; /* transfer_reach may have opened it already */
     if (t->source_fd >= 0)
         return KILN_OK;
-    /* O_NONBLOCK: do not wait for the other end of a pipe. */
+    /* O_NONBLOCK: opening a pipe must not wait for its other end. */
     t->opened_fd = open(t->url.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     t->source_fd = t->opened_fd;
     if (t->opened_fd < 0)
@@ -123,8 +123,8 @@ static enum kiln_code open_file(struct transfer *t, const char *name)
     return KILN_OK;
 }
 
-/* Sets the size limit.  Any user may import a cache, so its packed and its unpacked file must leave
- * free space for others. */
+/* Sets the size limit.  Any user may import a cache, so its packed and its unpacked file must not
+ * fill the disk. */
 static void choose_limit(struct transfer *t)
 {
     struct statvfs disk;
@@ -220,7 +220,7 @@ static enum kiln_code unpack_file(struct transfer *t)
         return rc;
     if (lseek(packed, 0, SEEK_SET) < 0)
         return kiln_fail_errno(t->err, errno, "cannot read the fetched file");
-    choose_limit(t); /* again, because the fetched file has reduced the free space */
+    choose_limit(t); /* once more, because the fetched file has reduced the free space */
     const struct bzip2_progress progress = { on_unpacked, t };
     rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, &progress, t->err);
     if (rc == KILN_FULL)
@@ -244,8 +244,8 @@ static enum kiln_code rename_fetched(struct transfer *t)
 
 static enum kiln_code finish_file(struct transfer *t)
 {
-    /* Looks at the content, not at the name, because some servers decompress files before they send
-     * them. */
+    /* Decides by the content, not by the name, because some servers decompress files before they
+     * send them. */
     enum kiln_code rc = bzip2_is_packed(t->file_fd) ? unpack_file(t) : rename_fetched(t);
     if (rc)
         return rc;

@@ -16,11 +16,11 @@
 
 struct transfer_job {
     const char *url; /* an https, http or file URL; NULL: use |content_fd| */
-    /* Borrowed; the file, opened by the client or from a file: URL; -1: none. */
+    /* Borrowed; the file that the client has opened, or that of a file: URL; -1: none. */
     int content_fd;
     int manifest_fd;  /* borrowed; the signed manifest; -1: none */
     const char *name; /* the package's file name; NULL: the URL's last part */
-    /* SHA-256 of the fetched file, 64 hexadecimal digits; NULL: unknown. */
+    /* SHA-256 that the fetched file must have, 64 hexadecimal digits; NULL: any. */
     const char *sha256;
     const char *staging;      /* directory to put the result into */
     const char *trusted_keys; /* directory with the trusted keys, *.pub */
@@ -30,7 +30,8 @@ struct transfer_job {
     unsigned disk_part;  /* a user's file may take 1/disk_part of the disk's free space */
     bool require_signature;
     bool of_user; /* a cache or tuning file that a user imports, not a package */
-    /* Only with of_user: not a kernel database, so its reader must check the rows. */
+    /* Only with of_user. True if the file is not a kernel database, so that the code that reads it
+     * must check the rows. */
     bool unchecked;
 };
 
@@ -41,13 +42,13 @@ struct transfer_progress {
     const char *note;     /* why the previous attempt failed; "" if there was none */
 };
 
-/* The checked manifest, in staging. kilnd checks it again, because it does not trust a process that
- * is exposed to the network. */
+/* Name of the checked manifest in the staging directory. kilnd checks the manifest again, because
+ * it does not trust a process that is exposed to the network. */
 #define TRANSFER_MANIFEST ".manifest"
 #define TRANSFER_MANIFEST_MAX (256u << 10)
 
 struct transfer_result {
-    /* If it is KILN_OK, the members below are set; otherwise staging is empty. */
+    /* If this is KILN_OK, the members below are set; otherwise staging is empty. */
     struct kiln_err err;
     /* Path of the checked file in staging; the receiver renames or removes it. */
     char path[512];

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A URL of 4 KiB has six times this size if JSON escapes every character. */
+/* Enough for a URL of 4 KiB, which has six times this size if JSON escapes every character. */
 #define PACKET_MAX (32u << 10)
 
 /* ---- packets ---- */

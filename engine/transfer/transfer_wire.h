@@ -31,7 +31,7 @@ struct received_job {
     struct json *text;       /* owned */
     int fds[2];              /* owned; -1: none */
 };
-/* Waits for a job.  Returns KILN_INVALID if it is not valid. */
+/* Waits for a job.  Returns KILN_INVALID if the received job is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job,
                                                     struct kiln_err *err);
 void received_job_done(struct received_job *job);
@@ -47,8 +47,9 @@ struct transfer_report {
     struct transfer_result result;     /* has no path */
     char notice[512], stage[16], note[512];
 };
-/* Receives a report without blocking.  Returns KILN_BUSY if there is none now, and KILN_UNAVAILABLE
- * if there will be none, both without a message.  Returns KILN_INVALID if it is not valid. */
+/* Receives a report without blocking.  Returns KILN_BUSY if there is none now, and
+ * KILN_UNAVAILABLE if there will be none, both without a message.  Returns KILN_INVALID if the
+ * report is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_report(int socket,
                                                        struct transfer_report *ret_report,
                                                        struct kiln_err *err);

@@ -11,7 +11,7 @@
 
 /* Maximum bytes of a URL; signed URLs have a query of about 1000 bytes. */
 #define URL_MAX 4096
-#define URL_SHOWN_MAX 256 /* maximum bytes of a URL in a message, which contains more text */
+#define URL_SHOWN_MAX 256 /* maximum bytes of a URL as part of a message */
 #define URL_NAME_MAX 256  /* maximum bytes of a file name */
 
 enum url_scheme { URL_HTTP, URL_HTTPS, URL_FILE };
@@ -25,11 +25,11 @@ struct url {
     char shown[URL_SHOWN_MAX]; /* for messages: without credentials and query */
 };
 
-/* Parses a URL.  Returns KILN_INVALID if it is not one of the three kinds.  The message does not
- * repeat it, because it may contain a password. */
+/* Parses a URL.  Returns KILN_INVALID if it is not a valid URL of the three kinds.  The message
+ * does not contain the URL, which may have a password. */
 KILN_MUST_CHECK enum kiln_code url_parse(const char *text, struct url *ret_url,
                                          struct kiln_err *err);
-/* Copies |url|, with |suffix| appended to its path.  The query does not change. */
+/* Copies |url|, and appends |suffix| to the path of the copy.  The query does not change. */
 KILN_MUST_CHECK enum kiln_code url_beside(const struct url *url, const char *suffix,
                                           struct url *ret_url, struct kiln_err *err);
 void url_done(struct url *url);
