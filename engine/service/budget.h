@@ -25,10 +25,10 @@ KILN_MUST_CHECK enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid,
 void budget_destroy(struct budget *budget);
 KILN_DEFINE_AUTO(budget)
 
-/* Charges that exceed the new limits stay until they are returned. */
+/* Changes the limits. Charges that exceed them stay until they are returned. */
 void budget_set_limits(struct budget *budget, uint64_t limit, uint64_t limit_uid);
-/* KILN_BUSY when |bytes| more would exceed a limit; the message says whose limit. Nothing is
- * charged then. */
+/* Charges |bytes| to the user. Returns KILN_BUSY, without charging anything, if that would exceed a
+ * limit; the message says whose limit. */
 KILN_MUST_CHECK enum kiln_code budget_take(struct budget *budget, uid_t uid, uint64_t bytes,
                                            struct kiln_err *err);
 void budget_return(struct budget *budget, uid_t uid, uint64_t bytes);

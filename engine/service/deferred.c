@@ -112,8 +112,8 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* Charges the user for the step's time. The unit that every step costs was charged when the step
- * left the queue. */
+/* Charges the user for the time that the step took, beyond the unit that was charged when the step
+ * left the queue. Then starts the queue's next step. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;
@@ -125,7 +125,8 @@ static void leave_work_queue(struct deferred *d)
     start_next(queue);
 }
 
-/* Returns true if the step was still waiting on its work queue. It then never runs. */
+/* Returns true if the step was still waiting on its work queue. In that case, the step never
+ * runs. */
 static bool withdraw_step(struct deferred *d)
 {
     if (!d->is_running || !d->step->work ||
@@ -263,7 +264,7 @@ void deferred_cancel(struct deferred *d)
     deferred_leave(d);
     bool may_end = may_stop(d);
     if (may_end && withdraw_step(d))
-        may_end = may_stop(d); /* no step prevents it now */
+        may_end = may_stop(d); /* no step runs now, so |stop| may answer differently */
     if (may_end && !d->is_running)
         deferred_destroy(d);
 }

@@ -7,11 +7,11 @@
 
 bool service_has_listeners(const struct engine *e) { return !list_is_empty(&e->subscribers); }
 
-/* Splits subscribers in two: the user who requested a compile and administrators, and all
- * others. */
+/* Selects one of two groups of subscribers. One group is the user who requested a compile, and the
+ * administrators; the other group is all others. */
 struct audience {
     uid_t uid;
-    bool knows; /* false: selects the others */
+    bool knows; /* true: the first group; false: the others */
 };
 
 static bool is_of(const struct audience *audience, const struct caller *c)
@@ -25,7 +25,7 @@ static void send_event(struct engine *e, const struct json *event, const struct 
 {
     KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
-        return; /* out of memory: kiln does not guarantee that an event is sent */
+        return; /* out of memory: the event is lost, which is allowed */
     LIST_EACH (&e->subscribers, struct caller, subscribed, c) {
         if (audience && !is_of(audience, c))
             continue;
@@ -59,7 +59,8 @@ static void report_to_host(struct engine *e, const struct engine_report *report)
         e->host->report(e->host, report);
 }
 
-/* Whether the compiler crashed or exceeded a limit. False if it only rejected the source. */
+/* Returns true if the compiler crashed or exceeded a limit, and false if it only rejected the
+ * source. */
 static bool ended_badly(enum compile_end end)
 {
     return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||
@@ -154,7 +155,8 @@ void event_store(struct engine *e, enum kernel_notice kind, const char *text)
     switch (kind) {
     case KERNEL_NOTICE_REPLACED:
         e->stats.store_replaced++;
-        accounting_touch_all(e->metrics.accounting); /* the new file has no usage rows */
+        accounting_touch_all(e->metrics.accounting); /* the new file has no usage rows, so write all
+                                                      * of them */
         event_report(e, "store_replaced", text);
         break;
     case KERNEL_NOTICE_TROUBLE: event_report(e, "store_trouble", text); break;

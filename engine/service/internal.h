@@ -31,7 +31,7 @@ struct stats {
 
 struct engine {
     struct executor *executor; /* borrowed */
-    uid_t own_uid; /* the user as which kilnd runs; kilnd's own work is queued under it */
+    uid_t own_uid; /* the user as which kilnd runs; maintenance work is charged to this user */
     struct engine_host *host;  /* borrowed; may be NULL */
     struct built_in *built_in; /* owned: checks and describes the data built into the program */
     struct kernel_store *store;
@@ -48,7 +48,7 @@ struct engine {
     char notice[512]; /* what opening the store reported; "" if nothing */
 
     unsigned callers;            /* callers that joined (service_join) */
-    struct list subscribers;     /* of struct caller, that get events; borrowed */
+    struct list subscribers;     /* of struct caller, borrowed; the callers that want events */
     struct inflights *inflights; /* owned: in-flight requests for kernels */
     unsigned tasks_out;          /* tasks that were handed to a work queue and are not done */
     struct requests *requests;   /* owned: deferred requests and their limits */
@@ -56,7 +56,7 @@ struct engine {
     struct toolchain_probes *probes; /* owned */
     bool draining;
 
-    /* Owned: files that went out with answers and are still open. */
+    /* owned; files that were sent with answers and are still open */
     struct exported_files *exported;
 
     struct package_service *package_service; /* owned: uploads, directories and limits */
@@ -69,36 +69,38 @@ struct engine {
     struct buffer records, body; /* scratch of the reply being built */
 };
 
-/* tasks.c: runs |task| for |uid| on a work queue and counts it. The task's done callback must first
- * call engine_task_ended. For kilnd's own upkeep, |uid| is e->own_uid. */
+/* tasks.c: runs |task| for |uid| on a work queue and counts it as running. The task's done callback
+ * must first call engine_task_ended. For maintenance, |uid| is e->own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
 /* Returns true if the task was still waiting; then neither of its callbacks is called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
-/* Like engine_run, but calls only done, at the end of this loop iteration. */
+/* Like engine_run, but without |work|: |done| is called at the end of this loop iteration. */
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
-/* tasks.c: closes a descriptor that |uid| sent; the close may take long, so it is not done here. */
+/* tasks.c: closes a descriptor that |uid| sent. It may do so on another thread, because closing may
+ * take long. */
 void engine_close_file(struct engine *e, uid_t uid, int fd);
 
 /* tasks.c: call it when an object was added, removed or replaced. Empties the hot set, which does
  * not record where an object came from, and forgets failed compiles, because a package may now have
  * a kernel that failed to compile. */
 void engine_forget_answers(struct engine *e);
-/* tasks.c: call it when only objects private to |uid| were removed or replaced. Removes them, and
- * public objects under names that this user requested, from the hot set. Failed compiles stay
- * remembered, because they concern other users, too. */
+/* tasks.c: call it when only objects private to |uid| were removed or replaced. Removes from the
+ * hot set these objects, and public objects that are cached because this user requested them by
+ * name. Stored compile failures stay, because they concern other users, too. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
-/* Answers with the body that was written to |e->body|, or with an error if memory was short. */
+/* Answers with the body that was written to |e->body|, or with an error if memory ran out
+ * meanwhile. */
 void service_reply_body(struct engine *e, struct caller *caller, uint16_t type,
                         uint64_t request_id);
-/* Answers with an error: there was not enough memory to build the answer. */
+/* Answers with an error that says that memory is too short to build the answer. */
 void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t request_id);
 /* Answers with an error frame.  |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
                     const struct kiln_err *why, const char *log);
 
-/* One handler for each request of common/protocol/messages.def. */
+/* One handler for each request in common/protocol/messages.def. */
 #define KILN_REQUEST(name, number, role, body, purpose)                                      \
     enum kiln_code handle_##name(struct engine *e, struct caller *caller,                    \
                                  const struct frame_header *header, struct bytes frame_body, \
@@ -108,20 +110,20 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
 #undef KILN_REQUEST
 #undef KILN_REPLY
 
-/* events.c: sends {"event": name, ...} to subscribers; cheap if there are none. */
+/* events.c: sends {"event": name, ...} to subscribers. Costs little if there are none. */
 struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct source *source, const struct compile_result *result);
 void event_text(struct engine *e, const char *name, const char *text);
-/* Like event_text, for trouble that an operator should know about: kilnd also logs it. */
+/* Like event_text, for a problem that an operator should know about: kilnd also logs it. */
 void event_report(struct engine *e, const char *name, const char *text);
-/* Like event_report, for trouble with one kernel. */
+/* Like event_report, for a problem with one kernel. */
 void event_report_key(struct engine *e, const char *name, const struct digest *key,
                       const char *text);
-/* Like event_report, for news that is no trouble. */
+/* Like event_report, for an event that is not a problem. */
 void event_note(struct engine *e, const char *name, const char *text);
 /* Reports a notice of the store. */
 void event_store(struct engine *e, enum kernel_notice kind, const char *text);
-/* Call it after a write to the store: reports a failed write, and what the store repaired
+/* Call it after a write to the store. Reports a failed write, and whatever the store repaired
  * meanwhile. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

@@ -75,13 +75,14 @@ static unsigned kind_of(const struct engine_item *item)
     return name.kind == TUNING_FIND ? HAS_FIND : HAS_PERF;
 }
 
-/* The id of the devices that the item is for. */
+/* Returns the database id that the item is for. */
 static struct bytes id_of(const struct engine_item *item)
 {
     return bytes_of(item->name, strcspn(item->name, "."));
 }
 
-/* The kinds of undamaged items for the devices |id|. Looks only at items from index |from| on. */
+/* Returns the kinds of undamaged items for the database id |id|. Examines only items from index
+ * |from| on. */
 static unsigned kinds_of(const struct engine_data *data, size_t from, struct bytes id)
 {
     unsigned kinds = 0;
@@ -123,8 +124,8 @@ static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)
     snprintf(text + used, ENTRY_MAX - used, ")");
 }
 
-/* Lists the devices, each with its kinds of items; ends with " and N more" if the list is too
- * long. */
+/* Lists the devices, each with its kinds of items. If the list is too long, it ends with " and N
+ * more". */
 static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 {
     char entry[ENTRY_MAX];
@@ -151,8 +152,8 @@ static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 struct absence {
     const struct unmet_plan *plan;
     enum kiln_code code;
-    bool covers; /* kernels for the device are built in */
-    bool is_off; /* nothing is compiled */
+    bool covers; /* kernels for the device are built in, perhaps not those of this plan */
+    bool is_off; /* compiling is switched off */
     const char *why;
     char key[PROBLEM_KEY_MAX];
 };
@@ -206,7 +207,7 @@ void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct ki
                          .covers = package_set_covers(e->packages, id),
                          .is_off = e->executor->ops->compile_slots(e->executor) == 0,
                          .why = why.text };
-    bool is_lasting = a.is_off || why.code == KILN_UNAVAILABLE; /* there is no compiler to start */
+    bool is_lasting = a.is_off || why.code == KILN_UNAVAILABLE; /* no compiler can be started */
     char damaged[PACKAGE_NAME_MAX];
     bool is_damaged = package_set_built_in_is_damaged(e->packages, id, damaged);
     unsigned kinds = kinds_of(e->built_in->data, 0, id);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * An engine whose data is built into the program, perhaps without a directory to write to.
+ * An engine whose data is built into the program (static build), perhaps without a directory to
+ * write to.
  *
  * Role       refuses requests that need a directory if there is none; explains what the program
- *            lacks when a plan fails; checks each item once after its first use
+ *            lacks when a plan fails; checks each item of the data once after its first use
  * Ownership  borrows the program's data; the engine owns the struct
  * Threading  the engine's thread
  */
@@ -13,16 +14,16 @@
 
 struct built_in;
 
-/* |data| is borrowed; NULL: nothing is built in. */
+/* |data| is borrowed. NULL: nothing is built in. */
 KILN_MUST_CHECK enum kiln_code built_in_create(const struct engine_data *data,
                                                struct built_in **ret_built_in,
                                                struct kiln_err *err);
 void built_in_destroy(struct built_in *built_in);
-/* Whether data is built in. */
+/* Returns whether data is built in. */
 bool built_in_exists(const struct engine *e);
 
-/* KILN_UNSUPPORTED for a request that writes files, if the engine has no directory. |command| names
- * the request in the message. */
+/* Returns KILN_UNSUPPORTED if the request writes files and the engine has no directory. |command|
+ * is the request's name in the message. */
 KILN_MUST_CHECK enum kiln_code built_in_check_request(const struct engine *e, unsigned type,
                                                       const char *command, struct kiln_err *err);
 struct unmet_plan { /* a plan request that cannot be answered; members are borrowed */
@@ -31,13 +32,13 @@ struct unmet_plan { /* a plan request that cannot be answered; members are borro
     const char *database_id;
     bool has_named_solver; /* the request names a solver */
 };
-/* |err| says why no plan can be made. Its code is KILN_NOT_FOUND or that of a missing compiler. If
- * data is built in, this function replaces the message by one that names the problem, the device
- * and what to do. */
+/* |err| says why no plan can be made. Its code is KILN_NOT_FOUND, or the code for a compiler that
+ * is missing. If data is built in, this function replaces the message by one that names the
+ * problem, the device and what to do. */
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
 /* Reports damage that was found when the engine was opened. */
 void built_in_report(struct engine *e);
-/* The names of the items that are known to be damaged: an array, owned by the caller. */
+/* Returns the names of the items that are known to be damaged, as an array that the caller owns. */
 struct json *built_in_describe_damage(const struct engine *e);
-/* Runs one step of an item's check, if one is due. */
+/* Runs one step of the check of an item, if a check is due. */
 void built_in_tick(struct engine *e);

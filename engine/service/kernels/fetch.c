@@ -32,7 +32,7 @@ static bool answer_cached_failure(struct engine *e, const struct digest *key,
     return true;
 }
 
-/* Copies the inputs in |options| that the in-flight request lacks. */
+/* Copies those inputs of |options| that the in-flight request does not have yet. */
 static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options *options,
                                   uid_t uid, struct kiln_err *err)
 {
@@ -49,8 +49,8 @@ static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options
     return rc;
 }
 
-/* Joins an in-flight request for this kernel. While the in-flight request is being looked up on a
- * work queue, only a source may be added to it, because the look-up does not read the source. */
+/* Joins an in-flight request for this kernel. While it is being looked up on a work queue, only a
+ * source may be added to it, because the look-up does not read the source. */
 static enum kiln_code join_inflight(struct inflight *f, const struct fetch_options *options,
                                     struct fetch_ticket *ticket, struct kiln_err *err)
 {
@@ -72,7 +72,7 @@ static enum kiln_code begin_inflight(struct inflight *f, const struct fetch_opti
     if (rc)
         return rc;
     if (f->no_cache)
-        return inflight_submit(f, err); /* never in the table, so no other fetch joins it */
+        return inflight_submit(f, err); /* not in the table, so no other fetch can join it */
     struct digest place = inflight_place(&f->asked, options);
     inflight_enter_table(f, &place);
     inflight_look_up(f);
@@ -121,7 +121,7 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
     metrics_hot_ends(&e->metrics, ticket->began_ns);
     inflight_count_hit(e, ret_result, ticket);
     if (options->shared_key)
-        recency_touch(e, options->shared_key); /* the store may have it under this key */
+        recency_touch(e, options->shared_key); /* the store may have the kernel under this key */
     return true;
 }
 

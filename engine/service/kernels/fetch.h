@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * The fetch of one kernel: hot set, store, packages, compilers; with single flight over all of
- * them.
+ * The fetch of one kernel from the hot set, the store, packages or a compiler, with single flight.
  *
  * Role       looks a kernel up once and compiles it once, however many callers request it
  * Ownership  a ticket belongs to its caller, and must stay valid until |ready| or fetch_cancel was
@@ -17,7 +16,8 @@
 #include "engine/service/kernels/name_key.h"
 
 struct fetch_result {
-    struct kiln_err err; /* says why the fetch failed; with KILN_OK, the rest is filled */
+    struct kiln_err err; /* the reason if the fetch failed; if it is KILN_OK, the members below are
+                          * set */
     enum tier tier;
     struct digest key;
     struct object *object;   /* borrowed for the call; NULL on failure */
@@ -28,42 +28,43 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
-    uint64_t batch; /* number of the batch; 0: none. Two hits of a kernel in a batch count as one */
-    /* Never called from within the call that took the ticket. */
+    uint64_t batch; /* number of the batch; 0: none. Several hits of one kernel in a batch count as
+                     * one */
+    /* Called with the result, but never from within the call to which the ticket was passed. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight; /* borrowed while waiting */
     uint64_t began_ns;         /* 0: not timed */
     struct list_link waiting;  /* in the in-flight request's list */
 };
 
-/* What to fetch. All of it is borrowed for the call; a fetch that must wait copies what it
+/* What to fetch. Its members are borrowed for the call; a fetch that must wait copies what it
  * needs. */
 struct fetch_options {
     struct digest key; /* used only without |job|; otherwise the key is computed from |job| */
-    /* Its options are canonical, its headers checked. NULL: there is no source to compile. */
+    /* A job with canonical options and checked headers. NULL: there is no source to compile. */
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
-    const struct digest *shared_key; /* with a name: key of the kernel in the caches imported for
-                                        all users; NULL: none */
-    bool no_cache;                   /* with a job: use nothing that is stored, and store nothing */
+    const struct digest *shared_key; /* with a name: the kernel's key among the kernels imported for
+                                      * all users; NULL: none */
+    bool no_cache;                   /* with a job: compile it; neither use nor store a result */
 };
 
-/* Returns true if *ret_result holds the answer; its object is borrowed until the next call into the
- * engine. Returns false if the ticket's |ready| will be called. */
+/* Begins a fetch. Returns true if *ret_result has the answer; its object is borrowed until the next
+ * call into the engine. Returns false if the ticket's |ready| will be called. */
 bool fetch_begin(struct engine *e, const struct fetch_options *options, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
-/* fetch_begin in two steps, for a ticket that is allocated only if it must wait. fetch_at_hand
- * answers from memory. If it returns false, pass *ret_key and the ticket, or a copy of the ticket,
- * to fetch_start. */
+/* These two functions are fetch_begin in two steps, so that a ticket can be allocated only if it
+ * must wait. fetch_at_hand answers from memory. If it returns false, pass *ret_key, and the ticket
+ * or a copy of it, to fetch_start. */
 bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_ticket *ticket, struct digest *ret_key,
                    struct fetch_result *ret_result);
 bool fetch_start(struct engine *e, const struct fetch_options *options, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
-/* Call it instead of fetch_start if the fetch already failed with |err|: it counts the failure. */
+/* Call it instead of fetch_start if the fetch already failed with |err|. It counts the failure. */
 void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
                   const struct kiln_err *err);
-/* Drops the ticket. If no other ticket waits for the same work and the work has not begun, it is
- * dropped too. */
+/* Drops the ticket. If no other ticket waits for the same work, work that has not begun is dropped,
+ * too. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

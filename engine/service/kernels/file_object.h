@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Makes an object of a file that the engine wrote, to be sent with an answer. The object is the
- * file's descriptor, open for reading, so even a large file takes no memory. The file may be
+ * Makes an object of a file that the engine wrote and will send with an answer. The object consists
+ * of the file's descriptor, open for reading, so even a large file takes no memory. The file may be
  * unlinked afterwards. The object's digest is not known.
  *
  * Ownership  the caller owns the object

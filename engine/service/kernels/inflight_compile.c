@@ -35,8 +35,9 @@ static void seal_work(struct task *task)
         f->found = check_object(f->object, &f->source->job, &result->err);
 }
 
-/* True if the compiler rejected the source: it then rejects the source for everybody. Any other
- * failure, such as a crash or an exceeded limit, may be due to how this user's compile ran. */
+/* Returns true if the compiler rejected the source, because it will reject the source for every
+ * user. Any other failure, such as a crash or an exceeded limit, may be due to how this user's
+ * compile ran. */
 static bool fails_for_all(const struct inflight *f)
 {
     enum compile_end end = f->order.task.result.end;
@@ -104,7 +105,7 @@ static void compile_done(struct compile_order *order)
     if (result->end == COMPILE_UNAVAILABLE || result->end == COMPILE_OUTDATED) {
         inflight_deliver_failure(
             f, &result->err,
-            result->log); /* the compiler's failure, not the kernel's: it is not remembered */
+            result->log); /* the compiler failed, not this kernel, so the failure is not stored */
         return;
     }
     f->engine->stats.compiles++;

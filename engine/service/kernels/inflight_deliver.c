@@ -84,8 +84,8 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
     return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
 }
 
-/* Sets the origin of an object from a package or a compiler; an object from the store has its
- * origin already. If memory runs out, the object's hits are counted under "others". */
+/* Sets the origin of an object from a package or a compiler; an object from the store already has
+ * its origin. If memory runs out, the object's hits are counted under "others". */
 void inflight_label_object(struct inflight *f)
 {
     struct object *object = f->object;
@@ -140,8 +140,8 @@ static void deliver_more(struct task *task)
         engine_later(f->engine, f->uid, &f->task);
 }
 
-/* Leaves the remaining tickets to later loop iterations. The result's object and texts belong to
- * the in-flight request, so they stay valid. False: out of memory. */
+/* Lets later loop iterations deliver the result to the remaining tickets. The result's object and
+ * texts belong to the in-flight request, so they stay valid. Returns false if memory runs out. */
 static bool deliver_later(struct inflight *f, const struct fetch_result *result)
 {
     f->result = malloc(sizeof(*f->result));
@@ -174,7 +174,8 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     deliver_result(f, &result);
 }
 
-/* A kernel that was removed during the look-up must not become hot again. */
+/* Puts the object into the hot set. A kernel that was removed during the look-up must not get back
+ * there. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
     if (!f->no_cache && f->generation == hot_set_generation(f->engine->hot))
@@ -188,8 +189,7 @@ void inflight_deliver_object(struct inflight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         inflight_label_object(f);
-    if (f->lookup.has_shared_key &&
-        !f->object->is_private) { /* a name's key is private to its user */
+    if (f->lookup.has_shared_key && !f->object->is_private) { /* key |asked| belongs to one user */
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }

@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * The end of an in-flight request: every ticket gets the result, and the in-flight request is freed
- * when the call returns, or later if very many wait for it.
+ * The end of an in-flight request. Every ticket gets the result, and then the in-flight request is
+ * freed: when the call returns, or later if very many tickets wait for it.
  *
  * Threading  the engine's thread
  */
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* Delivers the object that was found or compiled. It becomes hot under the requested key. */
+/* Delivers the object that was found or compiled, and puts it into the hot set under the requested
+ * key. */
 void inflight_deliver_object(struct inflight *f, enum tier tier);
 /* Delivers an object of a package. The row of the package does not state the object's source, so
  * the object answers only requests by the same name. */
@@ -25,9 +26,9 @@ void inflight_label_object(struct inflight *f);
 /* Adds a result to the counters and marks the kernel as used. */
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);
-/* Counts the compile time that a hit saves. A kernel that one batch names several times is counted
- * once. Tickets of one batch that get the same object must come one after the other. A prefetch
- * that hits saves no user's time. */
+/* Counts the compile time that a hit saves. A kernel that is in one batch several times is counted
+ * once; for this, the tickets of one batch that get the same object must be counted one after the
+ * other. A prefetch that hits saves no user's time. */
 static inline void inflight_account_hit(struct engine *e, struct object *object,
                                         enum lookup_end end, const struct fetch_ticket *ticket)
 {

@@ -5,8 +5,8 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* Keeps what the look-up met, to report it later. If memory runs out, nothing is reported; the next
- * look-up finds the same damage again. */
+/* Stores the look-up's report for later. If memory runs out, nothing is reported; the next look-up
+ * finds the same damage again. */
 static void keep_report(struct inflight *f, const struct lookup_report *report)
 {
     free(f->report);
@@ -43,10 +43,11 @@ static void report_lookup(struct inflight *f)
     if (r && r->by_name.damaged[0])
         quarantine_package(e, &r->by_name, &f->name_key->name);
     if (r && r->trouble.code)
-        event_report(e, "store_error", r->trouble.text); /* for the client it is only a miss */
+        event_report(e, "store_error", r->trouble.text); /* the client only gets a miss */
 }
 
-/* True if the object's owner has joined a look-up that another user started by key. */
+/* Returns true if the kernel is private, and its owner has joined this look-up, which another user
+ * started by key. */
 static bool is_its_owners(const struct inflight *f)
 {
     if (!f->found || !f->lookup.reader.hidden)

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Looks an in-flight request's kernel up on a work queue: in the store, then in packages by key and
- * by name. If none has it, it is compiled, or the result is a miss.
+ * Looks up an in-flight request's kernel on a work queue: in the store, then in packages by key and
+ * by name. If the kernel is not found, it is compiled if there is a source, otherwise the result is
+ * a miss.
  *
  * Threading  the engine's thread; the look-up itself is a task on WORK_QUEUE_READ
  */

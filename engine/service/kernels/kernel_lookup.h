@@ -17,15 +17,15 @@
 #include "engine/store/kernel_name.h"
 #include "engine/store/kernel_store.h"
 
-/* A look-up in the hot set: the kernel, and the user who asks. Members are borrowed. */
+/* A look-up in the hot set by the user |uid|. Its members are borrowed. */
 struct hot_lookup {
     const struct digest *key;
     const struct kernel_name *name; /* NULL: the kernel is only known by its key */
     uid_t uid;
 };
 
-/* Whether |uid| may get the object. False if another user imported it privately, even if |uid|
- * knows its key. */
+/* Returns whether |uid| may get the object. If another user imported it privately, |uid| may not
+ * get it even with its key. */
 static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 {
     return !object || !object->is_private || object->owner == (uint32_t)uid;
@@ -33,8 +33,8 @@ static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 
 /* Returns the hot object that answers the look-up, or NULL. |find| is hot_set_find, or hot_set_peek
  * if the look-up must not count as a use of the kernel. *ret_key becomes the key under which the
- * object is hot. That is the key of the look-up, or kernel_name_packaged(), under which a package's
- * object with this name and target is hot. Inline because every fetch runs it. */
+ * object is in the hot set. This is the key of the look-up, or, for a package's object with this
+ * name and target, kernel_name_packaged(). Inline because every fetch runs it. */
 typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
 static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
                                                const struct hot_lookup *l, struct digest *ret_key)
@@ -50,8 +50,8 @@ static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_find
     return object && kernel_is_visible(object, l->uid) ? object : NULL;
 }
 
-/* The damage and errors that a look-up met. The struct is allocated separately because it is large
- * and most look-ups meet nothing. */
+/* Damage and errors that a look-up found. The struct is allocated separately, because it is large
+ * and most look-ups find nothing of that kind. */
 struct lookup_report {
     struct package_found by_key, by_name; /* the packages' results */
     struct kiln_err trouble;              /* code KILN_OK if there was none */
@@ -61,13 +61,15 @@ struct kernel_lookup {
     struct kernel_store *store;   /* borrowed */
     struct package_set *packages; /* borrowed */
     uid_t uid;                    /* the user whose imported names are searched */
-    /* On whose behalf the store is searched: usually |uid|. */
+    /* The user on whose behalf the store is searched; usually |uid|. */
     struct kernel_reader reader;
     struct digest asked;            /* the kernel's key */
     const struct kernel_name *name; /* borrowed; NULL: packages are searched by key only */
-    /* With a name: the kernel has a key in the caches imported for all users. */
+    /* With a name: whether |shared_key| is set, the kernel's key among the kernels imported for all
+     * users. */
     bool has_shared_key;
-    struct digest shared_key; /* after the look-up: the key of the version that was tried last */
+    struct digest shared_key; /* after the look-up: the key of the version of MIOpen that was tried
+                               * last */
     /* The results: */
     enum kiln_code found;
     enum tier tier;
@@ -78,7 +80,7 @@ struct kernel_lookup {
     struct lookup_report *report; /* borrowed, zeroed */
 };
 
-/* Whether there is damage or trouble to report. */
+/* Returns whether there is damage or an error to report. */
 static inline bool lookup_report_is_needed(const struct lookup_report *r)
 {
     return r->by_key.damaged[0] || r->by_name.damaged[0] || r->trouble.code;

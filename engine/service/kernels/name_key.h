@@ -13,17 +13,17 @@
 
 struct kernel_name {
     struct bytes database_id, name, args;
-    /* The object must have been built for it (canonical text); empty: for any target. */
+    /* The object must have been built for this target (canonical text); empty: for any target. */
     struct bytes target;
 };
 
-/* The key under which the hot set has a package's object for that name and target. It is not
- * computed from a source, because the row of a package states no source. */
+/* Returns the key under which the hot set has a package's object for that name and target. It is
+ * not computed from a source, because the row of a package states no source. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
 /* Checks the parts of a name that a client sent. |database_id| may contain a version of MIOpen,
- * which tells imported caches apart. Packages have no versions, so the result has none. |ret_name|
- * borrows from the inputs. */
+ * which distinguishes imported caches. Packages have no versions, so |ret_name| has none.
+ * |ret_name| borrows from the inputs. */
 KILN_MUST_CHECK enum kiln_code kernel_name_take(struct bytes database_id, struct bytes name,
                                                 struct bytes args, struct kernel_name *ret_name,
                                                 struct kiln_err *err);
@@ -36,7 +36,7 @@ struct name_key {
     char storage[];
 };
 
-/* KILN_BUSY beyond the user's budget, KILN_NO_MEMORY. */
+/* Copies the name. Returns KILN_BUSY if that exceeds the user's budget, or KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code name_key_copy(struct engine *e, uid_t uid,
                                              const struct kernel_name *name,
                                              struct name_key **ret_name_key, struct kiln_err *err);

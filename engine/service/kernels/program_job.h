@@ -29,6 +29,6 @@ KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *p
 void program_job_done(struct program_job *p);
 #define PROGRAM_JOB_AUTO __attribute__((cleanup(program_job_done)))
 
-/* The data from which packages derive the name of the job's kernel
+/* Returns the data from which packages derive the name of the job's kernel
  * (engine/package/kernel_name.h). */
 struct package_source program_job_source(const struct compile_job *job);

@@ -20,9 +20,9 @@ struct source {
 
 struct fetch_options;
 
-/* Copies the job of |options|. If the toolchain was not probed for the job's target yet, the
- * copy's origin is COMPILE_OF_CLIENT, also for kiln's own jobs. KILN_BUSY beyond the user's budget,
- * KILN_NO_MEMORY. */
+/* Copies the job of |options|. Until the toolchain was probed for the job's target, the copy's
+ * origin is COMPILE_OF_CLIENT, even for kiln's own jobs. Returns KILN_BUSY if the copy exceeds the
+ * user's budget, or KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code source_copy(struct engine *e, uid_t uid,
                                            const struct fetch_options *options,
                                            struct source **ret_source, struct kiln_err *err);

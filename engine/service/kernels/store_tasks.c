@@ -8,15 +8,16 @@
 #include <string.h>
 
 #define RECENCY_EVERY_NS 10000000000u
-#define TOUCHES_MAX 4096 /* kernels whose use is remembered between two writes of recency */
+/* Number of kernels whose use can be recorded between two writes of recency. */
+#define TOUCHES_MAX 4096
 
 struct store_upkeep {
-    struct digest touched[TOUCHES_MAX]; /* by slot: kernels used since the last write */
+    struct digest touched[TOUCHES_MAX]; /* kernels used since the last write, by slot */
     bool is_touched[TOUCHES_MAX];
     unsigned touched_count;
     uint64_t touched_at_ns;
-    bool is_touching; /* a write of recency is under way */
-    bool is_tidying;  /* a cleaning step is under way */
+    bool is_touching; /* recency is being written */
+    bool is_tidying;  /* a step of cleaning is running */
 };
 
 enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep, struct kiln_err *err)
@@ -102,7 +103,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
 {
     struct put_task *p = calloc(1, sizeof(*p));
     e->stats.puts++;
-    if (!p) { /* the kernel stays hot, and is compiled again later */
+    if (!p) { /* the kernel is only in the hot set, and is compiled again later */
         e->stats.puts_lost++;
         source_destroy(source);
         return;
@@ -158,8 +159,9 @@ void quarantine_later(struct engine *e, const struct digest *key)
 
 /* ---- recency ---- */
 
-/* Each key has one slot, so a kernel that is used a thousand times is written once. If two kernels
- * have the same slot, the mark of the first is lost. It then only counts as less recently used. */
+/* Marks the slot of the key. A kernel that is used a thousand times has one slot, so it is written
+ * once. If two kernels have the same slot, the mark of the first one is lost; it then only counts
+ * as less recently used. */
 void recency_touch(struct engine *e, const struct digest *key)
 {
     struct store_upkeep *u = e->upkeep;
@@ -233,7 +235,7 @@ static void keep_for_inspection(struct engine *e, const struct package_found *fo
 {
     struct packaged_task *p = calloc(1, sizeof(*p));
     if (!p)
-        return; /* the damage was already reported to the operator */
+        return; /* no memory to store the damage, but the operator has its report */
     p->base.write = quarantine_row;
     p->found = *found;
     store_write_run(e, e->own_uid, &p->base);
@@ -276,7 +278,7 @@ static void end_tidy(struct store_write *w)
     struct engine *e = w->engine;
     if (t->more && !w->rc && !e->draining) {
         t->more = false;
-        store_write_run(e, e->own_uid, w); /* after the writes that were queued meanwhile */
+        store_write_run(e, e->own_uid, w); /* runs after the writes that were queued meanwhile */
         return;
     }
     e->upkeep->is_tidying = false;

@@ -16,7 +16,8 @@ struct store_write { /* one write that no request waits for; embed it as the fir
     struct task task;
     struct engine *engine;
     enum kiln_code (*write)(struct store_write *write, struct kiln_err *err); /* may block */
-    /* Called on the engine's thread afterwards; frees the write. NULL: the write is only freed. */
+    /* Called on the engine's thread after the write; must free it. NULL: the write is only
+     * freed. */
     void (*written)(struct store_write *write);
     enum kiln_code rc;
     struct kiln_err err;
@@ -31,19 +32,19 @@ KILN_MUST_CHECK enum kiln_code store_upkeep_create(struct store_upkeep **ret_upk
                                                    struct kiln_err *err);
 void store_upkeep_destroy(struct store_upkeep *upkeep);
 
-/* Takes |source|; adds a reference to |object|. */
+/* Stores a compiled kernel. Takes ownership of |source|; adds a reference to |object|. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
-/* Records in the store that a row of a package is damaged; the package is not changed. |name|: the
- * requested name, or NULL. If |found| does not say which row is damaged, the package is not
- * searched for |name| again. */
+/* Records in the store that a row of a package is damaged, without changing the package. |name| is
+ * the requested name, or NULL. If |found| does not say which row is damaged, the package is no
+ * longer searched for |name|. */
 void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name);
 
-/* Marks a kernel as used; the mark is written with the next batch of recency. */
+/* Marks a kernel as used; recency_write writes the mark. */
 void recency_touch(struct engine *e, const struct digest *key);
-/* Writes the marks if a write is due; |force| writes them anyway. */
+/* Writes the marks if a write is due, or if |force| is set. */
 void recency_write(struct engine *e, bool force);
 /* Runs one short step of background cleaning if it is due (kernel_store_tidy). */
 void store_tidy(struct engine *e);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A request asks for the toolchains that it needs, and waits for the probes of those that are not
- * known. It asks again when the last of these probes has ended, because a result can make another
- * probe necessary. */
+/* A request asks for the toolchains that it needs, and waits for the probes of toolchains that are
+ * not known. When the last of these probes has ended, it asks again, because a result can make
+ * another probe necessary. */
 #include "engine/service/kernels/toolchain_waits.h"
 
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchains.h"
 
 /* How often one request may wait: first for the list of toolchains, then for a probe of each
- * toolchain of a family. Without this limit, a request could wait forever if results were forgotten
- * before it reads them. */
+ * toolchain of a family. Without this limit, a request could wait forever if results were always
+ * dropped before it reads them. */
 #define TRIES_MAX 8u
 
 /* One request's wait for one probe. */
@@ -41,7 +41,7 @@ void toolchain_wait_destroy(struct toolchain_wait *w)
     free(w);
 }
 
-/* Lets the request wait for the probes that it asked for. */
+/* Lets the request wait for the probes that it has started. */
 static enum kiln_code keep_request(struct deferred *d)
 {
     struct toolchain_wait *w = d->toolchains;
@@ -74,7 +74,8 @@ static void ask_for_toolchains(struct deferred *d)
     if (rc == KILN_BUSY) {
         rc = keep_request(d);
     } else if (!rc) {
-        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* it may own the body */
+        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* |w| may own the body, so it is freed
+                                                              * after the answer */
         rc = need->answer(d);
         toolchain_wait_destroy(w);
     }
@@ -114,7 +115,7 @@ static void ask_again(struct deferred *d)
 static const struct deferred_step ask_again_step = { .done = ask_again };
 
 /* Continues the request if it waits for no other probe. It continues in a separate step, because
- * many requests may wait for one probe. */
+ * many requests may wait for one probe, and continuing all of them at once would block the loop. */
 static void probe_ended(struct probe_watch *watch)
 {
     struct probe_wait *wait = (struct probe_wait *)watch;
@@ -134,7 +135,7 @@ static bool is_waiting_for(const struct deferred *d, const struct probe *p)
     return false;
 }
 
-/* KILN_BUSY: the request waits for the probe. */
+/* Lets the request wait for the probe. Returns KILN_BUSY if it waits. */
 static enum kiln_code wait_for(struct deferred *d, struct probe *p, struct kiln_err *err)
 {
     if (is_waiting_for(d, p))

@@ -11,38 +11,39 @@
 #include "engine/compile/toolchain.h"
 
 struct deferred;
-struct toolchain_wait; /* a deferred request's */
+struct toolchain_wait; /* what a deferred request waits for */
 
 /* Which toolchains a deferred request needs, and how it is answered once they are known. */
 struct toolchain_need {
-    /* Calls toolchains_resolve or toolchains_probe for each of them. KILN_BUSY if one of these
-     * calls returned KILN_BUSY: |ask| is called again when the request's probes have ended. */
+    /* Calls toolchains_resolve or toolchains_probe for each toolchain. Returns KILN_BUSY if one of
+     * these calls did; |ask| is then called again when the request's probes have ended. */
     enum kiln_code (*ask)(struct deferred *d);
     /* Called when |ask| has returned KILN_OK. Ends the request, or lets it wait for something else.
-     * Any other result of |ask| or |answer| refuses the request, with the message in d->err. */
+     * If |ask| or |answer| returns any other code, the request is refused with the message in
+     * d->err. */
     enum kiln_code (*answer)(struct deferred *d);
 };
 /* Calls |answer|: at once if |ask| needs no probe, else after its probes. Call it after
  * deferred_wait, and do not use |d| afterwards. The callbacks find |body| in d->body; it is copied
- * if the request waits. If the caller leaves, probes that only this request waits for are removed
- * from the queue, and |answer| is not called. */
+ * if the request waits. If the caller leaves, |answer| is not called, and waiting probes that only
+ * this request needs are dropped. */
 void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body);
-/* Ends the wait, and removes from the queue the probes that no other request waits for. Accepts
- * NULL. */
+/* Ends the wait, and drops waiting probes that no other request needs. Accepts NULL. */
 void toolchain_wait_destroy(struct toolchain_wait *wait);
 
-/* Which toolchain builds for |target|. |forced|: the toolchain that the user names; empty: kiln
- * chooses. KILN_BUSY: not known yet; the request waits for a probe. Call it only from |ask|, like
- * the next two. */
+/* Determines which toolchain builds for |target|. |forced| is the toolchain that the user names; if
+ * it is empty, kiln chooses. Returns KILN_BUSY if that is not known yet, and lets the request wait
+ * for a probe. Call this function and the next two only from |ask|. */
 KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
                                                   struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Lets the request wait for the probe of |target| with |tc| (KILN_BUSY). The probe is queued as the
- * user's; if it is queued already, it moves to this user's queue if it is served sooner there.
- * KILN_UNAVAILABLE: it cannot be started now. */
+/* Lets the request wait for the probe of |target| with |tc|, and returns KILN_BUSY. The probe is
+ * queued for this user; a probe that is already queued moves to this user's orders if it then has
+ * fewer orders before it. Returns KILN_UNAVAILABLE if the probe cannot be started now. */
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);
-/* Whether the installed toolchains are known. KILN_BUSY: the request waits for it. */
+/* Returns KILN_OK if the installed toolchains are known, and KILN_BUSY if the request waits for
+ * their list. */
 KILN_MUST_CHECK enum kiln_code toolchains_wait_for_description(struct deferred *d,
                                                                struct kiln_err *err);

@@ -14,19 +14,19 @@
 
 #define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds after a failure */
-/* An upgraded compiler package is noticed within a minute of use. Until then, kernels that the new
- * compiler makes are stored under the identity of the old one. Later requests no longer look for
- * that identity. */
+/* How often the installed toolchains are listed, so an upgraded compiler package is noticed within
+ * a minute of use. Kernels that the new compiler makes before that are stored under the identity of
+ * the old one. They are never served later, because requests then look for the new identity. */
 #define DESCRIBE_FRESH_NS 60000000000u
-#define FAILURE_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
-#define NOT_NOW_NS 1000000000u   /* one second, if no compiler process could be started */
+#define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
+#define NOT_NOW_NS 1000000000u   /* one second, after a failure to start a compiler process */
 /* At most this many probes of one user run or wait at a time, because each costs a process and
  * every new target needs probes. No batch needs more. A longer list of targets (`kilnctl toolchain
- * ls`) waits and then continues. */
+ * ls`) is probed in parts. */
 #define PROBES_MAX_UID 64u
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
-/* A probe that failed for a reason that may pass. kiln tries it again after a while. */
+/* A probe that failed for a reason that may be temporary. kiln tries it again after a while. */
 struct failed_probe {
     char toolchain[16];
     struct target target;
@@ -43,15 +43,17 @@ struct toolchain_probes {
     bool reported_no_toolchain;
 };
 
-/* A job under way: the probe of a target, or, without a target, a describe, which lists the
- * installed toolchains. */
+/* A running or waiting job. It is the probe of a target. Without a target, it is a describe, which
+ * lists the installed toolchains. */
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
     struct list_link link;     /* in under_way */
-    uid_t uid;                 /* the user who asked first; the probe counts for this user */
+    uid_t uid;                 /* the user who asked first; the limit of this user includes the
+                                * probe */
     struct list watches;       /* of struct probe_watch, in order of arrival */
-    struct task task;          /* second half of a describe: reads cached probes from the store */
+    struct task task;          /* the second half of a describe, which reads cached probes from the
+                                * store */
     struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
     struct toolchain tc;       /* a copy, because the table may change meanwhile */
     struct target target;
@@ -124,7 +126,8 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
     p->order.done = done;
     p->order.task.job = (struct compile_job){
         .kind = kind,
-        .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN, /* by target */
+        .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN, /* the target is
+                                                                                * untried */
         .toolchain = bytes_of_text(p->tc.name),
         .target = bytes_of_text(p->target.text),
     };
@@ -150,7 +153,7 @@ static enum kiln_code read_description(struct engine *e, const struct compile_re
     return rc;
 }
 
-/* The result of an earlier probe, as read from the store. */
+/* The result of an earlier probe, which was read from the store. */
 struct cached_probe {
     struct list_link link;
     struct digest toolchain_id;
@@ -165,8 +168,8 @@ static void add_cached_probe(void *context, const struct kernel_probe *stored)
     struct kiln_err ignored = KILN_ERR_INIT;
     struct cached_probe *m = calloc(1, sizeof(*m));
     if (!m || target_parse(bytes_of_text(stored->target), &m->target, &ignored)) {
-        free(m); /* the target is from a newer kiln, or memory ran out: kiln probes it again when
-                    needed */
+        free(m); /* memory ran out, or only a newer kiln knows the target: kiln probes it again when
+                  * needed */
         return;
     }
     m->toolchain_id = stored->toolchain_id;
@@ -183,7 +186,7 @@ static struct probe *probe_of_task(struct task *t)
 static void cached_probes_work(struct task *task)
 {
     struct probe *p = probe_of_task(task);
-    struct kiln_err ignored = KILN_ERR_INIT; /* a result that cannot be read is probed again */
+    struct kiln_err ignored = KILN_ERR_INIT; /* if reading fails, kiln probes again */
     if (kernel_store_probes(p->engine->store, add_cached_probe, p, &ignored))
         return;
 }
@@ -198,7 +201,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Reports once that no compiler is installed, until one is. */
+/* Reports that no compiler is installed, once until there is one. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
@@ -235,7 +238,7 @@ static void describe_done(struct compile_order *order)
         return;
     }
     kiln_while(&err, "asking which toolchains are installed");
-    if (!e->draining) /* when kilnd stops, a lost describe job is no trouble */
+    if (!e->draining) /* if kilnd stops, a lost describe is no problem */
         event_report(e, "toolchains_unknown", err.text);
     memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
@@ -265,7 +268,7 @@ void toolchains_describe(struct engine *e)
     struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
     if (p)
-        p->order.uid = (uid_t)-1; /* it counts for no user */
+        p->order.uid = (uid_t)-1; /* this user's limits do not matter */
     if (!p || start_probe(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
         free(p);
         memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
@@ -297,7 +300,7 @@ static void store_probe(struct engine *e, const struct probe *p, bool works, con
 {
     struct probe_put_task *r = calloc(1, sizeof(*r));
     if (!r)
-        return; /* kiln probes again after the next start */
+        return; /* kiln will probe again after its next start */
     r->base.write = put_probe;
     r->toolchain_id = p->tc.identity;
     r->target = p->target;
@@ -314,9 +317,10 @@ static void forget_failure(struct engine *e, struct failed_probe *f)
     f->until_ns = 0;
 }
 
-/* A crash, a time-out or a lack of memory or workers may be temporary. Such a failure is not
- * stored, and the probe is tried again after a while. The probe is tried sooner if there are more
- * failures than |failures| has entries, for example because of many made-up targets. */
+/* Notes a failure that may be temporary: a crash, a time-out or a lack of memory or workers. It
+ * is not stored, and the probe is tried again after a while. If there are more failures than
+ * |failures| has entries, for example because of many made-up targets, the oldest is tried
+ * sooner. */
 static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;
@@ -338,8 +342,8 @@ static void forget_old_failures(struct engine *e)
     }
 }
 
-/* A request calls it only when it begins. Later it uses the results that it waited for, even if
- * they are old by then. */
+/* A request calls this only when it begins. Later it uses the results that it waited for, even if
+ * they have become old. */
 void toolchains_refresh(struct engine *e)
 {
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
@@ -347,8 +351,7 @@ void toolchains_refresh(struct engine *e)
     forget_old_failures(e);
 }
 
-/* Writes the message and the first line of the compiler's log. The rest of a probe's log is not
- * kept. */
+/* Writes the message and the first line of the compiler's log. The rest of the log is dropped. */
 static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";
@@ -418,7 +421,7 @@ struct probe *toolchains_probe_start(struct engine *e, uid_t uid, const struct t
         return p;
     free(p);
     kiln_while(err, "trying %s for %s", tc->name, target->text);
-    err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that a probe is under way */
+    err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that a probe was started */
     return NULL;
 }
 
@@ -427,7 +430,7 @@ enum kiln_code toolchains_check_description(const struct engine *e, struct probe
 {
     if (e->probes->is_described)
         return KILN_OK;
-    /* It can only be the describe: no probe starts before it has ended. */
+    /* This can only be the describe, because no probe starts before it has ended. */
     *ret_describe = LIST_FIRST(&e->probes->under_way, struct probe, link);
     if (*ret_describe)
         return KILN_BUSY;
@@ -447,7 +450,7 @@ enum kiln_code toolchains_find(const struct engine *e, const struct target *targ
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)
 {
     struct target t;
-    struct kiln_err ignored = KILN_ERR_INIT; /* a target that cannot be parsed was never probed */
+    struct kiln_err ignored = KILN_ERR_INIT; /* a target that cannot be parsed was not probed */
     return target_parse(target, &t, &ignored) == KILN_OK &&
            toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }

@@ -13,7 +13,7 @@
 #include "engine/compile/toolchain.h"
 #include "engine/service/service.h"
 
-struct probe; /* of a target, or a describe, which lists the installed toolchains */
+struct probe; /* the probe of a target, or a describe, which lists the installed toolchains */
 struct toolchain_probes;
 
 KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_probes,
@@ -21,50 +21,55 @@ KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_p
 /* Call it only when toolchains_settled() is true. */
 void toolchains_destroy(struct toolchain_probes *probes);
 
-/* Which toolchain builds for |target|. |forced|: the toolchain that the user names; empty: kiln
- * chooses. KILN_BUSY: not known yet. Nothing is started; toolchains_resolve starts a probe. */
+/* Returns in |ret_toolchain| the toolchain that builds for |target|. |forced| is the toolchain that
+ * the user names; if it is empty, kiln chooses. Returns KILN_BUSY if that is not known yet. Starts
+ * nothing; toolchains_resolve starts a probe. */
 KILN_MUST_CHECK enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
                                                struct bytes forced,
                                                const struct toolchain **ret_toolchain,
                                                struct kiln_err *err);
-/* Does what is due: lists the installed toolchains again, and forgets failures that may have been
- * temporary, so that they are tried again. Call it before toolchains_find when a request begins. */
+/* Does what is due: lists the installed toolchains again, and drops failures that may have been
+ * temporary, so that their probes are tried again. Call it before toolchains_find when a request
+ * begins. */
 void toolchains_refresh(struct engine *e);
 
-/* Asks a compiler process which toolchains are installed, unless that is under way. */
+/* Asks a compiler process which toolchains are installed. Does nothing if one is already being
+ * asked. */
 void toolchains_describe(struct engine *e);
-/* Makes the next request that needs a toolchain ask again which toolchains are installed. */
+/* Makes the next request that needs a toolchain call toolchains_describe. */
 void toolchains_describe_soon(struct engine *e);
-/* Whether a compiler process has listed the toolchains. |ret_failure| says why the last try failed,
- * or is "". */
+/* Returns whether a compiler process has listed the toolchains. |ret_failure| says why the last try
+ * failed; it is "" if there was no failure. */
 bool toolchains_described(const struct engine *e, const char **ret_failure);
-/* Whether a probe found that |tc| builds for |target|. */
+/* Returns whether a probe found that |tc| builds for |target|. */
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
-bool toolchains_settled(const struct engine *e); /* no probe is under way */
+bool toolchains_settled(const struct engine *e); /* no probe or describe waits or runs */
 
 /* ---- for toolchain_waits.c ---- */
 
-/* Notifies its owner once, when the probe ends. */
+/* Notifies the owner of the watch once, when the probe ends. */
 struct probe_watch {
     struct probe *probe; /* set by probe_watch_start */
     struct list_link link;
-    void (*ended)(struct probe_watch *watch); /* the watch is stopped already, and may be freed */
+    void (*ended)(struct probe_watch *watch); /* called after the watch was stopped; may free the
+                                               * watch */
 };
 void probe_watch_start(struct probe_watch *watch, struct probe *p);
 /* Call it only before the probe has ended. Drops the probe as probe_drop_unless_watched does. */
 void probe_watch_stop(struct probe_watch *watch);
-/* Drops a probe that nobody watches. If a compiler runs the probe already, it continues, and its
- * result is remembered. */
+/* Drops a probe that nobody watches. If a compiler already runs the probe, it continues, and its
+ * result is stored. */
 void probe_drop_unless_watched(struct probe *p);
 
-/* Returns the probe of |target| with |tc|: the one that is under way, or a new one, queued as the
- * user's. A queued probe moves to this user's queue if it is served sooner there. Returns NULL and
- * fills |err| if no probe can be started now. */
+/* Returns the probe of |target| with |tc|: one that already waits or runs, or a new one. The probe
+ * is queued for this user; a probe that is already queued moves to this user's orders if it then
+ * has fewer orders before it. Returns NULL and fills |err| if no probe can be started now. */
 KILN_MUST_CHECK struct probe *toolchains_probe_start(struct engine *e, uid_t uid,
                                                      const struct toolchain *tc,
                                                      const struct target *target,
                                                      struct kiln_err *err);
-/* Whether the installed toolchains are known. KILN_BUSY: |ret_describe| is finding out. */
+/* Returns KILN_OK if the installed toolchains are known, and KILN_BUSY if |ret_describe| is finding
+ * out. */
 KILN_MUST_CHECK enum kiln_code toolchains_check_description(const struct engine *e,
                                                             struct probe **ret_describe,
                                                             struct kiln_err *err);

@@ -31,9 +31,9 @@ struct accounting *accounting_copy(const struct accounting *accounting)
                                  .others = accounting->others,
                                  .kind_count = accounting->kind_count,
                                  .since = accounting->since };
-    copy->users = malloc(
-        (accounting->user_count + 1) *
-        sizeof(*accounting->users)); /* malloc(0) may return NULL, which is not an error here */
+    copy->users =
+        malloc((accounting->user_count + 1) *
+               sizeof(*accounting->users)); /* malloc(0) may return NULL, which is no error here */
     copy->kinds = malloc(accounting->kind_count * sizeof(*accounting->kinds));
     if (!copy->users || !copy->kinds)
         return NULL;
@@ -65,8 +65,8 @@ void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *mor
     add_saturated(&sums->compile_us, more->compile_us);
 }
 
-/* Whether |a| is replaced before |b|. Compile time decides because, unlike hits, it cannot be
- * faked. */
+/* Returns whether |a| is replaced before |b|. Compile time decides, because it cannot be faked;
+ * hits can. */
 static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums *b)
 {
     return a->compile_us != b->compile_us ? a->compile_us < b->compile_us
@@ -117,8 +117,8 @@ static bool same_kind(const struct accounting_kind *kind, uint64_t hash,
 }
 
 /* Adds the kind with the least compile time to "others", and returns its place, which is now free.
- * The kind's number becomes invalid. A user who makes up thousands of names only replaces kinds
- * with little compile time. */
+ * The kind's number becomes invalid. A user who requests thousands of made-up names only replaces
+ * kinds with little compile time. */
 static unsigned kind_gives_way(struct accounting *accounting)
 {
     unsigned least = 1;

@@ -22,8 +22,8 @@
 #define ACCOUNTING_USERS_MAX 4096
 #define ACCOUNTING_KINDS_MAX 512       /* including kind 0, which counts the others */
 #define ACCOUNTING_PRIVATE "(private)" /* program of privately imported kernels */
-/* The most that one hit counts. The limit is needed because kiln did not measure the compile times
- * that packages state. */
+/* The maximum compile time that one hit counts as saved. Packages state compile times that kiln did
+ * not measure, so they need a limit. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u
 
 struct accounting_user {
@@ -34,7 +34,8 @@ struct accounting_user {
 };
 
 struct accounting_kind {
-    uint32_t number; /* a newer kind in the same place of |kinds| has a larger number */
+    uint32_t number; /* identifies the kind; if another kind gets the same place in |kinds|, it has
+                      * a larger number */
     bool is_changed;
     uint64_t hash;
     struct object_origin what;
@@ -51,7 +52,7 @@ struct accounting {
     unsigned kind_count;
     uint64_t since;      /* seconds since the epoch */
     bool rewrites_users; /* a user's row was replaced: its stored row must be deleted */
-    bool rewrites_kinds; /* the same for a row of a kind */
+    bool rewrites_kinds; /* the row of a kind was replaced: its stored row must be deleted */
     bool has_changed;
     /* The members below belong to accounting_tasks.c. */
     bool is_busy; /* a task reads or writes the rows */
@@ -61,15 +62,15 @@ struct accounting {
 
 KILN_MUST_CHECK enum kiln_code accounting_create(struct accounting **ret_accounting,
                                                  struct kiln_err *err);
-/* Copies the current sums. Any thread may read the copy, but it cannot count anything. NULL: out of
- * memory. */
+/* Copies the current sums. Any thread may read the copy, but it cannot count anything. Returns NULL
+ * if memory runs out. */
 struct accounting *accounting_copy(const struct accounting *accounting);
 void accounting_destroy(struct accounting *accounting);
 KILN_DEFINE_AUTO(accounting)
 
 /* Finds the user's row, or adds one. */
 struct accounting_user *accounting_user_of(struct accounting *accounting, uint32_t uid);
-/* Finds or adds the kind, and returns its number, which object.accounting_kind keeps. */
+/* Finds or adds the kind, and returns its number, which is stored in object.accounting_kind. */
 uint32_t accounting_kind_of(struct accounting *accounting, const struct object_origin *what);
 
 static inline uint64_t accounting_worth(uint64_t compile_ns)
@@ -91,7 +92,8 @@ static inline struct accounting_kind *accounting_kind_at(struct accounting *acco
     return kind->number == number ? kind : &accounting->kinds[0];
 }
 
-/* Takes only a few instructions, because every fetch that is found in memory runs this. */
+/* Counts a hit. It takes only a few instructions, because every fetch that is found in memory runs
+ * it. */
 static inline void accounting_hit(struct accounting *accounting, uint32_t uid, uint32_t number,
                                   uint64_t worth_us)
 {
@@ -114,6 +116,6 @@ void accounting_take(struct accounting *accounting, const struct kernel_accounti
 void accounting_touch_all(struct accounting *accounting);
 /* Replaces unprintable bytes by '?', because names come from users and files. */
 void accounting_clean(char *name);
-/* Sums of all users. */
+/* Returns the sums of all users. */
 struct kernel_sums accounting_total(const struct accounting *accounting);
 void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *more);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #define WRITE_EVERY_NS 10000000000u
-/* Including the row "others". */
+/* Maximum number of rows, including "others". */
 #define ROWS_MAX (ACCOUNTING_USERS_MAX + ACCOUNTING_KINDS_MAX + 1)
 /* Rows that one loop iteration adds. If the table is full, each may replace another row, which
  * takes about 15 us. Other requests must run in between. */
@@ -46,7 +46,7 @@ static struct accounting_task *task_create(struct engine *e)
     return NULL;
 }
 
-/* Copies |row| with its texts. Leaves out rows beyond the limits, which a correct store does not
+/* Copies |row| with its texts. Ignores rows beyond the limits, which an intact store does not
  * have. */
 static void keep_row(struct accounting_task *t, const struct kernel_accounting_row *row)
 {
@@ -103,13 +103,13 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* Loads the stored rows. Nothing is written before they were read, because smaller sums would then
- * overwrite them. */
+/* Loads the stored rows. Nothing is written before they were read; otherwise sums that are too
+ * small would overwrite them. */
 void accounting_load(struct engine *e)
 {
     struct accounting_task *t = task_create(e);
     if (!t)
-        return; /* tried again with the next write */
+        return; /* out of memory: the next write tries again */
     t->task = (struct task){ .work = load_work, .done = load_done };
     e->metrics.accounting->is_busy = true;
     engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
@@ -162,7 +162,7 @@ static void write_done(struct task *task)
         l->rewrites_users = l->rewrites_kinds = true;
     }
     event_after_write(e, t->rc, &t->err);
-    bool again = e->draining && t->written; /* writes what has changed since the task began */
+    bool again = e->draining && t->written; /* then write what has changed since the task began */
     task_destroy(t);
     if (again)
         accounting_write(e, /* force= */ true);

@@ -4,12 +4,13 @@
 /*
  * Loads and saves the usage accounting (accounting.h).
  *
- * Role       read once after start, then written in batches, about as often as recency.  While the
- *            store cannot be read or written, the rows stay in memory and the task is retried
+ * Role       reads the rows once after the start, then writes them in batches, about as often as
+ *            recency.  While the store cannot be read or written, the rows stay in memory and the
+ *            task is retried
  * Threading  the engine's thread; reading and writing are tasks
  */
 #include "engine/service/internal.h"
 
 void accounting_load(struct engine *e);
-/* Writes changed rows if a write is due. With |force|, writes them in any case. */
+/* Writes changed rows if a write is due, or if |force| is set. */
 void accounting_write(struct engine *e, bool force);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The usage accounting, which the request "accounting" returns: what was saved and what the store
- * has, by user, target or program. */
+/* The request "accounting". Its answer says what was saved and what the store has, by user, target
+ * or program. */
 #include "engine/service/requests/admin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* At most this many rows are read from the store and written to the answer. One row, "others", has
- * the sums of all further ones. */
+/* At most this many rows are read from the store, and written to the answer. The row "others" has
+ * the sums of all further rows. */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
@@ -108,7 +108,7 @@ static struct line *add_line(struct lines *lines, const char *name, uint32_t uid
 static void collect_shares(struct lines *lines, const struct json *rows)
 {
     for (const struct json *row = json_first(rows); row; row = json_next(row)) {
-        char name[ORIGIN_PROGRAM_MAX]; /* cut to the length that the accounting keeps */
+        char name[ORIGIN_PROGRAM_MAX]; /* as long as the accounting's names */
         snprintf(name, sizeof(name), "%s", json_get_text(row, "name", ""));
         const char *whole = json_get_text(row, "name", "");
         struct line *line = add_line(lines, lines->by == BY_PROGRAM ? name : whole,
@@ -194,14 +194,14 @@ static void cut_tail(struct lines *lines)
         add_line_to(&lines->others, &lines->items[--lines->count]);
 }
 
-/* The copy of the accounting; NULL: out of memory. */
+/* Returns the copy of the accounting, or NULL if memory ran out. */
 static const struct accounting *copy_of(const struct admin *a)
 {
     return *(struct accounting *const *)a->own;
 }
 
-/* The number of rows from the store is limited, too. Therefore, kernels and bytes that no line
- * counts are added to the line "others". */
+/* Adds kernels and bytes that are in no line to the line "others". There may be some, because the
+ * number of rows from the store is limited, too. */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;
@@ -250,7 +250,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     return answer;
 }
 
-/* Copies the accounting, so that a work queue can sum up thousands of rows. */
+/* Copies the accounting, so that the thousands of rows can be summed up on a work queue. */
 static void begin_accounting(struct admin *a)
 {
     struct accounting **copy = a->own;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request history: samples of the counters, and the compiles that took longest. */
+/* The request "history": samples of the counters, and the compiles that took longest. */
 #include "engine/service/requests/admin.h"
 
 #include "common/base/clock.h"
@@ -18,8 +18,8 @@ static const struct admin_member history_members[] = {
 
 /* ---- one sample ---- */
 
-struct column_group {          /* columns of the history that are members of one object */
-    const char *name, *prefix; /* |prefix| of the columns' names is left out */
+struct column_group {          /* columns of the history that form one object in the answer */
+    const char *name, *prefix; /* |prefix| of the columns' names is left out in the answer */
     int first, last;
 };
 
@@ -50,7 +50,7 @@ static void set_misses(struct json *to, const struct kernel_sample *s)
 {
     static const struct column_group reasons = { "miss_reasons", "misses_", HISTORY_misses_new,
                                                  HISTORY_misses_refused };
-    json_set_u64(to, "misses", misses_of(s)); /* misses of prefetches are not counted */
+    json_set_u64(to, "misses", misses_of(s)); /* prefetches that miss are not counted */
     set_group(to, &reasons, s);
 }
 
@@ -89,8 +89,7 @@ static void append_kernel(void *context, const struct kernel_record *record)
     json_append(slowest->list, kernel_to_json(slowest->admin, record));
 }
 
-/* Chooses the time from sample to sample so large that the answer has at most SAMPLES_MAX
- * samples. */
+/* Chooses the length of a step so that the answer has at most SAMPLES_MAX samples. */
 static struct kernel_history_range range_of(const struct json *question, uint64_t now)
 {
     uint64_t kept_since = now > HISTORY_KEPT_S ? now - HISTORY_KEPT_S : 0;
@@ -140,7 +139,7 @@ static void finish_history(struct admin *a)
     current.values[HISTORY_store_objects] = usage->objects;
     json_set(a->base.answer, "current", sample_to_json(&current));
     for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
-        current.values[i] += history_written(e, i); /* since the daemon started */
+        current.values[i] += history_written(e, i); /* counts since the daemon started */
     set_misses(a->base.answer, &current);
 }
 

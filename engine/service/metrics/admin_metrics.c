@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request metrics: all metrics in Prometheus' text format. */
+/* The request "metrics": all metrics in Prometheus' text format. */
 #include "engine/service/budget.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
@@ -28,7 +28,8 @@ static const struct metric metrics[METRIC_NAMES] = {
     static uint64_t level_##name(const struct engine *e) { return expression; }
 #include "engine/service/metrics/metrics.def"
 
-/* A sample of metrics.def. Its value comes from |level|, from |hosted|, or else from |offset|. */
+/* A sample of metrics.def. Its value comes from |level| or |hosted| if these are set, and otherwise
+ * from |offset|. */
 struct sample {
     enum metric_name metric;
     const char *values;
@@ -46,7 +47,7 @@ static const struct sample samples[] = {
 #include "engine/service/metrics/metrics.def"
 };
 
-struct page { /* the text that is being written, and its sources */
+struct page { /* the text that is being written, and the sources of the values */
     struct buffer *out;
     const struct metric *family;
     const struct engine *e;
@@ -260,8 +261,8 @@ static void write_evictions(struct page *p)
 
 static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
-/* Writes the samples of one kind of transfer: that of successes from the start, if this kind occurs
- * at all, and that of each failure once it has occurred. */
+/* Writes the samples of one kind of transfer. The sample of successes is always written if this
+ * kind is possible; that of a failure is written once the failure has occurred. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };
@@ -329,8 +330,8 @@ static const struct sample *first_sample(enum metric_name name)
     return NULL;
 }
 
-/* Whether the metric has a value. Some metrics need a process around the engine, and some need
- * tuning databases, which may not be open. */
+/* Returns whether the metric has a value. Some metrics need a process around the engine, and some
+ * need tuning databases, which may not be open. */
 static bool is_known(const struct page *p, enum metric_name name)
 {
     const struct sample *first = first_sample(name);
@@ -354,7 +355,7 @@ static void write_metric(struct page *p, enum metric_name name)
 
 /* ---- the request ---- */
 
-/* If the store cannot be read, only its sizes are left out. */
+/* Writes the metrics. If the store cannot be read, only its sizes are left out. */
 static enum kiln_code work_metrics(struct admin *a)
 {
     a->base.err.code = kernel_store_usage(a->base.engine->store, a->own, &a->base.err);

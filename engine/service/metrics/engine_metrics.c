@@ -72,8 +72,8 @@ static bool is_marked(const struct request_mark *mark, const struct caller *call
     return mark->caller == caller && mark->id == id;
 }
 
-/* Corrects the count of a deferred request that ended, was counted as successful, and is now
- * refused. */
+/* Corrects the counts for a deferred request that was counted as successful when it ended, but is
+ * then refused. */
 static void recount_ended_request(struct engine_metrics *f, enum kiln_code code)
 {
     f->requests[f->ended.type][f->ended.code]--;
@@ -94,8 +94,8 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
 }
 
 /* Counts the error for the request with this id. Clients choose the ids of their requests, and may
- * use an id twice. Then the error may be counted for the other one of the two requests. The sums
- * are right nevertheless. */
+ * use an id twice. The error may then be counted for the wrong one of the two requests, but the
+ * sums are right. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {

@@ -3,14 +3,14 @@
 
 /*
  * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
- * samples of them.
+ * their samples over time.
  *
  * Role       counts what the requests "metrics", "accounting" and "history" report
  * Ownership  the engine's
  * Threading  the engine's thread; nothing here locks or waits
  *
- * A fetch that is found in memory spends about ten instructions here: the clock is read for only
- * one of HOT_TIMED_EVERY of them.
+ * Counting a fetch that is found in memory takes about ten instructions. To keep it so short, the
+ * clock is read for only one of HOT_TIMED_EVERY such fetches.
  */
 #include "common/base/clock.h"
 #include "common/base/err.h"
@@ -20,9 +20,9 @@
 #include "engine/service/metrics/histogram.h"
 
 #define METRICS_REQUESTS 64                     /* types of requests; 0: unknown */
-#define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last: others */
-/* A prime number. So if many batches have the same size, every position in a batch is timed at some
- * time. */
+#define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last one is for all others */
+/* Every how many hits one is timed. It is a prime number, so if many batches have the same size,
+ * every position in a batch is timed now and then. */
 #define HOT_TIMED_EVERY 31
 
 enum { /* METRICS_CODES is one more than the highest code */
@@ -41,22 +41,22 @@ enum lookup_end {
     LOOKUP_ENDS
 };
 
-/* Why no tier had a kernel; each miss has one. */
+/* The reason why no tier had a kernel; each miss has exactly one. */
 enum miss_reason {
     MISS_NEW,        /* the kernel is new, or was removed */
     MISS_DAMAGED,    /* the stored object failed its check */
     MISS_STORE,      /* the store or the packages failed */
     MISS_UNCACHED,   /* the caller requested a new compile */
-    MISS_REMEMBERED, /* an earlier failure to compile it is remembered */
+    MISS_REMEMBERED, /* an earlier failure to compile it is stored */
     MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
     MISS_REFUSED,    /* a limit was reached, memory ran out, or there was no compiler */
     MISS_PREFETCH,   /* requested by a prefetch, so no job waited */
 };
 
-enum compile_metric { /* a further result of a compile, beside those of enum compile_end */
+enum compile_metric { /* one more result of a compile, in addition to enum compile_end */
                       COMPILED_INVALID =
                           COMPILE_OUTDATED +
-                          1, /* the compiler's output is no code object for the target */
+                          1, /* the compiler's output is not a code object for the target */
                       COMPILE_RESULTS
 };
 
@@ -76,13 +76,14 @@ struct toolchain_metrics {
     uint64_t results[COMPILE_RESULTS];
 };
 
-/* The request that is being handled, or that ended last: the next error may belong to it. */
+/* The request that is being handled, or the one that ended last. An error that is sent next may
+ * belong to either. */
 struct request_mark {
     const struct caller *caller; /* NULL: none */
     uint64_t id;
     uint16_t type;
     uint16_t code;
-    bool waits; /* the request is deferred: it is counted when it ends */
+    bool waits; /* the request is deferred, so it is counted when it ends */
 };
 
 struct engine_metrics {
@@ -92,15 +93,17 @@ struct engine_metrics {
 
     uint64_t compiled; /* kernels that were compiled for a caller */
     struct histogram lookups[LOOKUP_ENDS];
-    uint64_t ahead[LOOKUP_ENDS];   /* of these, kernels that a prefetch requested and found */
-    unsigned hot_left, hot_bucket; /* hits until one is timed again; the bucket of untimed hits */
+    uint64_t ahead[LOOKUP_ENDS];   /* those of |lookups| that found a kernel for a prefetch */
+    unsigned hot_left, hot_bucket; /* hits until one is timed again; bucket of the hits that are not
+                                    * timed */
     uint64_t hot_ns;
 
     struct histogram plan, queue;
     struct toolchain_metrics toolchains[METRICS_TOOLCHAINS];
     unsigned toolchain_count;
 
-    /* Transfers that ended. transfer_receive_report accepts only codes that this table has. */
+    /* Transfers that ended, by tier, operation and code. transfer_receive_report only accepts codes
+     * that this table has. */
     uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][METRICS_CODES];
 
     uint64_t rejections; /* requests rejected because of a limit */
@@ -120,7 +123,7 @@ static inline uint64_t metrics_hot_begins(const struct engine_metrics *f)
     return f->hot_left == 0 ? clock_monotonic_ns() : 0;
 }
 
-/* Call it when that look-up has found the kernel in memory. */
+/* Call it when the look-up that began at |began_ns| has found the kernel in memory. */
 static inline void metrics_hot_ends(struct engine_metrics *f, uint64_t began_ns)
 {
     if (began_ns) {
@@ -144,9 +147,9 @@ void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, uns
                            uint64_t wall_ns);
 const char *metrics_compile_result(unsigned result); /* "done", "refused", ... */
 
-/* |url| NULL: the file came with the request. */
+/* |url| is NULL if the file came with the request. */
 void metrics_transfer_ended(struct engine_metrics *f, enum transfer_tier tier, const char *url,
                             enum kiln_code code);
 
-/* Counts an item of a batch, or the one kernel of a fetch, that failed with |code|. */
+/* Counts a batch item or a single fetch that failed with |code|. */
 void metrics_result_failed(struct engine_metrics *f, enum kiln_code code);

@@ -32,7 +32,8 @@ void exposition_number(struct buffer *out, const struct metric *metric, const ch
 /* Writes |micros| in seconds. */
 void exposition_micros(struct buffer *out, const struct metric *metric, const char *const *values,
                        uint64_t micros);
-struct exposition_range { /* exponents of the buckets' ends, in nanoseconds: first, first + step */
+struct exposition_range { /* exponents of the ends of the buckets, in nanoseconds: first, first +
+                           * step, ..., last */
     unsigned first, last, step;
 };
 /* Writes buckets, sum and count. */

@@ -12,7 +12,7 @@
  */
 #include <stdint.h>
 
-#define HISTOGRAM_BUCKETS 44 /* the last but one ends at 2^42 ns, 73 minutes */
+#define HISTOGRAM_BUCKETS 44 /* the last bucket but one ends at 2^42 ns (73 minutes) */
 
 struct histogram {
     uint64_t counts[HISTOGRAM_BUCKETS];
@@ -32,7 +32,7 @@ static inline void histogram_observe(struct histogram *h, uint64_t ns, uint64_t 
     h->sum_ns += ns * times;
 }
 
-/* Number of observations of at most 2^|exponent| ns. */
+/* Returns the number of observations of at most 2^|exponent| ns. */
 static inline uint64_t histogram_at_most(const struct histogram *h, unsigned exponent)
 {
     uint64_t count = 0;

@@ -10,7 +10,7 @@
 
 struct history {
     uint64_t written[HISTORY_COLUMNS]; /* for each counter, the sum of all samples so far */
-    uint64_t since;                    /* end of the last sample: seconds since the epoch */
+    uint64_t since;                    /* end of the last sample, seconds since the epoch */
     uint64_t at_ns;                    /* when the next sample is due */
     bool is_busy;                      /* a sample is being written */
 };
@@ -29,7 +29,7 @@ static uint64_t count_clients(const struct engine *e)
     return json_get_u64(stats, "clients", 0);
 }
 
-/* Counts since the daemon started. Hits and misses are those of jobs, without prefetches. */
+/* Reads the counts since the daemon started. Hits and misses do not include those of prefetches. */
 static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMNS])
 {
     const struct stats *s = &e->stats;
@@ -83,12 +83,13 @@ struct kernel_sample history_unwritten(const struct engine *e)
     sample.values[HISTORY_hot_bytes] = hot_set_bytes(e->hot);
     sample.values[HISTORY_clients] = count_clients(e);
     if (sample.time <= h->since)
-        sample.time = h->since + 1; /* the clock was set back */
+        sample.time = h->since + 1; /* true if the clock was set back */
     sample.span_s = sample.time - h->since;
     return sample;
 }
 
-/* True if no kernel was fetched, compiled or evicted. kiln writes no sample of such a time. */
+/* Returns true if no kernel was fetched, compiled or evicted. kiln writes no sample for such a
+ * time. */
 static bool is_quiet(const struct kernel_sample *s)
 {
     return s->values[HISTORY_fetches] == 0 && s->values[HISTORY_compiles] == 0 &&
@@ -132,7 +133,7 @@ void history_write(struct engine *e, bool force)
     }
     struct history_task *t = calloc(1, sizeof(*t));
     if (!t)
-        return; /* the counts become part of the next sample */
+        return; /* these counts will be part of the next sample */
     t->base.write = write_sample;
     t->base.written = end_sample;
     t->sample = sample;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Samples of the counters over the weeks.
+ * Samples of the counters over the last weeks.
  *
  * Role       every HISTORY_EVERY_S seconds, writes the counts since the last sample to the store,
  *            unless no kernel was fetched, compiled or evicted.  Counts that could not be written
@@ -12,8 +12,9 @@
  */
 #include "engine/store/kernel_metrics.h"
 
-#define HISTORY_SUMS \
-    HISTORY_store_bytes /* the number of columns that are counters; the others are sizes */
+#define HISTORY_SUMS                                                                             \
+    HISTORY_store_bytes /* number of columns that are counters; the columns after them are sizes \
+                         */
 #define HISTORY_EVERY_S 300u
 #define HISTORY_KEPT_S (28u * 86400u)
 
@@ -23,9 +24,9 @@ struct history;
 /* Begins the first sample now. */
 KILN_MUST_CHECK enum kiln_code history_create(struct history **ret_history, struct kiln_err *err);
 void history_destroy(struct history *history);
-/* Writes a sample if one is due. With |force|, writes one in any case. */
+/* Writes a sample if one is due, or if |force| is set. */
 void history_write(struct engine *e, bool force);
-/* The counts since the last sample, without the store's sizes. */
+/* Returns the counts since the last sample, without the store's sizes. */
 struct kernel_sample history_unwritten(const struct engine *e);
-/* The sum of a counter over the samples written since the daemon started. */
+/* Returns the sum of a counter over the samples written since the daemon started. */
 uint64_t history_written(const struct engine *e, int column);

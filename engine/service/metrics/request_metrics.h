@@ -9,7 +9,7 @@
  *            struct deferred is removed from its caller
  * Threading  the engine's thread
  *
- * Every request runs these functions, so they are inline; what only failures need is in
+ * Every request runs these functions, so they are inline. Code that only failures need is in
  * engine_metrics.c.
  */
 #include "engine/service/internal.h"

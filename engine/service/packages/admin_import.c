@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_import: MIOpen's per-user caches. */
+/* The request kernel_import, which imports a user's kernel cache of MIOpen. */
 #include "common/base/clock.h"
 #include "engine/service/packages/cache_rows.h"
 #include "engine/service/packages/uploads.h"
@@ -21,10 +21,9 @@ static const struct admin_member import_members[] = {
 /* State of an import that lasts from step to step. */
 struct import {
     struct cache_rows *rows;   /* owned */
-    uint64_t begun;            /* seconds since the epoch; used as the time of all imported
-                                  kernels */
+    uint64_t begun;            /* seconds since the epoch; the time of all kernels of this import */
     struct buffer keys;        /* of struct digest: the kernels imported in this step */
-    uint64_t charged;          /* bytes charged for the object that is being unpacked */
+    uint64_t charged;          /* bytes charged to the user for the object that is being unpacked */
     uint64_t reported_ns;      /* when progress was last reported */
     struct json *damaged_rows; /* owned until it is in the answer */
     uint64_t damaged;
@@ -34,7 +33,8 @@ struct import {
 struct import_step { /* a step that stores what was unpacked */
     struct upload *upload;
     struct import *import;
-    const char *gpu, *database_id; /* database_id includes the version, if one was given */
+    const char *gpu, *database_id; /* database_id includes the version of MIOpen, if one was
+                                    * given */
     uint64_t imported, evicted, replaced;
 };
 
@@ -70,12 +70,13 @@ static void compare_object(void *context, const struct kernel_record *r)
     other->differs = !digest_equal(&r->object, other->object);
 }
 
-/* True if another object already has this name, for example from another version of MIOpen. */
+/* Returns true if the store has another object under this name, for example from another version of
+ * MIOpen. */
 static bool would_replace(struct kernel_store *store, const struct digest *key,
                           const struct digest *object)
 {
     struct other other = { .object = object };
-    struct kiln_err ignored = KILN_ERR_INIT; /* storing the kernel reports the same error */
+    struct kiln_err ignored = KILN_ERR_INIT; /* storing the kernel will report the same error */
     return kernel_store_show(store, key, compare_object, &other, &ignored) == KILN_OK &&
            other.differs;
 }
@@ -112,8 +113,8 @@ static enum kiln_code store_object(struct import_step *s, const struct cache_obj
     return rc;
 }
 
-/* Stores one kernel. If its row is invalid, the row is reported, and the import continues with the
- * next one. */
+/* Stores one kernel. If its row is invalid, reports the row and returns KILN_OK, so that the import
+ * continues with the next row. */
 static enum kiln_code take_object(struct import_step *s, const struct cache_object *o,
                                   struct kiln_err *err)
 {
@@ -129,7 +130,7 @@ static enum kiln_code take_object(struct import_step *s, const struct cache_obje
     return rc;
 }
 
-/* Adds |more| to a member of the answer. The answer has the sums of all steps. */
+/* Adds |more| to a member of the answer, which has the sums of all steps. */
 static void add_count(struct json *answer, const char *name, uint64_t more)
 {
     uint64_t so_far = json_get_u64(answer, name, 0);
@@ -245,8 +246,8 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     return rc;
 }
 
-/* Charges the memory of the object that is being unpacked to the user, because a large object stays
- * in memory for several steps. */
+/* Charges the memory of the object that is being unpacked to the user. This is needed because a
+ * large object stays in memory for several steps. */
 static enum kiln_code charge_object(struct upload *u, struct import *import, struct kiln_err *err)
 {
     uint64_t bytes = cache_rows_bytes(import->rows);
@@ -273,7 +274,7 @@ static void report_import(struct upload *u, struct import *import)
     upload_report(u, &progress);
 }
 
-/* Removes the imported names from the hot set, because they may name other objects now. */
+/* Removes the imported names from the hot set, because they may now belong to other objects. */
 static enum kiln_code after_step(struct upload *u, struct kiln_err *err)
 {
     struct import *import = u->state;
@@ -290,9 +291,10 @@ static void finish_import(struct upload *u)
     u->base.engine->stats.evictions += json_get_u64(u->base.answer, "evicted", 0);
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
-    /* An object that is imported for all users may be hot under several keys, one for each user who
-     * requested it. A private import only changes which objects this user's names find. For
-     * example, a database id without a version finds nothing once there is a second version. */
+    /* An object that is imported for all users may be in the hot set under several keys, one for
+     * each user who requested it. A private import only changes what this user's requests find. For
+     * example, once there is a second version of MIOpen, a database id without a version finds
+     * nothing. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

@@ -41,7 +41,8 @@ static struct json *info_to_json(const struct package_info *info)
     return j;
 }
 
-/* The signer's name alone does not say whether kilnd believes its signature. */
+/* Adds the signer and whether kilnd believes the signature, because the signer's name alone does
+ * not say this. */
 static void set_signature(struct json *j, const struct package_signature *s)
 {
     set_signer(j, s->signer, &s->edition);
@@ -63,8 +64,8 @@ static const struct admin_member install_members[] = {
     { 0 },
 };
 
-/* True if the file may be compressed. A SHA-256 that the client stated is then not that of the
- * unpacked file. */
+/* Returns true if the file may be compressed. A SHA-256 that the client stated then need not be
+ * that of the unpacked file. */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";
@@ -109,9 +110,9 @@ static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
     ret_name[size] = '\0';
 }
 
-/* Checks the name that kiln-transfer reports against the requested one. The name decides which
- * package is replaced and which requests the new package answers, so kiln does not trust
- * kiln-transfer with it. */
+/* Checks the name that kiln-transfer reports against the requested one. kilnd does not trust
+ * kiln-transfer with the name, because it decides which package is replaced and which requests the
+ * new package answers. */
 static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
 {
     const struct transfer_job *job = &u->transfer.job;
@@ -142,8 +143,8 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
-/* Removes the records of damage in this package. If that fails, the package is installed or removed
- * nevertheless. */
+/* Removes the records of damage in this package. A failure does not prevent installing or removing
+ * the package. */
 static void forget_damage(struct engine *e, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

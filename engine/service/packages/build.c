@@ -24,7 +24,7 @@ static void remove_file(struct deferred *d)
 static const struct deferred_step remove_file_step = { .work_queue = WORK_QUEUE_READ,
                                                        .work = remove_file };
 
-/* A file that was begun is removed on a work queue. */
+/* Stops a build. If it has begun a file, a step on a work queue removes the file. */
 static bool stop_build(struct deferred *d)
 {
     struct build *b = build_of(d);

@@ -4,14 +4,14 @@
 /*
  * One build: makes a package of the kernels that a list of problems needs.
  *
- * Role       chooses solvers and perf configs as a plan of the same caller would, for some problems
- *            in each loop iteration.  A step on a work queue then solves the problems and sorts the
- *            kernels into the package's order.  The kernels are fetched in this order, at most
- *            BUILD_WINDOW at a time.  Further steps write them to the package.  The package is
+ * Role       chooses solvers and perf configs as a plan for the same caller would, for some
+ *            problems in each loop iteration.  A step on a work queue then determines the kernels
+ *            and sorts them into the package's order.  The kernels are fetched in this order, at
+ *            most BUILD_WINDOW at a time.  Further steps write them to the package.  The package is
  *            returned as a descriptor
  * Ownership  a deferred request
- * Threading  the engine's thread; while a step runs on a work queue, only the step touches its
- *            data. One step of one build runs at a time
+ * Threading  the engine's thread; while a step runs on a work queue, only the step uses its data.
+ *            Only one step of all builds runs at a time
  */
 #include "engine/package/package_writer.h"
 #include "engine/service/kernels/fetch.h"
@@ -20,11 +20,11 @@
 
 #include <limits.h>
 
-/* Most kernels that are begun and not written yet. This keeps every compiler busy and needs few
- * descriptors. */
+/* Maximum number of kernels whose fetch has begun and that are not written yet. So many keep every
+ * compiler busy and need few descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
-/* Estimated memory of one kernel, including its name and arguments. */
+/* Estimated memory for one kernel, including its name and arguments. */
 #define BUILD_ITEM_BYTES (sizeof(struct build_item) + sizeof(struct solution_program) + 1024)
 
 struct build_item {
@@ -43,14 +43,15 @@ struct build_fetches { /* build_gather.c */
     size_t begun, ended, failed;
     size_t ready; /* index in |order|: all fetches before it have ended */
     size_t under_way, max;
-    struct list again; /* of struct build_item: to fetch again, because the queue was full */
+    struct list again; /* of struct build_item; fetches to repeat, because the queue was full */
     uint64_t reported_ns;
 };
 
 struct build_package {             /* build_package.c */
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
-    size_t written, step_end; /* rows before |written| are written; a step ends at |step_end| */
+    size_t written, step_end; /* rows before |written| are in the file; the current step ends at
+                               * |step_end| */
     uint64_t rows;
     struct export_space space; /* reserved for the file */
     struct object *file;       /* owned reference */
@@ -64,11 +65,11 @@ struct build {
     enum package_format format;
     struct buffer problems;
     struct plan_ids ids;          /* ids of the device */
-    struct plan_choice *choices;  /* owned: one for each problem, until they are solved */
+    struct plan_choice *choices;  /* owned; one for each problem, until the problems are solved */
     size_t problem_count, chosen; /* |chosen|: number of problems whose solver was chosen */
     struct build_item *items;     /* owned */
     size_t item_count, capacity;
-    struct build_item **order; /* owned: each kernel once, in the order of the package */
+    struct build_item **order; /* owned; each kernel once, in the order of the package */
     size_t count;
     size_t charged_items; /* how many kernels are charged to the user's budget */
     struct build_fetches fetches;
@@ -80,25 +81,25 @@ struct build {
 struct build *build_create(struct engine *e, struct caller *caller, uint64_t request_id,
                            struct kiln_err *err);
 static inline struct build *build_of(struct deferred *d) { return (struct build *)d; }
-/* Frees what the item holds. Call it once its row is written, or if it is not needed. */
+/* Frees what the item owns. Call it once the item's row is written, or if it is not needed. */
 void build_drop_item(struct build_item *item);
-/* Runs |step| when the queue serves this user, unless a step waits or runs already. The step's done
- * begins with build_step_ended. */
+/* Runs |step| when the queue serves this user. Does nothing if a step already waits or runs. The
+ * step's |done| must first call build_step_ended. */
 void build_enqueue(struct build *b, const struct deferred_step *step);
-/* Returns false if the build has ended meanwhile. It was then freed. */
+/* Returns false if the build has ended meanwhile, and has been freed. */
 bool build_step_ended(struct build *b);
 
-/* ---- build_kernels.c: the first steps find the kernels ---- */
+/* ---- build_kernels.c: the first steps, which find the kernels ---- */
 
 /* Starts the steps. The build may have been freed when this returns. */
 void build_begin(struct build *b);
 
 /* ---- build_gather.c: fetches the kernels ---- */
 
-/* Begins as many fetches as the limits allow, and enqueues the step that writes rows if there is
- * enough to write. The build may have been freed when this returns. */
+/* Begins as many fetches as the limits allow. If there are enough rows to write, enqueues the step
+ * that writes them. The build may have been freed when this returns. */
 void build_go_on(struct build *b);
-/* Keeps a failure for the answer. Only the first failures are kept. */
+/* Stores a failure for the answer, which has only the first failures. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
 
 /* ---- build_package.c: the step that writes rows ---- */

@@ -5,8 +5,9 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 
-#define BEGUN_AT_ONCE \
-    64 /* hot kernels are delivered at once, so other requests must run in between */
+/* Fetches that one loop iteration begins. Hot kernels are delivered at once, so without this limit,
+ * other requests would have to wait. */
+#define BEGUN_AT_ONCE 64
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100
 
@@ -38,8 +39,8 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
     json_append(b->failures, j);
 }
 
-/* A full queue is not a failure while other fetches of this build are under way. The build then has
- * fewer fetches under way at a time, and repeats this one later. */
+/* If the queue was full and other fetches of this build are running, repeats this fetch later, and
+ * limits the build to as many fetches as are running now. Returns false if the failure is final. */
 static bool ask_again(struct build *b, struct build_item *item, enum kiln_code code)
 {
     if (code != KILN_BUSY || b->fetches.under_way == 0)
@@ -102,7 +103,7 @@ static struct build_item *next_item(struct build *b)
     return item;
 }
 
-/* Begins fetches. Returns true if there may be more than one loop iteration is allowed to begin. */
+/* Begins some fetches. Returns true if more could begin in the next loop iteration. */
 static bool begin_more(struct build *b)
 {
     for (unsigned begun = 0; begun < BEGUN_AT_ONCE; begun++) {
@@ -114,7 +115,7 @@ static bool begin_more(struct build *b)
     return true;
 }
 
-/* Fails the build because kilnd is stopping: without the kernels that are not fetched yet, the
+/* Fails the build because kilnd is stopping. Without the kernels that are not fetched yet, the
  * package would be incomplete. */
 static void fail_as_it_stops(struct build *b)
 {
@@ -134,8 +135,8 @@ void build_go_on(struct build *b)
     while (b->fetches.ready < b->fetches.begun && b->order[b->fetches.ready]->ended)
         b->fetches.ready++;
     report_progress(b);
-    /* If more fetches must begin, the step is enqueued even if it has no rows to write: the build
-     * continues after it, and other requests and builds run in between. */
+    /* If more fetches could begin, the step is enqueued even if there are no rows to write. The
+     * build continues after the step, so other requests and builds run in between. */
     if (more || b->fetches.ready == b->count ||
         b->fetches.ready - b->package.written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);

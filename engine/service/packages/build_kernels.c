@@ -5,8 +5,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-/* Problems whose solvers one step chooses. Each takes a few microseconds, and other requests must
- * run in between. */
+/* Number of problems whose solvers one step chooses. Each takes a few microseconds, and other
+ * requests must run between the steps. */
 #define CHOSEN_AT_ONCE 256
 
 static int compare_items(const void *a, const void *b)
@@ -31,7 +31,7 @@ static enum kiln_code name_item(struct build *b, struct build_item *item, struct
 static enum kiln_code add_program(struct build *b, const struct problem *problem,
                                   const struct solution_program *program, struct kiln_err *err)
 {
-    /* Items may move: nothing points to them yet. */
+    /* Items may move in memory here, because nothing points to them yet. */
     if (!ARRAY_RESERVE(b->items, b->item_count, b->capacity, LIMIT_PLAN_KERNELS))
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep %zu kernels", b->item_count + 1);
     struct build_item *item = &b->items[b->item_count++];
@@ -63,7 +63,7 @@ static enum kiln_code add_problem(struct build *b, const struct problem *problem
     return rc;
 }
 
-/* Sorts the kernels and removes duplicates, because several problems may need the same kernel. */
+/* Sorts the kernels, and removes duplicates, because several problems may need the same kernel. */
 static enum kiln_code sort_items(struct build *b, struct kiln_err *err)
 {
     b->order = calloc(b->item_count + 1, sizeof(struct build_item *));
@@ -99,7 +99,7 @@ static void solve_problems(struct deferred *d)
     b->choices = NULL;
 }
 
-/* Charges the user for kernels that exceed the estimate. */
+/* Charges the user for the kernels beyond the estimate. */
 static enum kiln_code charge_more(struct build *b, struct kiln_err *err)
 {
     if (b->count <= b->charged_items)
@@ -125,8 +125,8 @@ static void gather_kernels(struct deferred *d)
 
 /* ---- choosing by records, on the engine's thread ---- */
 
-/* Chooses the solver of the next problem. An invalid problem is only noticed later, when it is
- * solved. */
+/* Chooses the solver of the next problem. If the problem is invalid, this is reported later, when
+ * it is solved. */
 static void choose_next(struct build *b, const char *toolchain)
 {
     size_t i = b->chosen++;
@@ -173,6 +173,6 @@ static void ask_for_next(struct build *b)
 void build_begin(struct build *b)
 {
     if (!tuning_databases(b->base.engine) || !b->ids.device[0])
-        b->chosen = b->problem_count; /* no records are used: the heuristic chooses */
+        b->chosen = b->problem_count; /* without records, the heuristic chooses */
     ask_for_next(b);
 }

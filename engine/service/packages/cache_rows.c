@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Rows of one step.  Storing a row takes time even if its object is small, so CACHE_STEP_BYTES does
- * not suffice as a limit. */
+/* Maximum number of rows in one step.  CACHE_STEP_BYTES is not enough as a limit, because storing a
+ * row takes time even if its object is small. */
 #define ROWS_A_STEP 256
-/* Bytes that are unpacked before the clock is checked again.  bzip2 decodes a block of 900 KB at
- * once, which takes about 20 ms.  One call reads at most 64 KiB of a blob. */
+/* Bytes that are unpacked before the clock is read again.  bzip2 decodes a block of 900 KB in one
+ * call, which takes about 20 ms.  One call reads at most 64 KiB of a blob. */
 #define PIECE (256u << 10)
 
 struct current {         /* the row that is being unpacked */
@@ -21,7 +21,7 @@ struct current {         /* the row that is being unpacked */
     struct buffer texts; /* owned */
     struct kern_unpacking *unpacking;
     struct sha256 digest;
-    uint64_t size; /* so far */
+    uint64_t size; /* unpacked so far */
     int fd;        /* owned: a memfd; -1: no row is being unpacked */
 };
 
@@ -30,7 +30,8 @@ struct cache_rows {
     uint64_t after;     /* id of the last row that was read */
     bool is_over;       /* no row follows |after| */
     struct current current;
-    struct cache_object ready[ROWS_A_STEP]; /* owned: the objects from index |popped| to |count| */
+    struct cache_object ready[ROWS_A_STEP]; /* owned; the objects from index |popped| to |count|
+                                             * - 1 */
     size_t popped, count;
     uint8_t *piece; /* owned, PIECE bytes */
 };
@@ -102,7 +103,8 @@ bool cache_rows_is_over(const struct cache_rows *rows)
     return rows->is_over && rows->current.fd < 0 && rows->popped == rows->count;
 }
 
-/* The blob and the object are two copies in memory, even if the blob is not compressed. */
+/* Counts the blob and the object, because both are in memory, even if the blob is not
+ * compressed. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows)
 {
     const struct kern_row *row = &rows->current.row;
@@ -112,8 +114,8 @@ uint64_t cache_rows_bytes(const struct cache_rows *rows)
 
 /* ---- one row ---- */
 
-/* Copies the row. A large object takes several steps, and SQLite frees its memory of the row
- * before. */
+/* Copies the row. Unpacking a large object takes several steps, and SQLite keeps the row only
+ * during the first one. */
 static enum kiln_code copy_row(struct current *c, const struct kern_row *row, struct kiln_err *err)
 {
     size_t texts = row->name.size + row->args.size + 2, copied = row->stored.size + row->md5.size;
@@ -194,7 +196,7 @@ static enum kiln_code unpack_row(struct step *s, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* A damaged row is reported, and the import continues. */
+/* Reports a damaged row, and lets the import continue. Any other failure ends the step. */
 static void report_row(struct step *s, const struct kern_row *row, const struct kiln_err *why)
 {
     if (why->code == KILN_CORRUPT || why->code == KILN_INVALID) {
@@ -240,7 +242,7 @@ enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_lis
                       .end_ns = clock_monotonic_ns() + CACHE_STEP_NS,
                       .err = err };
     if (rows->popped < rows->count)
-        return KILN_OK; /* not all objects of the previous step are stored yet */
+        return KILN_OK; /* the objects of the previous step must be stored first */
     rows->popped = rows->count = 0;
     if (rows->current.fd >= 0)
         continue_row(&s);

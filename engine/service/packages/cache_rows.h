@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * The rows of a cache of MIOpen that a user imports.
+ * The rows of MIOpen's kernel cache that a user imports.
  *
  * Role       unpacks and checks one object after the other, in steps that end after a few
- *            milliseconds, so that a file made to be slow delays nobody but its user
+ *            milliseconds. So a file that is made to be slow delays only its own user
  * Ownership  owns the open file, and the objects until cache_rows_pop returns them
  * Threading  one thread at a time for each cache_rows
  */
 #include "engine/miopen/kern_db.h"
 #include "engine/store/object.h"
 
-/* A step ends after this time, or when it has unpacked objects of this size together. */
+/* A step ends after this time, or when it has unpacked objects of this total size. */
 #define CACHE_STEP_NS 20000000u
 #define CACHE_STEP_BYTES (4u << 20)
 
@@ -22,7 +22,7 @@
 
 struct cache_rows;
 
-struct cache_object { /* one correct row */
+struct cache_object { /* one intact row */
     uint64_t id;
     struct bytes name, args; /* a NUL follows each; they point into |texts| */
     struct buffer texts;     /* owned */
@@ -30,7 +30,7 @@ struct cache_object { /* one correct row */
 };
 
 struct cache_listener {
-    /* A row cannot be imported because of |why|. */
+    /* Called for a row that cannot be imported; |why| is the reason. */
     void (*damaged)(void *context, uint64_t id, struct bytes name, const struct kiln_err *why);
     void *context;
 };
@@ -41,14 +41,16 @@ KILN_MUST_CHECK enum kiln_code cache_rows_open(const char *path, struct cache_ro
 void cache_rows_destroy(struct cache_rows *rows);
 KILN_DEFINE_AUTO(cache_rows)
 
-/* Unpacks for one step. KILN_CORRUPT: the file is damaged, so no further row can be read. */
+/* Unpacks rows for one step. Returns KILN_CORRUPT if the file is damaged, so that no further row
+ * can be read. */
 KILN_MUST_CHECK enum kiln_code cache_rows_unpack(struct cache_rows *rows,
                                                  const struct cache_listener *listener,
                                                  struct kiln_err *err);
-/* Moves the next unpacked object to |ret_object|. False: no object of the latest step is left. */
+/* Moves the next unpacked object to |ret_object|. Returns false if no object of the latest step is
+ * left. */
 bool cache_rows_pop(struct cache_rows *rows, struct cache_object *ret_object);
 void cache_object_done(struct cache_object *object);
-/* Whether every row was unpacked and popped. */
+/* Returns whether every row was unpacked and popped. */
 bool cache_rows_is_over(const struct cache_rows *rows);
-/* Memory of the object that is being unpacked; 0 if no object is. */
+/* Returns the memory of the object that is being unpacked, or 0 if there is none. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows);

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* stat(2) of a few directories and files: cheap enough to be done this often. */
+/* A rescan calls stat(2) on a few directories and files, so it may be done this often. */
 #define RESCAN_EVERY_NS 2000000000u
-/* A file in the parent of the staging directory: which missing packages were reported, and since
- * which boot. */
+/* A file in the parent of the staging directory. It says which missing packages were reported, and
+ * since which boot of the host. */
 #define REPORTED_FILE "package-missing.reported"
 
 /* ---- packages that appeared or disappeared ---- */
@@ -129,11 +129,12 @@ static bool reported_since_boot(const struct engine *e, const char *lines)
         bytes_equal(buffer_view(&reported), buffer_view(&boot)))
         return true;
     if (fs_replace_file(path, buffer_view(&boot), 0644, &ignored))
-        return false; /* it is reported again at the next start */
+        return false; /* the next start reports them again */
     return false;
 }
 
-/* Eight identical GPUs need only one line. */
+/* Returns whether no earlier GPU has the same database id. Eight identical GPUs need only one
+ * line. */
 static bool is_first_of_its_kind(const struct gpu *gpus, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
@@ -190,8 +191,8 @@ void packages_start(struct engine *e)
 
 /* ---- open and close ---- */
 
-/* The size limit of an imported cache is this many times the limit of the store. Stored objects are
- * compressed to about a quarter, so a larger cache would not fit. */
+/* The maximum size of an imported cache is this many times the limit of the store. Stored objects
+ * are compressed to about a quarter, so a larger cache would not fit. */
 #define IMPORT_OF_STORE 4
 
 static uint64_t import_limit(const struct engine_options *o)

@@ -4,9 +4,9 @@
 /*
  * The packages of this host, as the rest of the engine sees them.
  *
- * Role       owns everything that the engine keeps for packages, except the package set.  Rescans
- *            the package directories now and then, and reports packages that appeared or
- *            disappeared; reports once per boot which GPUs have no package
+ * Role       owns everything that the engine needs for packages, except the package set.  Every few
+ *            seconds, rescans the package directories and reports packages that appeared or
+ *            disappeared. Reports once per boot which GPUs have no package
  * Ownership  the engine owns the struct; texts that it returns are borrowed
  * Threading  the engine's thread
  */
@@ -22,7 +22,8 @@ void packages_close(struct engine *e);
 /* Applies the limits of |options| to later uploads. The next packages_tick rescans the directories,
  * because trusted keys may have changed. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
-/* Reports GPUs that no package fits, unless they were reported since the last boot. */
+/* Reports GPUs for which there is no package, unless they were already reported since the last
+ * boot. */
 void packages_start(struct engine *e);
 /* Call it about once a second. */
 void packages_tick(struct engine *e);

@@ -18,6 +18,6 @@ struct package_service {
     uint64_t package_limit;
     uint64_t import_limit; /* limit of the size of a user's cache, bytes */
     uint64_t rescan_at_ns;
-    bool is_rescanning; /* a rescan of the package directories is under way */
+    bool is_rescanning; /* the package directories are being rescanned */
     bool require_signature;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request package_build: the question, and what a build takes from its user's budget. */
+/* The request package_build: reads the question, and charges the build to its user's budget. */
 #include "common/base/fs.h"
 #include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/packages/build.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define PROBLEMS_MAX 20000u
-/* An estimate, for which the user is charged at first. Once the real number is known, further
- * kernels are charged, too. */
+/* Estimated number of kernels for each problem, for which the user is charged at first. Once the
+ * number of kernels is known, further kernels are charged, too. */
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {
@@ -20,7 +20,8 @@ static const struct admin_member build_members[] = {
     { 0 },
 };
 
-/* The file must be a sealed memfd, so that nobody can change or truncate it while it is read. */
+/* Reads the problems from |fd|. This must be a sealed memfd, so that nobody can change or truncate
+ * it meanwhile. */
 static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *err)
 {
     if (!fs_is_sealed(fd))

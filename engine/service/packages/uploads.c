@@ -39,7 +39,7 @@ static void clear_work(struct deferred *d)
         unlink(u->transfer.result.path);
 }
 
-/* Removing gigabytes takes time, so a work queue does it. */
+/* Removes the upload's files. It runs on a work queue, because removing gigabytes takes time. */
 static const struct deferred_step clear_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = clear_work,
                                                  .done = deferred_destroy };
@@ -55,7 +55,7 @@ void upload_end(struct upload *u)
         deferred_destroy(&u->base);
 }
 
-/* ---- taking the checked file ---- */
+/* ---- handing over the checked file ---- */
 
 static void take_work(struct deferred *d)
 {
@@ -82,9 +82,9 @@ static void take_done(struct deferred *d)
         d->err = why;
         d->rc = why.code;
     }
-    event_after_write(e, KILN_OK, &d->err); /* KILN_OK: the answer reports a failure */
+    event_after_write(e, KILN_OK, &d->err); /* KILN_OK, because the answer reports a failure */
     if (!d->rc && u->more && !e->draining && d->caller) {
-        start_taking(u); /* a separate step, so that other users' work runs in between */
+        start_taking(u); /* in a separate step, so that other users' work runs in between */
         return;
     }
     if (!d->rc && u->more)
@@ -161,7 +161,7 @@ static void on_transferred(struct transfer_task *transfer)
     metrics_transfer_ended(&u->base.engine->metrics, u->kind->tier, transfer->job.url,
                            u->base.err.code);
     if (!u->base.err.code && !u->base.caller)
-        u->base.err.code = KILN_CANCELLED; /* the file had arrived when the caller left */
+        u->base.err.code = KILN_CANCELLED; /* the caller left before the file arrived */
     if (u->base.err.code == KILN_CANCELLED && u->base.engine->draining)
         kiln_fail(&u->base.err, KILN_UNAVAILABLE, STOPPING);
     u->base.rc = u->base.err.code;
@@ -182,8 +182,8 @@ static void cancel_transfer(struct upload *u)
         executor->ops->transfer_cancel(executor, &u->transfer);
 }
 
-/* Called when the caller has left. The upload then ends by itself, when its transfer or its step
- * ends. */
+/* Cancels the transfer when the caller has left. The upload then ends by itself when its transfer
+ * or its step ends. */
 static bool stop_upload(struct deferred *d)
 {
     cancel_transfer(upload_of(d));

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Uploads: requests that bring a file, such as a package, a cache of MIOpen or a tuning database.
+ * Uploads. An upload is a request that brings a file, such as a package, a cache of MIOpen or a
+ * tuning database.
  *
- * Role       has kiln-transfer fetch, unpack and check the file (the executor's transfer), reports
+ * Role       lets kiln-transfer fetch, unpack and check the file (the executor's transfer), reports
  *            its progress, then hands the checked file to the request's kind.  Refuses uploads
  *            beyond the limits of engine/jobs/transfer_limits.h
- * Ownership  an upload lives until its last task is done, also when its caller left; the staged
+ * Ownership  an upload lives until its last task is done, even if its caller has left; the staged
  *            file is removed unless it was moved away
  * Threading  the engine's thread; prepare runs on WORK_QUEUE_READ, take on WORK_QUEUE_WRITE
  */
@@ -16,20 +17,20 @@
 struct upload;
 
 struct upload_kind {
-    const struct admin_member *members; /* members of the question */
-    enum transfer_tier tier;            /* under which its transfers are counted */
+    const struct admin_member *members; /* members that the question may have */
+    enum transfer_tier tier;            /* the kind of transfer in the metrics */
     bool of_user;                       /* see transfer_job.of_user */
-    uint64_t size_limit; /* limit of the file's bytes; 0: the limit of packages or caches */
-    bool unchecked;      /* see transfer_job.unchecked; then the second file is not a manifest */
-    /* Called on the engine's thread instead of prepare and take: the file is at
-     * transfer.result.path. It calls upload_next or, at the end, upload_end. May be NULL. */
+    uint64_t size_limit; /* maximum bytes of the file; 0: the limit of packages or caches */
+    bool unchecked;      /* see transfer_job.unchecked; if set, the second file is not a manifest */
+    /* Called on the engine's thread when the file has arrived at transfer.result.path, instead of
+     * prepare and take. It calls upload_next or, at the end, upload_end. May be NULL. */
     void (*pass)(struct upload *u);
-    /* Called on WORK_QUEUE_READ before each take: does the part of the work that does not write.
-     * May be NULL. */
+    /* Called on WORK_QUEUE_READ before each take. Does the part of the work that does not write to
+     * the store. May be NULL. */
     enum kiln_code (*prepare)(struct upload *u, struct kiln_err *err);
-    bool in_turn; /* prepare runs for one upload at a time, in fair order */
-    /* Called on WORK_QUEUE_WRITE, repeatedly until *ret_more stays false: takes the checked
-     * file. */
+    bool in_turn; /* |prepare| runs for one upload at a time, in fair order between users */
+    /* Called on WORK_QUEUE_WRITE. Stores some of the checked file's content. It sets *ret_more to
+     * be called again. */
     enum kiln_code (*take)(struct upload *u, bool *ret_more, struct kiln_err *err);
     /* Called on the engine's thread after each take, even a failed one. A failure ends the upload.
      * May be NULL. */
@@ -52,22 +53,22 @@ struct upload {
     void *state;      /* owned; |take| keeps its progress in it */
 };
 
-/* Defers the request. Takes ownership of |question|. With a member "url", kiln-transfer fetches
- * that URL, otherwise it takes the file that came with the request. */
+/* Defers the request, and takes ownership of |question|. If |question| has a member "url",
+ * kiln-transfer fetches that URL; otherwise it copies the file that came with the request. */
 KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, const struct request *request,
                                             const struct upload_kind *kind, struct json *question,
                                             struct kiln_err *err);
-/* Answers as rc and err of |u| say, then destroys it.  The file and |state| are removed on
+/* Answers with rc and err of |u|, then destroys it.  The file and |state| are removed on
  * WORK_QUEUE_READ. */
 void upload_end(struct upload *u);
-/* Fetches file number |index| (from 0) that came with the request, which is called |name|. |pass|
+/* Fetches the file number |index| (from 0) that came with the request; |name| is its name. |pass|
  * is called again when it has arrived. */
 void upload_next(struct upload *u, unsigned index, const char *name);
-/* Sends |progress| to the caller, if it still waits. */
+/* Sends |progress| to the caller, unless the caller has left. */
 void upload_report(struct upload *u, const struct transfer_progress *progress);
 /* Call it when the staged file was moved away. */
 void upload_taken(struct upload *u);
 /* Cancels the transfers of all uploads. */
 void uploads_cancel(struct engine *e);
-/* Whether no upload is left. */
+/* Returns whether there is no upload. */
 bool uploads_idle(const struct engine *e);

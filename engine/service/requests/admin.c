@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* No valid question is longer. Without this limit, parsing megabytes of JSON would delay all other
- * users. */
+/* Maximum size of a question. No valid one is longer. Without this limit, parsing megabytes of JSON
+ * would delay all other users. */
 #define QUESTION_MAX (64u << 10)
 
 const struct admin_member admin_no_members[] = { { 0 } };
@@ -120,7 +120,7 @@ static void release_admin(struct deferred *d)
         object_unref(a->files[i]);
 }
 
-/* Called when the caller has left. A request that still has to remove something ends by itself, in
+/* Called when the caller has left. A request that still must remove something ends by itself, in
  * its next step. */
 static bool stop_admin(struct deferred *d)
 {
@@ -160,7 +160,7 @@ static bool start_next_step(struct admin *a)
     struct deferred *d = &a->base;
     if (d->rc || !a->more || (!d->caller && !a->kind->removes))
         return false;
-    enum kiln_code rc = start_admin(a, &d->err); /* |begin| may set d->rc */
+    enum kiln_code rc = start_admin(a, &d->err); /* may run |begin|, which may set d->rc */
     if (rc)
         d->rc = rc;
     return !rc;
@@ -172,10 +172,11 @@ static void admin_step_ended(struct deferred *d)
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->work_queue == WORK_QUEUE_WRITE)
-        event_after_write(d->engine, KILN_OK, &d->err); /* KILN_OK: the answer reports a failure */
+        event_after_write(d->engine, KILN_OK, &d->err); /* KILN_OK, because the answer reports a
+                                                         * failure */
     if (start_next_step(a))
         return;
-    deferred_refund(d, d->charged); /* an answer must not count itself as a waiting request */
+    deferred_refund(d, d->charged); /* so that the answer does not count this request as waiting */
     if (!d->rc && a->kind->finish)
         a->kind->finish(a);
     deferred_end(d);
@@ -208,8 +209,8 @@ static const struct deferred_step admin_steps[WORK_QUEUES] = {
 };
 static const struct deferred_step brief_step = ADMIN_STEP(WORK_QUEUE_READ, true);
 
-/* Starts the next step. The work queues are fair between users, so only scans also wait in a
- * request queue. */
+/* Starts the next step. A step that scans the store first waits in a request queue; for all others,
+ * the work queues are fair enough. */
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
 {
     const struct deferred_step *step =

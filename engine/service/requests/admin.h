@@ -27,41 +27,44 @@ struct admin_kind {
     size_t own_size; /* bytes of a->own; 0: none */
     bool scans;      /* scans the whole store, which may take seconds */
     bool is_brief;   /* |work|, on WORK_QUEUE_READ, takes less than a millisecond */
-    /* The last step removes files that |own| has. It must therefore run even if the caller has
+    /* The last step removes files that belong to |own|, so it must run even if the caller has
      * left. */
     bool removes;
-    const struct admin_kind *dry_run; /* used if the question sets dry_run; NULL: this kind */
+    const struct admin_kind *dry_run; /* replaces this kind if the question sets dry_run; NULL: no
+                                       * other kind */
     const struct admin_member *members;
-    /* Called on the engine's thread right before each call of |work|: takes what |work| needs from
+    /* Called on the engine's thread right before each call of |work|. Copies what |work| needs from
      * the engine. May be NULL. */
     void (*begin)(struct admin *a);
-    /* Called on the work queue: fills |answer|, or returns a code and fills |err|. If it sets
-     * |more|, it is called again later, so that other users' work runs in between. */
+    /* Called on the work queue. Fills |answer|, or returns a code and fills |err|. If it sets
+     * |more|, it is called again in a later step, so that other users' work runs in between. */
     enum kiln_code (*work)(struct admin *a);
-    /* Called on the engine's thread after the last call of |work|, if that succeeded: completes the
-     * answer. NULL: the answer is complete, and a long one is converted to text on the work
-     * queue. */
+    /* Called on the engine's thread after the last call of |work|, if that call succeeded.
+     * Completes the answer. NULL: the answer is complete, and is converted to text on the work
+     * queue, because that may take long. */
     void (*finish)(struct admin *a);
     /* Called on the engine's thread after each call of |work|, whether it succeeded or failed. */
     void (*ended)(struct admin *a);
-    /* Frees what a->own owns. May be NULL. */
+    /* Frees what a->own owns, but not a->own. May be NULL. */
     void (*release)(void *own);
 };
 
 struct admin {
     struct deferred base; /* first member; in the group |admin| */
     const struct admin_kind *kind;
-    void *own;                             /* owned: what only this kind needs; zeroed at first */
-    char *text;                            /* owned: the answer as text; NULL: not converted yet */
-    struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
+    void *own;                             /* owned; data that only this kind needs; zeroed at
+                                            * first */
+    char *text;                            /* owned; the answer as text; NULL: not converted yet */
+    struct object *files[ADMIN_FILES_MAX]; /* owned references; descriptors to send with the
+                                            * answer */
     size_t file_count;
     bool more;     /* set by |work|: there is another step */
     bool is_begun; /* a step was handed to the work queue */
 };
 
-/* Parses the body as a JSON object.  KILN_INVALID, with the request and the member in the message,
- * if it has a member that is not in |members|, or one of another type.  An empty body counts as
- * {}. */
+/* Parses the body as a JSON object. An empty body counts as {}. Returns KILN_INVALID if the object
+ * has a member that is not in |members|, or a member of another type; the message names the request
+ * and the member. */
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);
@@ -76,10 +79,10 @@ void admin_send_files(const struct deferred *d, struct caller *caller, struct ob
 /* Finds the only stored kernel that the caller may see and whose key begins with |prefix|. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);
-/* JSON for a kernel as shown to the caller. The owner is included for the caller's own kernels, and
- * always for administrators. */
+/* Returns JSON that describes a kernel for the caller. It includes the owner if the caller owns the
+ * kernel or is an administrator. */
 struct json *kernel_to_json(const struct admin *a, const struct kernel_record *record);
-/* JSON for a toolchain as answers show it. */
+/* Returns JSON that describes a toolchain in answers. */
 struct json *toolchain_to_json(const struct toolchain *tc);
 
 extern const struct admin_member admin_no_members[];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request activity: running compiles, and the users who wait. It reads memory only, so that it
- * may be called every second. */
+/* The request activity: the running compiles, and the users who wait. It only reads memory, so that
+ * clients may send it every second. */
 #include "common/base/clock.h"
 #include "engine/service/requests/admin.h"
 
@@ -8,7 +8,7 @@
 
 #define COMPILES_MAX 1024 /* the largest value of the setting 'workers' */
 #define USERS_MAX 256
-#define NOBODY ((uid_t)-1) /* kilnd's own requests to a compiler process */
+#define NOBODY ((uid_t)-1) /* owner of kilnd's own requests to a compiler process */
 
 struct user_line {
     uid_t uid;
@@ -22,7 +22,8 @@ struct activity {
     struct json *compiles; /* borrowed from the answer */
     struct user_line users[USERS_MAX];
     unsigned user_count;
-    struct user_line others; /* users whom the caller may not see separately, or beyond USERS_MAX */
+    struct user_line others; /* users that the caller may not see separately, and users beyond
+                              * USERS_MAX */
 };
 
 static bool may_know(const struct activity *a, uid_t uid)

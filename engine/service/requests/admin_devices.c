@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request devices: the GPUs of this host as KFD's sysfs reports them. No device is opened. */
+/* The request devices: the GPUs of this host as sysfs describes them (KFD's topology). No device is
+ * opened. */
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_export: caches that an unmodified MIOpen starts warm with. */
+/* The request kernel_export: writes caches with which an unmodified MIOpen need not compile. */
 #include "common/base/clock.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
@@ -24,7 +24,7 @@ static const struct admin_member export_members[] = {
 /* This version in a request selects kernels that were imported without a version. */
 #define NO_VERSION "none"
 
-/* Listing reads the clock each time it has read this many kernels. */
+/* After reading this many kernels, a listing checks the time. */
 #define LIST_PAGE 1000
 
 enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
@@ -32,10 +32,10 @@ enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
 struct ids { /* database ids of the caller's kernels */
     char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
-    /* Borrowed; "": all versions; NO_VERSION: only kernels without a version. */
+    /* Borrowed; "": kernels of all versions; NO_VERSION: only kernels without a version. */
     const char *version;
     bool more;
-    enum listing listing; /* the kernels that are being listed */
+    enum listing listing; /* which kernels are being listed */
     struct digest last;   /* key of the last kernel that was listed */
     bool follows;         /* |last| is set */
     uint64_t seen;        /* kernels of this page */
@@ -45,13 +45,13 @@ struct export
 {
     struct ids ids;
     size_t next;                     /* index in ids.list of the file that is being written */
-    struct cache_writer *writer;     /* owned; NULL: the file is not begun */
+    struct cache_writer *writer;     /* owned; NULL: no file is being written */
     char path[PATH_MAX];             /* of the file that is being written */
-    struct export_space space;       /* reserved for it */
+    struct export_space space;       /* reserved for the file */
     struct json *files;              /* borrowed from the answer */
-    uint64_t damaged;                /* kernels of the file that is written */
-    uint64_t charged;                /* bytes, for a large object */
-    struct digest keys[DAMAGED_MAX]; /* of kernels that failed their check */
+    uint64_t damaged;                /* number of damaged kernels of the file */
+    uint64_t charged;                /* bytes charged to the user for a large object */
+    struct digest keys[DAMAGED_MAX]; /* kernels that failed their check */
     size_t key_count, reported;
 };
 
@@ -124,7 +124,8 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                      (int)strcspn(device, "@"), device, versions);
 }
 
-/* Refuses an export of two versions of one device: MIOpen reads only one file for each device. */
+/* Refuses to export two versions of one device, because MIOpen reads only one file for each
+ * device. */
 static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
 {
     for (size_t i = 0; i < ids->count; i++) {
@@ -136,8 +137,8 @@ static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err
     return KILN_OK;
 }
 
-/* A callback of struct cache_writer_options. Damaged kernels beyond DAMAGED_MAX are quarantined by
- * the next export. */
+/* Notes a damaged kernel (a callback of struct cache_writer_options). Kernels beyond DAMAGED_MAX
+ * are quarantined by the next export. */
 static void note_damaged(void *context, const struct digest *key)
 {
     struct export *x = context;
@@ -146,8 +147,9 @@ static void note_damaged(void *context, const struct digest *key)
         x->keys[x->key_count++] = *key;
 }
 
-/* A step adds objects of CACHE_WRITER_STEP_BYTES, one more, and the large object that it ends.
- * SQLite may still hold a part of what was added before. */
+/* Reserves space for the file after the next step. A step adds objects of CACHE_WRITER_STEP_BYTES,
+ * one further object, and the large object that it completes. SQLite may not have written a part of
+ * the previous step yet. */
 static enum kiln_code reserve_space(struct admin *a, struct export *x)
 {
     struct stat seen;
@@ -177,8 +179,8 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* If the request names a version, the file's name has no version: it is the name that MIOpen
-     * looks for. */
+    /* If the request names a version, the file's name has no version, because MIOpen looks for this
+     * name. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);
@@ -252,7 +254,7 @@ static enum kiln_code check_ids(struct admin *a, const struct ids *ids)
     return rc;
 }
 
-/* Does a short part of the export: lists kernels, or writes some. */
+/* Does a small part of the export: lists some kernels, or writes some. */
 static enum kiln_code continue_export(struct admin *a, struct export *x)
 {
     enum kiln_code rc = x->files ? KILN_OK : check_export(a, x);
@@ -276,7 +278,7 @@ static enum kiln_code export_step(struct admin *a, struct export *x)
 {
     uint64_t end_ns = clock_monotonic_ns() + CACHE_WRITER_STEP_NS;
     enum kiln_code rc = a->base.rc;
-    bool is_used_up = false; /* a file took the whole step */
+    bool is_used_up = false; /* the file needs further steps */
     while (!rc && !is_export_over(x) && !is_used_up) {
         rc = continue_export(a, x);
         is_used_up =
@@ -301,7 +303,8 @@ static enum kiln_code work_export(struct admin *a)
     return rc;
 }
 
-/* Prepares the next step. If the caller has left, the step ends the export and removes its file. */
+/* Prepares the next step. If the caller has left, makes this step end the export and remove its
+ * file. */
 static void begin_export(struct admin *a)
 {
     struct export *x = a->own;

@@ -17,7 +17,7 @@ struct collect {
     struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
     size_t count;
     bool is_known, is_begun;
-    uint64_t counted; /* evicted kernels that are in the metrics already */
+    uint64_t counted; /* evicted kernels that the metrics already include */
     struct kernel_collecting collecting;
 };
 
@@ -83,8 +83,8 @@ static enum kiln_code work_gc(struct admin *a)
     return rc;
 }
 
-/* Adds the kernels that the step evicted to the metrics. Called after each step, because a gc whose
- * caller leaves ends after the current one. */
+/* Adds the kernels that the step evicted to the metrics. It is called after each step, because a gc
+ * whose caller leaves ends after the current step. */
 static void count_evicted(struct admin *a)
 {
     struct collect *c = a->own;
@@ -101,7 +101,7 @@ static void finish_gc(struct admin *a)
         event_text(a->base.engine, "cleared", "kernels were collected by request");
 }
 
-/* A scan of the store, which writes nothing. */
+/* A dry run scans the store and writes nothing. */
 static const struct admin_kind dry_run_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
@@ -141,7 +141,7 @@ struct pin {
     bool is_begun, has_keys;
 };
 
-/* Pins some of the kernels: each text is a key or the beginning of one. */
+/* Pins some of the kernels. Each text in |keys| is a key or the beginning of a key. */
 static enum kiln_code pin_keys(struct admin *a, struct pin *p)
 {
     struct kernel_pinning *pinning = &p->pinning;

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Limits of one answer: the number of kernels, and the bytes of their options and names, which may
- * have 64 KiB each. */
+/* Limits of one answer: the number of kernels, and the total bytes of their options and names. The
+ * options and the name of one kernel may have 64 KiB each. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2
@@ -71,8 +71,8 @@ static struct kernel_filter filter_of(const struct json *question)
         .package = json_get_text(question, "package", ""),
         .by_uid = json_get(question, "uid") != NULL,
         .uid = (uint32_t)json_get_u64(question, "uid", 0),
-        /* If the age reaches back to 1970, nothing is selected: no kernel was used before second
-         * 1. */
+        /* If the age is longer than the time since 1970, no kernel is selected, because none was
+         * used before second 1. */
         .older_than = older == 0    ? 0
                       : older < now ? now - older
                                     : 1,
@@ -83,7 +83,7 @@ struct page {
     const struct admin *admin;
     struct json *kernels;
     size_t seen, most;
-    size_t bytes;               /* of their options and names */
+    size_t bytes;               /* total bytes of the options and names */
     bool more;                  /* at least one more kernel follows the page */
     char last[DIGEST_HEX_SIZE]; /* key of the page's last kernel */
 };
@@ -104,8 +104,8 @@ static enum kiln_code work_list(struct admin *a)
 {
     struct digest start;
     struct kernel_page wanted = { .filter = filter_of(a->base.question) };
-    /* The query itself leaves out kernels that the caller may not see. Otherwise, a page could end
-     * at such a kernel and reveal its key. */
+    /* The query itself must leave out kernels that the caller may not see. Otherwise, a page could
+     * end with such a kernel and reveal its key. */
     wanted.filter.by_reader = !a->base.is_admin;
     wanted.filter.reader = (uint32_t)a->base.uid;
     const char *after = json_get_text(a->base.question, "after", NULL);
@@ -139,7 +139,7 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
     return admin_run(e, &(struct request){ caller, header, body }, &kernel_list_kind, err);
 }
 
-/* A private kernel of another user counts as absent. */
+/* Finds the kernel. A private kernel of another user counts as absent. */
 enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
 {
     struct digest keys[MATCHES_SHOWN];
@@ -222,7 +222,8 @@ static void note_owner(void *context, const struct kernel_record *r)
                         "(" ADMINISTRATORS "); you may remove your own private kernels");
 }
 
-/* Users who are not administrators may remove only their private kernels. */
+/* Returns KILN_OK if the caller may remove the kernel: an administrator may remove any, other users
+ * only their private kernels. */
 static enum kiln_code check_owner(struct admin *a)
 {
     if (a->base.is_admin)
@@ -243,8 +244,9 @@ static enum kiln_code work_remove(struct admin *a)
     return rc;
 }
 
-/* The kernel may be hot under several keys, one for each user who requested it by name. A user who
- * is not an administrator has removed only a private kernel; kernels of others stay hot. */
+/* Removes the kernel from the hot set. It may be there under several keys, one for each user who
+ * requested it by name. A user who is not an administrator can only have removed a private kernel,
+ * so kernels of other users stay in the hot set. */
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)
@@ -312,7 +314,7 @@ static enum kiln_code work_count(struct admin *a)
     return rc;
 }
 
-/* A scan of the whole store, which writes nothing. */
+/* A dry run scans the whole store and writes nothing. */
 static const struct admin_kind count_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
@@ -346,9 +348,9 @@ static enum kiln_code work_clear(struct admin *a)
     return rc;
 }
 
-/* The hot set only knows keys, so it is cleared as a whole, whichever kernels the request selected.
- * It fills again from the disk. After a clear of private kernels, only this user's objects leave
- * it, so that other users' look-ups do not become slower. */
+/* Clears the hot set as a whole, because it only knows keys and cannot tell which kernels the
+ * request selected. It fills again from the disk. After a clear of private kernels, only this
+ * user's objects are removed, so that other users' look-ups do not become slower. */
 static void forget_cleared(struct admin *a)
 {
     const struct clear *clear = a->own;
@@ -360,7 +362,7 @@ static void forget_cleared(struct admin *a)
         engine_forget_answers(a->base.engine);
 }
 
-/* Other users are not notified of a clear of private kernels. */
+/* Ends a clear. Other users get no event about a clear of private kernels. */
 static void finish_clear(struct admin *a)
 {
     const struct clear *clear = a->own;

@@ -118,8 +118,8 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* Adds the members in the order in which people read them: which daemon answers, its health, its
- * contents. */
+/* Completes the answer. Its members are in the order in which people read them: which daemon
+ * answers, its health, its contents. */
 static void finish_status(struct admin *a)
 {
     struct engine *e = a->base.engine;
@@ -178,8 +178,8 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
 
 /* ---- events ---- */
 
-/* Connections of one user that may get events. The number is limited because each event is sent to
- * all of them at once. */
+/* Maximum number of connections of one user that may get events. The number is limited because each
+ * event is sent to all of them at once. */
 #define SUBSCRIBERS_MAX_UID 64u
 
 static enum kiln_code check_subscribers(const struct engine *e, const struct caller *caller,

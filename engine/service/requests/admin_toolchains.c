@@ -5,10 +5,11 @@
 
 #include <string.h>
 
-/* Each new target costs a compile for every toolchain of its family. */
+/* Maximum number of targets in a question. Each new target costs a compile for every toolchain of
+ * its family. */
 #define TARGETS_ASKED_MAX 16
 
-/* Asks for the missing probes of |target| for every toolchain of its family. Sets |waits| if the
+/* Requests the missing probes of |target| for every toolchain of its family. Sets |waits| if the
  * request waits for some of them. */
 static enum kiln_code probe_all(struct deferred *d, const char *text, bool *waits,
                                 struct kiln_err *err)
@@ -38,7 +39,7 @@ static enum kiln_code ask_for_probes(struct deferred *d)
     for (size_t i = 0; all && toolchain_known_targets[i] && !rc; i++)
         rc = probe_all(d, toolchain_known_targets[i], &waits, &d->err);
     if (rc == KILN_UNAVAILABLE && waits) {
-        d->err = KILN_ERR_INIT; /* the other probes follow when these have ended */
+        d->err = KILN_ERR_INIT; /* the other probes start when these have ended */
         rc = KILN_OK;
     }
     return !rc && waits ? KILN_BUSY : rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request package_verify. It may take long, so it has its own group instead of a place in the
- * queue of the administrative requests. */
+/* The request package_verify. It may take long, so it does not wait in the queue of the
+ * administrative requests, but has its own group. */
 #include "engine/service/requests/admin.h"
 
 static const struct admin_member verify_members[] = { { "name", MEMBER_TEXT }, { 0 } };
@@ -31,7 +31,7 @@ static void verify_work(struct deferred *d)
     struct verify *v = (struct verify *)d;
     const char *name = json_get_text(d->question, "name", "");
     d->rc = package_set_use(d->engine->packages, name, verify_package, v, &d->err);
-    struct kiln_err ignored = KILN_ERR_INIT; /* old records are only an addition */
+    struct kiln_err ignored = KILN_ERR_INIT; /* the answer is useful without old records */
     if (!d->rc &&
         kernel_store_quarantine_of(d->engine->store, name, list_damage, v->quarantine, &ignored))
         return;

@@ -3,8 +3,9 @@
  * The request why_miss: says whether a fetch of a kernel would be a hit.  If not, it lists the
  * nearest stored kernels and the parts of the key that differ.
  *
- * The question names the kernel in one of three ways: by a key; by a problem, which means the first
- * missing program of a plan for it; or by MIOpen's name, which imports and packages use.
+ * The question names the kernel in one of three ways: by its key; by MIOpen's name, under which
+ * imports and packages have it; or by a problem. A problem stands for the first missing program of
+ * a plan for it.
  */
 #include "engine/service/kernels/kernel_lookup.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -57,8 +58,8 @@ static void take_stored(void *context, const struct kernel_record *record)
         w->base.rc = keep_wanted(w, record);
 }
 
-/* Sets the name under which a fetch looks for the program in packages. False: it does not look
- * there. */
+/* Sets the name under which a fetch looks for the program in packages. Returns false if a fetch
+ * does not look there. */
 static bool name_for_packages(const struct why *w, const struct wanted_program *p,
                               struct kernel_name *ret_name)
 {
@@ -90,8 +91,8 @@ static void look_into_hot_set(struct deferred *d)
         w->programs[i].is_hot = is_hot(w, &w->programs[i]);
 }
 
-/* The other steps of a fetch. A hot kernel is looked up here, too. Its key in the store and its
- * package are needed to tell it apart from the nearest kernels. */
+/* Does the other steps of a fetch. Also looks for a kernel that is hot, because its key in the
+ * store and its package are needed to exclude it from the nearest kernels. */
 static void look_as_fetch(struct why *w, const struct wanted_program *p)
 {
     struct kernel_name name;
@@ -143,7 +144,8 @@ static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
     return w->base.rc;
 }
 
-/* Picks the first missing program; if none is missing, the last one. */
+/* Chooses the program that the answer is about: the first missing one or, if none is missing, the
+ * last one. */
 static enum kiln_code look_for_programs(struct why *w)
 {
     w->found = true;
@@ -186,7 +188,7 @@ static void write_message(const struct why *w, char *ret_text, size_t size)
         snprintf(ret_text, size, "it is not in the store, and nothing similar is");
 }
 
-/* Adds kernels imported under the name that packages use. */
+/* Adds kernels that were imported under the name that packages use. */
 static enum kiln_code find_namesakes(struct why *w)
 {
     const struct wanted_program *p = w->missing;

@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-/* After this many kernels, the reader of the store is released and taken again. */
+/* After reading this many kernels, the writer gives the store's connection back, so that other
+ * look-ups can use it. */
 #define KERNELS_A_READ 256
-/* Bytes that are packed between two looks at the clock. A larger object is packed in several
+/* Bytes that are packed before the clock is read again. A larger object is packed in several
  * pieces. */
 #define PIECE (256u << 10)
 
@@ -21,12 +22,12 @@ struct cache_writer {
     struct cache_writer_options options;
     struct kern_db_writer *db; /* owned */
     struct kernel_position position;
-    bool is_read; /* no kernel follows |position| */
+    bool is_read; /* no kernel is left after |position| */
     struct large large;
-    uint64_t granted, needed; /* bytes for |large| */
+    uint64_t granted, needed; /* bytes that |large| may use, and bytes that it needs */
     uint64_t kernels;
-    uint64_t end_ns, bytes; /* end of this step, and bytes packed in it */
-    enum kiln_code rc;      /* why adding a kernel failed */
+    uint64_t end_ns, bytes; /* when this step ends, and bytes packed in it so far */
+    enum kiln_code rc;      /* result of adding the latest kernel */
     struct kiln_err *err;   /* borrowed for this step */
 };
 
@@ -50,7 +51,8 @@ static void large_done(struct large *large)
     *large = (struct large){ 0 };
 }
 
-/* The copy of the object and its texts, and the same size again for the packed object. */
+/* Returns the memory for packing a large object: the copy of the object and its texts, and as much
+ * for the packed object. */
 static uint64_t memory_of(const struct kernel_record *r, struct bytes raw)
 {
     return 2 * (uint64_t)(raw.size + strlen(r->program) + strlen(r->options));
@@ -88,7 +90,7 @@ static bool is_time_up(const struct cache_writer *w)
     return w->bytes >= CACHE_WRITER_STEP_BYTES || clock_monotonic_ns() >= w->end_ns;
 }
 
-/* Copies a large object, because the store lends it only for this call. */
+/* Copies a large object, because the store's bytes are only valid during this call. */
 static enum kiln_code begin_large(struct large *large, const struct kernel_record *r,
                                   struct bytes raw, struct kiln_err *err)
 {
@@ -122,14 +124,14 @@ static enum kiln_code continue_large(struct cache_writer *w, struct kiln_err *er
 static bool write_kernel(void *context, const struct kernel_record *r, struct bytes raw)
 {
     struct cache_writer *w = context;
-    if (raw.size == 0) { /* left out: MIOpen compiles it again */
+    if (raw.size == 0) { /* damaged: left out, so MIOpen compiles it again */
         w->options.damaged(w->options.context, &r->key);
         return !is_time_up(w);
     }
     if (raw.size > PIECE) {
         w->needed = memory_of(r, raw);
         if (w->needed > w->granted) {
-            w->position.id = r->id - 1; /* the next step reads it again */
+            w->position.id = r->id - 1; /* the next step reads this kernel again */
             return false;
         }
         w->rc = begin_large(&w->large, r, raw, w->err);
@@ -158,7 +160,7 @@ enum kiln_code cache_writer_write(struct cache_writer *w, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (!w->large.packing)
-        w->needed = 0; /* the kernel that needed it may be gone */
+        w->needed = 0; /* the kernel that needed it may be removed */
     w->end_ns = clock_monotonic_ns() + CACHE_WRITER_STEP_NS;
     w->bytes = 0;
     w->err = err;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A cache of MIOpen that is written from the store's kernels.
+ * Writes a kernel cache of MIOpen from the store's kernels.
  *
  * Role       writes one file in steps that end after a few milliseconds, so that an export of many
- *            or large kernels delays nobody but its user
+ *            or large kernels delays only its own user
  * Ownership  owns the file until cache_writer_finish
  * Threading  one thread at a time for each cache_writer
  */
@@ -24,7 +24,7 @@ struct cache_writer_options { /* borrowed until the writer is destroyed */
     const char *path; /* must not exist */
     uint32_t uid;     /* the user who may fetch the kernels */
     const char *database_id;
-    /* The kernel |key| failed its check and is left out. */
+    /* Called for each kernel that failed its check; it is left out of the file. */
     void (*damaged)(void *context, const struct digest *key);
     void *context;
 };
@@ -36,18 +36,18 @@ KILN_MUST_CHECK enum kiln_code cache_writer_open(const struct cache_writer_optio
 void cache_writer_destroy(struct cache_writer *writer);
 KILN_DEFINE_AUTO(cache_writer)
 
-/* Writes kernels for one step. A step ends before an object that needs more memory than was
+/* Writes kernels for one step. The step ends early before an object that needs more memory than was
  * granted. */
 KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
                                                   struct kiln_err *err);
-/* Whether all kernels were written. */
+/* Returns whether all kernels were written. */
 bool cache_writer_is_over(const struct cache_writer *writer);
-/* Memory that the large object needs that is being packed, or is to be packed next; 0 if there is
- * none. */
+/* Returns the memory that is needed for the large object that is being packed or that comes next; 0
+ * if there is none. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
-/* Large objects may use |bytes| from now on; at first none. */
+/* Sets how many bytes of memory large objects may use; at first none. */
 void cache_writer_grant(struct cache_writer *writer, uint64_t bytes);
-/* Kernels in the file. */
+/* Returns the number of kernels in the file. */
 uint64_t cache_writer_kernels(const struct cache_writer *writer);
 /* Completes the file; call it once, at the end. */
 KILN_MUST_CHECK enum kiln_code cache_writer_finish(struct cache_writer *writer,

@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * Compiles that clients do with their own compiler: the requests compile_begin and compile_end.
+ * Compiles that clients do with their own compiler (the requests compile_begin and compile_end).
  *
- * Role       stores the results, and lets one connection compile a key while others of the same
- *            user wait for its result
+ * Role       stores the results, and lets one connection compile a key while other connections of
+ *            the same user wait for its result
  * Ownership  a compile belongs to the connection that may do it, until compile_end or until the
  *            connection ends
  * Threading  the engine's thread
  *
- * kilnd cannot check such a result, so it answers only requests of the user who sent it. The key
- * under which it is stored therefore contains the uid.
+ * kilnd cannot check the result of such a compile, so it serves the result only to the user who
+ * sent it. To ensure this, the result is stored under a key that contains the uid.
  */
 #include "engine/service/internal.h"
 
-/* Call it when |caller| has left: the next waiting connection may do its compiles. */
+/* Call it when |caller| has left. The next waiting connection may then do its compiles. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
 /* Answers waiting requests whose time is up. */
 void client_compiles_tick(struct engine *e);

@@ -13,20 +13,20 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* How long a file counts on a filesystem that cannot report whether another descriptor of it is
- * open. */
+/* Some filesystems cannot report whether another descriptor of a file is open. There, a file counts
+ * as open for this long. */
 #define UNKNOWN_S 600
-#define FREE_PART 16 /* on a small disk, a sixteenth stays free */
+#define FREE_PART 16 /* a sixteenth of a small disk stays free */
 
 struct exported_file {
     struct list_link link;
     struct export_receiver to;
-    int fd; /* owned; no other process has this file description */
+    int fd; /* owned; the only descriptor of its file description */
     uint64_t size, since_s;
 };
 
 struct exported_files {
-    bool is_sweeping;      /* a sweep is under way; used by the engine's thread only */
+    bool is_sweeping;      /* a sweep is running; used only by the engine's thread */
     pthread_mutex_t mutex; /* guards what follows */
     struct list files;     /* of struct exported_file; owned */
     struct list spaces;    /* of struct export_space */
@@ -65,8 +65,8 @@ void exported_files_destroy(struct exported_files *exported)
     free(exported);
 }
 
-/* Whether another process has the file open or mapped. The kernel grants a write lease (fcntl(2))
- * only if there is no other file description of the file. */
+/* Returns whether another process has the file open or mapped. The kernel grants a write lease
+ * (fcntl(2)) only if there is no other file description of the file. */
 static bool is_open_elsewhere(const struct exported_file *file)
 {
     if (fcntl(file->fd, F_SETLEASE, F_WRLCK) == 0)
@@ -133,7 +133,7 @@ static void add_held(struct held *held, const struct export_receiver *to, uint64
     held->bytes += to->uid == uid ? size : 0;
 }
 
-/* What |space| itself reserves does not count. */
+/* Returns what the user holds, without the reservation of |space| itself. */
 static struct held held_besides(const struct exported_files *exported,
                                 const struct export_space *space)
 {
@@ -215,8 +215,8 @@ void export_space_release(struct export_space *space)
 
 /* ---- exporting ---- */
 
-/* Opens the file again, because the lease must not be on the file description that is sent to the
- * client. */
+/* Notes a file that is sent. Opens it again, because the lease must not be on the file description
+ * that the client gets. */
 static enum kiln_code note_file(struct exported_files *exported, const char *path,
                                 struct export_space *space, uint64_t size, struct kiln_err *err)
 {

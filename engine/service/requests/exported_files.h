@@ -6,9 +6,10 @@
  *
  * Role       limits the disk space that such files take.  A client may keep an unlinked file open
  *            as long as it likes, and no other quota counts its space.  The space counts for the
- *            user who requested the file, so that no user fills the disk, which the tuning database
- *            needs too
- * Ownership  the engine's; keeps a descriptor of each file, to see whether any other is open
+ *            user who requested the file. So no user can fill the disk, whose space the tuning
+ *            database also needs
+ * Ownership  the engine's; keeps a descriptor of each file, with which it finds out whether any
+ *            other is open
  * Threading  any thread; closing the last descriptor of a large file takes time, so use a work
  *            queue
  */
@@ -20,11 +21,11 @@
 struct engine;
 struct exported_files;
 
-/* Limits of the files that one user has open, unless the user is an administrator. The number
- * allows two of the largest answers, and the bytes allow a package of the default limit. */
+/* Limits of the files that a user who is not an administrator has open. The number allows two of
+ * the largest answers, and the bytes allow a package of the default limit. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
-/* Limit of all such users together: kilnd has a descriptor of each file. */
+/* Limit for all such users together, because kilnd has a descriptor of each file. */
 #define EXPORTED_FILES_MAX 1024u
 /* This much of the disk stays free for the stores, or a sixteenth of the disk if that is less. */
 #define EXPORTED_FREE_MIN (1ull << 30)
@@ -38,24 +39,27 @@ KILN_MUST_CHECK enum kiln_code exported_files_create(struct exported_files **ret
                                                      struct kiln_err *err);
 void exported_files_destroy(struct exported_files *exported);
 
-/* Space that is reserved for a file while it is written; zeroed: none. It must not move. */
+/* Space that is reserved for a file while the file is written. A zeroed struct reserves nothing. It
+ * must not move in memory. */
 struct export_space {
     struct export_receiver to;       /* set by the caller */
-    struct exported_files *exported; /* what follows belongs to exported_files.c; NULL: none */
+    struct exported_files *exported; /* this and the members below belong to exported_files.c; NULL:
+                                      * nothing is reserved */
     struct list_link link;
     uint64_t bytes;
 };
 
 /* Reserves |size| bytes for a file in |directory|, in place of what |space| reserved before. Call
- * it before the file is written, and again before it grows beyond that size. KILN_BUSY: the user
- * has too many files or bytes open or reserved. KILN_FULL: too little free disk space. */
+ * it before the file is written, and again before the file grows beyond that size. KILN_BUSY: the
+ * user has too many files or bytes open or reserved. KILN_FULL: there is too little free disk
+ * space. */
 KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exported,
                                                       const char *directory, uint64_t size,
                                                       struct export_space *space,
                                                       struct kiln_err *err);
-/* Ends the reservation of a file that will not be exported. Does nothing if there is none. */
+/* Ends the reservation of a file that will not be exported. Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Like object_of_file, and counts the file from now on, in place of |space|. */
+/* Like object_of_file. From now on, the file is counted instead of the reservation |space|. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,
@@ -64,5 +68,5 @@ KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *export
 void exported_files_sweep(struct exported_files *exported);
 unsigned exported_files_count(struct exported_files *exported);
 
-/* Call it now and then, on the engine's thread. It runs exported_files_sweep on a work queue. */
+/* Runs exported_files_sweep on a work queue. Call it every few seconds on the engine's thread. */
 void exported_files_tick(struct engine *e);

@@ -120,7 +120,7 @@ enum kiln_code fetch_input_ask_for_source(struct deferred *d)
     return rc == KILN_BUSY ? rc : KILN_OK;
 }
 
-/* New targets that one batch may name. The number is limited because each needs probes. */
+/* Maximum number of new targets in one batch, because each needs probes. */
 #define NEW_TARGETS_MAX 16
 
 struct new_targets {
@@ -142,9 +142,9 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Most batches are for one target, so the last target that passed is remembered. This is not
- * divided into slices, because it only looks at the targets and toolchains of at most
- * LIMIT_BATCH_ITEMS items. */
+/* Asks for the toolchains of all items. Most batches are for one target, so it skips items with the
+ * same target and toolchain as the last one that was known. It is not divided into slices, because
+ * it only examines the targets and toolchains of at most LIMIT_BATCH_ITEMS items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
 {
     struct reader r = reader_of(d->body);
@@ -162,12 +162,13 @@ enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
             bytes_equal(source.toolchain, fine.toolchain))
             continue;
         struct target target;
-        struct kiln_err of_item_only = KILN_ERR_INIT; /* the item reports it when it begins */
+        struct kiln_err of_item_only = KILN_ERR_INIT; /* the item reports this error when it
+                                                       * begins */
         enum kiln_code rc = ask_for_toolchain(d, &source, &target, &of_item_only);
         if (!rc)
             fine = source;
         if (rc != KILN_BUSY)
-            continue; /* continue, so that the probes of other targets start as well */
+            continue; /* so that the probes of other targets start as well */
         rc = note_target(&seen, &target, &d->err);
         if (rc)
             return rc;

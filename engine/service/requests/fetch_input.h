@@ -21,25 +21,28 @@ struct fetch_input {
     struct compile_job job;
     struct kernel_name name; /* only for an item with a name */
     struct digest shared_key;
-    struct kiln_err err; /* code not OK: this item fails */
+    struct kiln_err err; /* if its code is not KILN_OK, this item fails */
 };
 
-/* |ret_input| is zeroed, with KILN_ERR_INIT. A failure is also stored in its |err|, and concerns
- * only this item. Exception, for items with a source: KILN_BUSY without an error in |err| means
- * that the toolchain is not known yet. */
+/* These functions read one request. |ret_input| must be zeroed, with KILN_ERR_INIT. A failure is
+ * also stored in |ret_input|->err, and concerns only this item. Exception for items with a source:
+ * KILN_BUSY without an error in |ret_input|->err means that the toolchain is not known yet. */
 enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input);
-/* |storage| has space for 2 * LIMIT_OPTIONS_TEXT bytes; it gets the canonical options. */
+/* |storage| must have space for 2 * LIMIT_OPTIONS_TEXT bytes, in which the canonical options are
+ * stored. */
 enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, struct buffer *storage,
                                        struct fetch_input *ret_input);
-/* The fetch will search the caller's imports, then those for all users, then packages. */
+/* Reads a request by name. Its fetch will search the caller's imports, then those for all users,
+ * then packages. */
 enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_input *ret_input);
 /* Reads the next item of a batch. */
 enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader *items,
                                      struct buffer *storage, struct fetch_input *ret_input);
 
-/* Each asks for the toolchains that a request needs, as in struct toolchain_need. A failure of a
- * source is no failure of the request: it stays in d->err, and becomes the result of its item. */
+/* These functions are struct toolchain_need.ask: they ask for the toolchains that a request needs.
+ * If that fails for a source, the request continues; the error stays in d->err and becomes the
+ * result of its item. */
 enum kiln_code fetch_input_ask_for_source(struct deferred *d);
-/* For all items of a batch, before any item begins. KILN_INVALID: too many new targets, or not
- * |count| items. */
+/* Asks for all items of a batch, before any item begins. Returns KILN_INVALID if there are too many
+ * new targets, or not |count| items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d);

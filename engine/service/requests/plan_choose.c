@@ -7,14 +7,13 @@
 #include <string.h>
 
 #define IDENTITY_DIGITS 12
-#define VERSION_SHOWN \
-    200 /* characters; the name and the digits need the rest of PLAN_TOOLCHAIN_MAX */
+#define VERSION_SHOWN 200 /* characters; leaves enough for the name and the digits */
 
 /* ---- names ---- */
 
-/* True if the id names a device of the target: gfx906_60 and gfx906_xnack_60 are devices of
- * gfx906; sm_90_132 is one of sm_90 and of sm_90a. An OpenCL id is a hash, which may name a
- * device of another host, so it always matches. */
+/* Returns true if the id names a device of the target. Examples: gfx906_60 and gfx906_xnack_60 are
+ * devices of gfx906; sm_90_132 is a device of sm_90 and of sm_90a. An OpenCL id is a hash, which
+ * may be that of a device of another host, so it always matches. */
 static bool is_of_target(const struct database_id *id, const struct target *target,
                          const char *arch)
 {
@@ -128,7 +127,8 @@ static struct plan_known *find_known(struct plan_known *known, unsigned count, s
     return NULL;
 }
 
-/* Reads the times of the solvers in |known| from a find record. Returns true if there is any. */
+/* Reads the times of the solvers in |known| from a find record. Returns true if the record has
+ * any. */
 static bool read_find(struct bytes value, struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -144,8 +144,8 @@ static bool read_find(struct bytes value, struct plan_known *known, unsigned cou
     return has_any;
 }
 
-/* Whether the config is a valid one for this problem. A damaged one, or one of another solver, is
- * not. */
+/* Returns whether the config is valid for this problem. A damaged config, or one of another solver,
+ * is not. */
 static bool config_fits(const struct solver *solver, const struct plan_options *options,
                         struct bytes params)
 {
@@ -157,8 +157,7 @@ static bool config_fits(const struct solver *solver, const struct plan_options *
            solver->config_is_valid(options->problem, options->target, &config);
 }
 
-/* Reads the configs of a tier's perf record. Keeps a config that a more private tier had
- * already. */
+/* Reads the configs of a tier's perf record. Does not replace a config of a more private tier. */
 static void read_perf(const struct tuning_answer *answer, const struct plan_options *options,
                       struct plan_known *known, unsigned count)
 {
@@ -200,7 +199,7 @@ double plan_known_ms(const struct plan_known *known)
 
 /* ---- the choice ---- */
 
-/* Returns the fastest solver of the find record. Without a find record, returns the solver that the
+/* Returns the fastest solver of the find record or, without a find record, the solver that the
  * heuristic picks. */
 static const struct plan_known *find_fastest(const struct plan_known *known, unsigned count,
                                              const struct plan_options *options)

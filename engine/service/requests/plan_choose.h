@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * The choice of solver and perf config for a problem: one rule for plans, built packages and
- * why-miss.
+ * The choice of solver and perf config for a problem. Plans, built packages and why_miss use this
+ * rule.
  *
- * Role       takes the first of these that exists:
+ * Role       The solver is the first of these that exists:
  *            1. the solver that the caller forces
- *            2. the fastest of kiln's own solvers in a find record, of the most private tier whose
- *               record has one; its time is that of its perf record, if known
+ *            2. the fastest of kiln's own solvers in a find record. The record is that of the most
+ *               private tier with such a solver. If a solver has a perf record with a time, this
+ *               time counts instead
  *            3. the solver that the solvers' heuristic prefers
  *            The config is the one that the caller forces, or else the one of the solver's perf
  *            record.  Configs that do not fit, and MIOpen's own solvers, are ignored
@@ -26,21 +27,23 @@ KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct by
                                                 struct target *ret_target, struct kiln_err *err);
 
 struct plan_ids {
-    char device[DATABASE_ID_MAX];  /* key of tuning records; "": the caller named no device */
-    char package[DATABASE_ID_MAX]; /* key of packages */
+    char device[DATABASE_ID_MAX];  /* database id in tuning records; "": the caller named no
+                                    * device */
+    char package[DATABASE_ID_MAX]; /* database id of packages */
 };
-/* Sets both ids from |given|, the caller's id of its device; without it, packages are selected by
- * the target's arch. For NVIDIA's GPUs, objects and packages do not depend on the number of
- * multiprocessors, so the package's id has none. The number is stored in |target|. */
+/* Sets both ids from |given|, the caller's database id of its device. If |given| is empty, packages
+ * are selected by the target's arch. For NVIDIA's GPUs, objects and packages do not depend on the
+ * number of multiprocessors, so |package| is without this number, which is stored in |target|. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
-/* KILN_INVALID if the device and the target do not match. */
+/* Returns KILN_INVALID if the device and the target do not match. */
 KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
                                               const struct plan_ids *ids, struct kiln_err *err);
 
 #define PLAN_TOOLCHAIN_MAX 256
-/* The name of a toolchain in tuning records: "nvrtc 13.0 1a2b3c4d5e6f", that is name, version and
- * the first digits of its identity. So a rebuilt compiler of the same version gets another name. */
+/* Writes the name of a toolchain in tuning records, for example "nvrtc 13.0 1a2b3c4d5e6f": name,
+ * version and the first digits of its identity. So a rebuilt compiler of the same version has
+ * another name. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
 struct plan_options {
@@ -48,18 +51,18 @@ struct plan_options {
     const struct target *target;
     struct bytes solver, config;    /* forced by the caller; empty: kiln chooses */
     const char *database_id;        /* "": records are ignored */
-    const char *driver, *toolchain; /* the caller's, to recognize stale records; "": not known */
+    const char *driver, *toolchain; /* the caller's, to recognize stale records; "": unknown */
     uint32_t uid;                   /* the user whose records come first */
     bool by_heuristic;              /* ignore records */
 };
 
 struct plan_choice {
-    struct solver_choice chosen; /* for solver_solve */
+    struct solver_choice chosen; /* argument of solver_solve */
     char config[PERF_CONFIG_TEXT_MAX];
     enum plan_source source;
-    double expected_ms; /* 0: not known */
+    double expected_ms; /* 0: unknown */
 };
-/* |tuning| may be NULL.  KILN_INVALID for a config without a solver. */
+/* |tuning| may be NULL.  Returns KILN_INVALID if a config is forced without a solver. */
 KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
                                            const struct plan_options *options,
                                            struct plan_choice *ret_choice, struct kiln_err *err);
@@ -68,16 +71,16 @@ KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
 
 #define PLAN_SOLVERS_MAX 16
 
-struct plan_known { /* the records of one solver that applies */
+struct plan_known { /* the records of one solver that can solve the problem */
     const struct solver *solver;
     double find_ms;                    /* time of its find record; 0: none */
     char config[PERF_CONFIG_TEXT_MAX]; /* config of its perf record; "": none that fits */
-    double config_ms;                  /* median of that record; 0: not known */
+    double config_ms;                  /* median of that record; 0: unknown */
 };
-/* Lists the solvers that apply, in the order of |solvers[]|, with their records for a device. All
- * find_ms come from one tier's record, the same that plan_choose uses. Returns the number of
- * solvers. */
+/* Lists the solvers that can solve the problem, in the order of |solvers[]|, with their records for
+ * a device. All find_ms come from the record of one tier, which is the one that plan_choose uses.
+ * Returns the number of solvers. */
 unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
-/* The expected time of a plan with this solver; 0: not known. */
+/* Returns the expected time of a plan with this solver; 0: unknown. */
 double plan_known_ms(const struct plan_known *known);
