@@ -10,16 +10,16 @@
 enum needed_role { USE, ADMIN };
 enum body { BINARY, JSON, BINARY_FILES, JSON_FILES };
 
-/* Requests that are answered at once do not count against the limit of unanswered requests. So a
- * connection at its limit can still cancel. */
+/* Returns whether a request is always answered at once. Such a request does not count against the
+ * limit of unanswered requests, so a connection at its limit can still cancel. */
 static bool is_answered_at_once(unsigned type)
 {
     return type == MESSAGE_hello || type == MESSAGE_ping || type == MESSAGE_cancel ||
            type == MESSAGE_events;
 }
 
-/* Requests that change data that belongs to a user. They need a uid that stands for one user
- * only. */
+/* Returns whether a request changes data that belongs to a user. It then needs a uid that stands
+ * for one user only. */
 static bool needs_own_uid(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
@@ -57,7 +57,7 @@ void service_leave(struct engine *e, struct caller *caller)
     while (!list_is_empty(&caller->unanswered)) {
         struct deferred *d = LIST_FIRST(&caller->unanswered, struct deferred, link);
         d->code = KILN_CANCELLED;
-        deferred_cancel(d); /* removes the request from the list */
+        deferred_cancel(d); /* also removes it from the list */
     }
     list_remove(&caller->subscribed);
     e->callers--;
@@ -81,7 +81,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
     struct reply reply = {
         .type = MESSAGE_error,
         .request_id = request_id,
-        .body = buffer_view(&e->body), /* short if memory ran out: the client refuses it */
+        .body = buffer_view(&e->body), /* truncated if memory ran out; the client refuses it */
     };
     caller->ops->reply(caller, &reply);
 }
@@ -103,7 +103,8 @@ void service_reply_body(struct engine *e, struct caller *caller, uint16_t type, 
         caller->ops->reply(caller, &reply);
 }
 
-/* The command that sends the request, because users know the command and not the request. */
+/* Returns the command that sends the request, because users know the command and not the
+ * request. */
 static const char *command_of(unsigned type)
 {
     static const char *const commands[] = {
@@ -247,7 +248,8 @@ enum kiln_code handle_ping(struct engine *e, struct caller *caller,
                          m.payload.size, PING_MAX);
     (void)e;
     struct reply reply = {
-        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* the ping's */
+        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* the body of the
+                                                                              * ping */
     };
     caller->ops->reply(caller, &reply);
     return KILN_OK;
@@ -271,5 +273,5 @@ enum kiln_code handle_cancel(struct engine *e, struct caller *caller,
         service_refuse(e, caller, m.cancelled_id, &why, NULL);
         return KILN_OK;
     }
-    return KILN_OK; /* answered in the meantime */
+    return KILN_OK; /* the request was answered in the meantime */
 }

@@ -6,9 +6,9 @@
  * in-process transport).
  *
  * Role       decodes a frame, checks the caller's role, runs the request, encodes the answer
- * Ownership  the transport owns its caller; the engine never touches it after service_leave
+ * Ownership  the transport owns its caller; the engine does not use it after service_leave
  * Threading  the engine's thread (the loop).  A reply is sent within service_handle if the answer
- *            is available at once, and later if not; a transport must allow both
+ *            is available at once, and otherwise later; a transport must allow both
  */
 #include "common/base/json.h"
 #include "common/base/list.h"
@@ -21,8 +21,8 @@
 struct engine;
 struct caller;
 
-/* The bytes of |object|, to be sent before byte |at| of the body. They are sent without being
- * copied to the body. */
+/* The bytes of |object|, to be sent before byte |at| of the body, without copying them into the
+ * body. */
 struct segment {
     size_t at;
     struct object *object;
@@ -36,8 +36,8 @@ static inline size_t segments_size(const struct segment *segments, size_t count)
     return size;
 }
 
-/* An answer to send. Everything in it is borrowed for the call. A transport that cannot send at
- * once takes its own references to the objects. */
+/* An answer to send. Its members are borrowed for the call. If a transport cannot send at once, it
+ * takes its own references to the objects. */
 struct reply {
     enum message_type type;
     uint64_t request_id;
@@ -49,7 +49,7 @@ struct reply {
     size_t object_count;
 };
 
-/* A request as it came in. Borrowed. */
+/* A request as it was received. Its members are borrowed. */
 struct request {
     struct caller *caller;
     const struct frame_header *header;
@@ -57,11 +57,12 @@ struct request {
 };
 
 struct caller_ops {
-    /* Must not call service_leave(). If sending fails, the transport calls that later. */
+    /* Must not call service_leave(). If sending fails, the transport calls service_leave()
+     * later. */
     void (*reply)(struct caller *caller, const struct reply *reply);
 };
 
-/* One connection (or one in-process client). Embed it; the transport fills the first part. */
+/* One connection (or one in-process client). Embed it; the transport sets the first fields. */
 struct caller {
     const struct caller_ops *ops;
     uid_t uid;
@@ -69,15 +70,16 @@ struct caller {
     pid_t pid;
     enum role role;
     /* True if |uid| may stand for several users (the overflow uid). These users share one user's
-     * limits. The engine keeps nothing for this uid that one of them may not show to the others. */
+     * limits. The engine stores nothing for this uid that one of these users must hide from the
+     * others. */
     bool is_anonymous;
-    /* Descriptors that came with the current request. The transport owns them. A handler takes one
-     * by replacing it by -1. */
+    /* Descriptors that came with the current request; the transport owns them. To take a
+     * descriptor, a handler replaces it by -1. */
     int files[LIMIT_REQUEST_FILES];
     unsigned file_count;
     /* The fields below belong to the engine: zero them before service_join. */
     struct list unanswered; /* of struct deferred, the newest first */
-    struct list compiles;   /* of struct client_compile: those that this connection may do */
+    struct list compiles;   /* of struct client_compile; the compiles that this connection may do */
     unsigned in_flight;
     bool greeted;
     uint64_t events_request; /* request id for the event frames */
@@ -87,16 +89,18 @@ struct caller {
 };
 
 void service_join(struct engine *engine, struct caller *caller);
-/* Cancels the caller's unanswered requests. Drops queued work that no other caller needs. */
+/* Call it when the caller has left. Cancels its unanswered requests, and drops queued work that no
+ * other caller needs. */
 void service_leave(struct engine *engine, struct caller *caller);
 
-/* Handles one request. A request that is refused gets an error reply and returns KILN_OK. The only
- * failure is KILN_INVALID before hello: the connection should then be closed after the reply. */
+/* Handles one request. If the request is refused, sends an error reply and returns KILN_OK. The
+ * only failure is KILN_INVALID before hello: the transport should then close the connection after
+ * the reply. */
 KILN_MUST_CHECK enum kiln_code service_handle(struct engine *engine, struct caller *caller,
                                               const struct frame_header *header, struct bytes body,
                                               struct kiln_err *err);
 
-/* Sends |event|, which it takes over, to every subscriber. Check service_has_listeners first, to
- * save making an event that nobody receives. */
+/* service_event sends |event| to every subscriber, and takes ownership of it. Call
+ * service_has_listeners first, so that no event is created that nobody receives. */
 bool service_has_listeners(const struct engine *engine);
 void service_event(struct engine *engine, struct json *event);

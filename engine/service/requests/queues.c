@@ -3,17 +3,18 @@
 
 #include <stdlib.h>
 
-/* Administrative requests of one user that wait or run. */
+/* Maximum number of administrative requests of one user that wait or run. */
 #define ADMIN_MAX_UID 4
 #define ADMIN_MAX_UID_ADMIN 32
-/* Waiting questions about solvers. A client asks one question at a time and waits for its answer,
- * and a user may have one client process for each GPU of the host. */
+/* Maximum number of waiting questions about solvers. A client asks one question at a time and waits
+ * for its answer, and a user may have one client process for each GPU of the host. */
 #define SOLVER_QUESTIONS_MAX 1024
 #define SOLVER_QUESTIONS_MAX_UID 256
-/* Waiting puts, of which a client also sends one at a time. */
+/* Maximum number of waiting puts. A client also sends one put at a time. */
 #define TUNING_PUTS_MAX 1024
 #define TUNING_PUTS_MAX_UID 64
-/* Each is one thread of a job that waits for a kernel. */
+/* Maximum number of waiting requests compile_begin. Each is from one thread of a job that waits for
+ * a kernel. */
 #define COMPILE_WAITS_MAX_UID 1024
 
 static void init_group(struct request_group *group, const char *noun)
@@ -22,8 +23,8 @@ static void init_group(struct request_group *group, const char *noun)
     list_init(&group->members);
 }
 
-/* Initializes a queue without a limit. The number of its requests is limited by the group that they
- * join. */
+/* Initializes a queue without a limit. The number of its requests is limited by the groups that
+ * they join. */
 static void init_unbounded(struct request_queue *queue)
 {
     const struct fair_queue_options options = { .noun = "requests" };
@@ -43,11 +44,11 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     r->admin.max_uid = ADMIN_MAX_UID;
     r->admin.max_uid_admin = ADMIN_MAX_UID_ADMIN;
     init_group(&r->verifications, "verifications of packages");
-    r->verifications.max = 1; /* a reader reads the whole package */
-    /* A build holds memory, descriptors and a work queue's time. */
+    r->verifications.max = 1; /* each occupies a reader thread while it reads a whole package */
+    /* A build takes memory, descriptors and time on a work queue. */
     init_group(&r->builds, "package builds");
     r->builds.max_uid = r->builds.max_uid_admin = 1;
-    init_group(&r->lease_waits, "requests for a lease"); /* limited by engine/tuning/lease.c */
+    init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c limits them */
     init_group(&r->compile_waits, "waits for compiles of other processes");
     r->compile_waits.max_uid = r->compile_waits.max_uid_admin = COMPILE_WAITS_MAX_UID;
     init_group(&r->tuning_puts, "changes of tuning records");

@@ -18,19 +18,18 @@ struct requests {
     struct request_group compile_waits; /* compile_begin */
     struct hash_table compiles;         /* of struct client_compile, by key */
     struct request_group tuning_puts;   /* puts and results of leases */
-    /* Scans of the whole store and steps of exports run one at a time, so that fetches, which look
-     * up one kernel each, can use the other reader threads. */
+    /* Steps of scans of the whole store and of exports run one at a time. So fetches, which look up
+     * one kernel each, can use the other reader threads. */
     struct request_queue scans;
-    /* Questions that search tuning spaces take milliseconds. One runs at a time, so that kernel
+    /* Questions that search tuning spaces take milliseconds. They run one at a time, so that kernel
      * look-ups can use the other reader threads. */
     struct request_queue solver_questions;
-    struct request_queue build_steps; /* one step of one build runs at a time */
-    /* One step of one import unpacks at a time, so that look-ups can use the other reader
-     * threads. */
+    struct request_queue build_steps; /* one step of all builds runs at a time */
+    /* Steps of imports unpack one at a time, so that look-ups can use the other reader threads. */
     struct request_queue import_steps;
 };
 
 KILN_MUST_CHECK enum kiln_code requests_create(struct requests **ret_requests,
                                                struct kiln_err *err);
-/* No request may be left. */
+/* There must be no request. */
 void requests_destroy(struct requests *requests);

@@ -13,10 +13,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Maximum wait of a request.  After that, the reply is KILN_BUSY and the client compiles. */
+/* Maximum time that a request waits.  After that, the reply is KILN_BUSY, and the client
+ * compiles. */
 #define WAIT_MAX_MS 60000u
-/* Bytes that an unfinished compile takes from its user's budget.  Its memory is smaller than that,
- * but one user must not be able to begin millions of compiles. */
+/* Bytes of the user's budget that an unfinished compile takes.  It needs less memory than that, but
+ * one user must not be able to begin millions of compiles. */
 #define COMPILE_COST 4096u
 /* Maximum size of a file that compile_end stores. */
 #define RESULT_MAX (64u << 20)
@@ -30,8 +31,8 @@ struct client_compile {
     struct hash_link by_key;
     struct list_link link; /* in the holder's list */
     struct digest key;     /* contains the uid */
-    struct caller *holder; /* borrowed: the connection that has the right to compile */
-    uid_t uid;             /* the user who is charged */
+    struct caller *holder; /* borrowed; the connection that may compile */
+    uid_t uid;             /* the user whose budget is charged */
     struct list waiting;   /* of struct begin, in order of arrival; borrowed */
 };
 
@@ -73,8 +74,8 @@ static void answer_begin(struct begin *b, const struct fetch_result *result)
     send_result(e, caller, request_id, inline_limit, result);
 }
 
-/* Replies without a result.  With KILN_NOT_FOUND, the client gets the right to compile; with
- * KILN_BUSY, another client is still compiling. */
+/* Replies without a result.  KILN_NOT_FOUND gives the client the right to compile; KILN_BUSY says
+ * that another client is still compiling. */
 static void answer_without(struct begin *b, enum kiln_code code)
 {
     const struct fetch_result result = { .err = { .code = code }, .key = b->key };
@@ -126,7 +127,7 @@ static void destroy_compile(struct engine *e, struct client_compile *c)
 }
 
 /* Takes the right to compile from its holder and gives it to the request that has waited longest.
- * If none waits, destroys the compile. */
+ * If no request waits, destroys the compile. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
     if (list_is_empty(&c->waiting)) {
@@ -179,8 +180,8 @@ static const struct deferred_kind begin_kind = { .size = sizeof(struct begin),
                                                  .stop = stop_begin,
                                                  .release = release_begin };
 
-/* Continues after a look-up that found no result: the first client that asks gets the right to
- * compile, and the others wait. */
+/* Continues after a look-up that found no result. If no client compiles this key yet, this client
+ * gets the right to compile; otherwise the request waits. */
 static void compile_or_wait(struct begin *b)
 {
     struct engine *e = b->base.engine;
@@ -262,8 +263,8 @@ enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
 struct end {
     struct deferred base; /* first member */
     struct digest key;
-    int file;            /* owned; -1: none yet */
-    uint64_t size;       /* size of the file when it arrived; charged to the user */
+    int file;            /* owned; -1: no file */
+    uint64_t size;       /* bytes of the file when it arrived, which are charged to the user */
     uint64_t compile_ns; /* as the client reports it */
     char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
     struct object *object; /* owned reference to the copy; NULL: not copied */
@@ -302,7 +303,7 @@ static enum kiln_code copy_piece(int from, int to, off_t at, size_t size, struct
     return fs_write_all(to, bytes_of(piece, size), err);
 }
 
-/* Copies the client's file, because the client can still change it, and can also decide how much
+/* Copies the client's file. Without a copy, the client could still change it, and decide how much
  * memory it takes.  For example, if the file has holes, reading a mapping of it would allocate
  * memory that counts as kilnd's, but is freed only after the client has closed the file. */
 static enum kiln_code copy_file(struct end *x, struct kiln_err *err)
@@ -347,7 +348,8 @@ static void store_result(struct deferred *d)
     d->rc = kernel_store_put(d->engine->store, &record, x->object, &evicted, &d->err);
 }
 
-/* Gives the result to the requests that wait for it, even if it could not be stored. */
+/* Puts the result into the hot set and gives it to the requests that wait for it, even if it could
+ * not be stored. */
 static void give_result(struct end *x)
 {
     struct engine *e = x->base.engine;
@@ -364,7 +366,7 @@ static void give_result(struct end *x)
     destroy_compile(e, c);
 }
 
-/* Gives the right to compile |key| to the next connection, if |caller| has it. */
+/* If |caller| has the right to compile |key|, gives it to the next connection. */
 static void give_back(struct engine *e, const struct digest *key, const struct caller *caller)
 {
     struct client_compile *c = find_compile(e, key);
@@ -386,9 +388,9 @@ static const struct deferred_step end_step = { .work_queue = WORK_QUEUE_WRITE,
                                                .work = store_result,
                                                .done = end_compile };
 
-/* Takes the client's file and charges its size.  Accepts only memory files, because this runs on
- * the loop's thread, and fstat(2) of a file on FUSE waits until the client's filesystem answers.
- * F_GET_SEALS fails at once for a file that is not a memory file. */
+/* Takes the client's file and charges its size.  Accepts only memory files: this runs on the loop's
+ * thread, and fstat(2) of a file on FUSE would wait for the client's filesystem. F_GET_SEALS fails
+ * at once for other files. */
 static enum kiln_code take_file(struct end *x, struct caller *caller, struct kiln_err *err)
 {
     struct stat seen;

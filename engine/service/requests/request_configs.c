@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The request configs: the valid ones of a range of a solver's candidates. */
+/* The request configs: the valid configs in a range of a solver's candidates. */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
 #include "engine/solver/candidates.h"
 
-/* Points that one answer checks. Checking them takes 0.5 to 2.4 ms (measured), and the answer has
- * at most 430 kB. */
+/* Maximum number of candidates that one answer checks. Checking them takes 0.5 to 2.4 ms
+ * (measured), and the answer has at most 430 kB. */
 #define POINTS_MAX 4096u
 
 struct configs_request {
@@ -14,8 +14,8 @@ struct configs_request {
     struct target target;
     const struct solver *solver;
     uint32_t first, end; /* candidates first .. end - 1 */
-    uint32_t next;       /* where the next request continues */
-    uint32_t count;      /* in |records| */
+    uint32_t next;       /* the candidate at which the next request continues */
+    uint32_t count;      /* number of configs in |records| */
     struct buffer records;
 };
 

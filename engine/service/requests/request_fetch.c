@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Bytes that a waiting item is charged. They exceed its memory, because the charge also limits the
- * time that the loop needs to answer or cancel the items. */
+/* Bytes that are charged for a waiting item. They exceed its memory, because the charge also limits
+ * the time that the loop needs to answer or cancel the items. */
 #define ITEM_COST 1024u
 
 struct item {                   /* waits for its kernel, or for the end of the loop iteration */
@@ -15,7 +15,7 @@ struct item {                   /* waits for its kernel, or for the end of the l
     struct fetch_request *request;
     struct list_link link; /* in |waiting| or |ready| of its request */
     struct result_options options;
-    /* Set once the item is ready, until it is sent: */
+    /* The fields below are set from the moment when the item is ready until it is sent. */
     struct object *object; /* owned reference; NULL: not found, or failed */
     enum kiln_code code;
     enum tier tier;
@@ -24,8 +24,8 @@ struct item {                   /* waits for its kernel, or for the end of the l
 
 _Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
-/* Bytes of objects that are sent to one request inside frames. All further objects are sent as
- * descriptors, because those use no memory while a slow client does not read. */
+/* Maximum bytes of objects that are sent to one request inside frames. All further objects are sent
+ * as descriptors, because these use no memory while a slow client does not read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
@@ -33,9 +33,9 @@ struct fetch_request {
     uint32_t remaining;   /* items that are not ready */
     uint64_t inline_left; /* bytes */
     struct list waiting;  /* of struct item; owned, as is |ready| */
-    struct list ready;    /* found in this loop iteration: they share frames */
+    struct list ready;    /* of struct item; found in this loop iteration, so they share frames */
     uint64_t batch;       /* number of the batch; 0: none */
-    /* The items of a batch that were not begun: */
+    /* The fields below describe the items of a batch whose fetch has not begun. */
     struct reader items; /* reads the frame, or |rest| once the handler has returned */
     uint32_t next, count;
     uint8_t *rest; /* owned; NULL: none */
@@ -101,7 +101,7 @@ static void add_ready(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Sends the frame. If it has the last results, the request is ended first. */
+/* Sends the frame. If it has the last results, ends the request first. */
 static void send_results(struct fetch_request *rq, struct result_list *list)
 {
     struct caller *caller = rq->base.caller;
@@ -116,15 +116,15 @@ static void send_results(struct fetch_request *rq, struct result_list *list)
 static void go_on(struct deferred *d);
 static const struct deferred_step go_on_step = { .done = go_on };
 
-/* Calls go_on at the end of this loop iteration. */
+/* Runs go_on() at the end of this loop iteration. */
 static void go_on_later(struct fetch_request *rq)
 {
     if (!rq->base.is_running)
         deferred_run(&rq->base, &go_on_step);
 }
 
-/* Keeps a result until the end of this loop iteration. Other results of its request may be ready by
- * then. */
+/* Keeps a result until the end of this loop iteration, because other results of its request may be
+ * ready by then and share the frame. */
 static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
@@ -169,7 +169,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     return rq;
 }
 
-/* Returns NULL if the user's budget is used up, or memory ran out. */
+/* Returns NULL if the user's budget is used up or memory runs out. */
 static struct item *create_item(struct fetch_request *rq, const struct fetch_ticket *ticket,
                                 const struct result_options *options, struct kiln_err *err)
 {
@@ -188,8 +188,8 @@ static struct item *create_item(struct fetch_request *rq, const struct fetch_tic
     return item;
 }
 
-/* Makes an item whose kernel is not in memory wait for it. Returns true if *ret_result holds the
- * answer already. */
+/* Creates an item that waits for a kernel that is not in memory. Returns true if *ret_result
+ * already has the answer. */
 static bool start_item(struct fetch_request *rq, const struct fetch_input *input,
                        const struct fetch_ticket *ticket, const struct digest *key,
                        struct fetch_result *ret_result)
@@ -215,7 +215,7 @@ static struct fetch_ticket ticket_of(const struct caller *caller, const struct f
                                   .ready = item_ready };
 }
 
-/* Returns true if *ret_result holds the answer. */
+/* Begins the fetch of an item. Returns true if *ret_result has the answer. */
 static bool begin_item(struct fetch_request *rq, const struct fetch_input *input,
                        struct fetch_result *ret_result)
 {
@@ -239,8 +239,8 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
     result_list_send(&list, caller, id, 0);
 }
 
-/* Handles a request for one kernel. A kernel in memory, the usual case, needs no deferred
- * request. */
+/* Handles a request for one kernel. Usually the kernel is in memory, and no deferred request is
+ * needed. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
                                  const struct fetch_input *input, struct kiln_err *err)
 {
@@ -318,8 +318,7 @@ static enum kiln_code answer_source(struct deferred *d)
 static const struct toolchain_need source_need = { .ask = fetch_input_ask_for_source,
                                                    .answer = answer_source };
 
-/* A kernel whose toolchain is known, the usual case, needs no deferred request if it is in
- * memory. */
+/* Usually the toolchain is known and the kernel is in memory, and no deferred request is needed. */
 enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
@@ -339,8 +338,7 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
 
 /* ---- batch ---- */
 
-/* The clock is read only once for this many small items, because a hot item takes less than a
- * microsecond. */
+/* After how many small items the clock is read. A hot item takes less than a microsecond. */
 #define ITEMS_A_CHECK 16u
 #define LARGE_ITEM 4096
 
@@ -349,7 +347,7 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
     struct engine *e = rq->base.engine;
     struct fetch_input input = { .err = KILN_ERR_INIT };
     enum kiln_code rc = fetch_input_read_next(e, rq->base.uid, &rq->items, storage, &input);
-    if (rc == KILN_BUSY) /* its probe could not be started, or its result is forgotten already */
+    if (rc == KILN_BUSY) /* the probe could not be started, or its result is already dropped */
         kiln_fail(
             &input.err, rc,
             "kilnd does not know yet which toolchain can compile this item: try again in a moment");
@@ -357,7 +355,7 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
 }
 
 /* Begins items until a slice of the loop's time is used up. Results that are available at once
- * share frames. The others follow as they become ready. */
+ * share frames; the others follow as they become ready. */
 static void begin_some(struct fetch_request *rq, struct result_list *list)
 {
     BUFFER_AUTO struct buffer storage;
@@ -372,7 +370,8 @@ static void begin_some(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Keeps the items that were not begun for later. KILN_BUSY: the user's budget is used up. */
+/* Copies the items that were not begun, to begin them later. Fails with KILN_BUSY if the user's
+ * budget is used up. */
 static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
 {
     size_t size = reader_left(&rq->items);
@@ -386,8 +385,8 @@ static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Refuses the items that were not begun without reading them. Reading them may take 0.2 s, in which
- * other users' requests would wait. */
+/* Refuses the items that were not begun. Does not read them, because this could take 0.2 s, in
+ * which other users' requests would wait. */
 static void refuse_rest(struct fetch_request *rq, struct result_list *list,
                         const struct kiln_err *why)
 {
@@ -405,7 +404,7 @@ static void refuse_rest(struct fetch_request *rq, struct result_list *list,
     }
 }
 
-/* Sends what is ready, and begins more items if some are left. */
+/* Sends the results that are ready, and begins further items. */
 static void go_on(struct deferred *d)
 {
     struct fetch_request *rq = (struct fetch_request *)d;

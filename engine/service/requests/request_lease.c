@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* No request waits longer than this. A client that still wants the lease then asks again. */
+/* Maximum time that a request waits. A client that still wants the lease then asks again. */
 #define WAIT_MAX_MS 600000u
 
 static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -43,7 +43,7 @@ struct deferred_lease {
     char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
-    bool asks_again; /* a holder has left, so a share may be free */
+    bool asks_again; /* a holder has left, so the request must ask again */
 };
 
 static void release_lease(struct deferred *d)
@@ -63,8 +63,8 @@ static void grant_lease(struct deferred_lease *lease, const struct lease_answer 
     deferred_destroy(d);
 }
 
-/* Called by the lease table, which must not be called from here. So a request that must ask again
- * only remembers to do so. */
+/* Called by the lease table. It must not call the table, so it only notes that the request must ask
+ * again. */
 static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
     struct deferred_lease *lease =
@@ -90,8 +90,8 @@ static enum kiln_code join_waiters(struct deferred_lease *lease, bool *ret_waits
     return KILN_OK;
 }
 
-/* Asks for the lease again. |is_last|: the request's time is up, so it gets the current state and
- * does not wait again. */
+/* Asks for the lease again. Set |is_last| if the waiting time is over: then the request gets the
+ * current state and does not wait again. */
 static void retry_lease(struct deferred_lease *lease, bool is_last)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -155,7 +155,7 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
         rc = tuning_text_take("solver", m->solver, sizeof(lease->solver), lease->solver, err);
     if (!rc)
         rc = problem_check(&m->problem, err);
-    if (!rc) /* otherwise the result could not be recorded */
+    if (!rc) /* without a key, the result could not be recorded */
         rc = tuning_key_of(TUNING_PERF, &m->problem, key, &ignored, err);
     lease->problem = m->problem;
     lease->request = (struct lease_request){ .uid = (uint32_t)caller->uid,
@@ -223,7 +223,7 @@ static enum kiln_code read_measurement(const struct message_tuning_report *m, st
                                        struct kiln_err *err)
 {
     if (m->params.size == 0)
-        return KILN_OK; /* no candidate of the share ran */
+        return KILN_OK; /* |params| is empty: no candidate of the share ran */
     enum kiln_code rc = tuning_word_check("parameters", m->params, /* commas= */ true, err);
     if (!rc)
         rc = tuning_text_take("parameters", m->params, sizeof(x->params), x->params, err);
@@ -271,8 +271,8 @@ static const struct tuning_put_kind best_kind = { .stays = true,
                                                   .ended = finish_lease,
                                                   .reply = reply_to_last_report };
 
-/* Writes the best result to the user's records; waiting requests are notified when it is
- * written. */
+/* Writes the best result to the user's records. Requests that wait for the lease are notified after
+ * that. */
 static enum kiln_code record_best(struct engine *e, struct caller *caller, uint64_t request_id,
                                   const struct lease_answer *answer, struct kiln_err *err)
 {

@@ -2,8 +2,8 @@
 /*
  * The request plan: chooses a solver and returns its kernels, with the way to launch them.
  *
- * The solver lists the programs to compile.  Each program is fetched like a source from a client,
- * so plans and fetches share the store, single flight and cached failures.
+ * The solver lists the programs to compile.  Each program is fetched like a source from a client.
+ * So plans and fetches share the store, single flight and stored compile failures.
  */
 #include "common/base/clock.h"
 #include "engine/service/kernels/built_in.h"
@@ -30,13 +30,13 @@ struct plan_request {
     struct plan_choice choice; /* borrows from the message until the plan is made */
     struct solution solution;
     struct problem problem;
-    struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
+    struct toolchain toolchain; /* a copy; without a compiler, only the name "package" is set */
     char toolchain_identity[PLAN_TOOLCHAIN_MAX]; /* "" without a compiler */
     struct target target;
     struct plan_ids ids;
-    bool use_packages; /* also look for its kernels by name in packages */
+    bool use_packages; /* packages are searched for the kernels by name, too */
     bool no_cache, has_named_solver;
-    struct kiln_err why_not_compile; /* its code is set if no compiler here can do it */
+    struct kiln_err why_not_compile; /* has a code if no compiler can build for the target */
     uint32_t remaining;
     struct part parts[LIMIT_PLAN_KERNELS];
 };
@@ -161,7 +161,7 @@ static void explain_unmet_plan(struct engine *e, const struct plan_request *rq,
     built_in_explain(e, &plan, err);
 }
 
-/* Fails the plan. Fetches of its other programs are cancelled. */
+/* Fails the plan, and cancels the fetches of its other programs. */
 static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
 {
     struct engine *e = rq->base.engine;
@@ -176,8 +176,8 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     deferred_fail(&rq->base, &err, log);
 }
 
-/* Keeps a program's result. Returns true if the request has ended, because all are there or one
- * failed. */
+/* Stores a program's result. Returns true if the request has ended, because all results are there
+ * or one failed. */
 static bool take_result(struct part *part, const struct fetch_result *result)
 {
     struct plan_request *rq = part->request;
@@ -201,7 +201,7 @@ static void part_ready(struct fetch_ticket *ticket, const struct fetch_result *r
 
 /* ---- the question ---- */
 
-struct name_texts { /* the storage of a kernel's name and arguments */
+struct name_texts { /* storage for a kernel's name and arguments */
     struct buffer name, args;
 };
 
@@ -211,7 +211,7 @@ static void name_texts_done(struct name_texts *texts)
     buffer_done(&texts->args);
 }
 
-/* The name under which packages have a program. */
+/* Determines the name under which packages have a program. */
 static enum kiln_code name_program(const struct plan_request *rq, const struct program_job *p,
                                    struct name_texts *texts, struct kernel_name *ret_name,
                                    struct kiln_err *err)
@@ -268,8 +268,8 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* If no compiler is suitable, the plan continues without one, because a package may have the
- * kernels. */
+/* Determines the toolchain. If no compiler is suitable, the plan continues without one, because a
+ * package may have the kernels. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct plan_request *rq = (struct plan_request *)d;
@@ -313,8 +313,9 @@ static enum kiln_code choose_solver(struct plan_request *rq, const struct messag
     return rc;
 }
 
-/* The choice of records may depend on the toolchain. A problem that no solver can solve is refused
- * for that reason, even if no compiler supports the target either. */
+/* Chooses and solves. This comes after the toolchain is known, because the choice of records may
+ * depend on it. If no solver can solve the problem, this is the reason for the refusal, even if no
+ * compiler supports the target either. */
 static enum kiln_code make_plan(struct plan_request *rq)
 {
     struct deferred *d = &rq->base;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request solutions: the solvers that apply to a problem, their records, and how much there is
- * to tune.
+ * The request solutions: the solvers that can solve a problem, their records, and how many configs
+ * there are to tune.
  *
  * Records are looked up on the engine's thread.  A work queue computes the workspaces and counts
- * the valid points, for which it samples each solver's space.  It serves one request at a time. The
- * counts are cached for later requests.
+ * the valid configs, for which it samples each solver's tuning space. It serves one request at a
+ * time. The counts are cached for later requests.
  */
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -44,8 +44,9 @@ static bool is_favoured(const struct solutions_request *rq, const struct solver 
     return !solver->is_favoured || solver->is_favoured(&rq->problem, &rq->target);
 }
 
-/* Solvers with find records come first, the fastest first. The solver that the heuristic favours
- * follows, and then the others, in the order of solvers[]. */
+/* Returns whether |a| is preferred to |b|. Solvers with find records come first, in the order of
+ * their times. Then come the solvers that the heuristic favours, and then all others, both in the
+ * order of solvers[]. */
 static bool comes_before(const struct solutions_request *rq, const struct plan_known *a,
                          const struct plan_known *b)
 {
@@ -175,7 +176,8 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
 
 /* ---- the question ---- */
 
-/* Without a compiler for the target, no record is stale because of its toolchain. */
+/* Determines the toolchain. If there is no compiler for the target, no record is stale because of
+ * its toolchain. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct solutions_request *rq = (struct solutions_request *)d;

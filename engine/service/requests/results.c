@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/results.h"
 
-/* Bytes before the records in the body of a 'kernels' message: the number and the length of the
- * records. */
+/* Bytes before the records in the body of a 'kernels' message: the number of records and their
+ * length. */
 #define HEAD_SIZE 8
 
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller)
@@ -15,7 +15,7 @@ void result_list_begin(struct result_list *list, struct engine *e, const struct 
     list->segment_count = 0;
     list->segment_bytes = 0;
     buffer_clear(&e->records);
-    buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes, which are set when the list is sent */
+    buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes; the values are set when the list is sent */
 }
 
 void result_list_begin_frame(struct result_list *list, struct engine *e,
@@ -63,8 +63,8 @@ static void put_u32_at(struct buffer *b, size_t at, uint32_t v)
     b->size = size;
 }
 
-/* Adds the object's bytes as a segment, without copying them. Their place in the record is before
- * its last two fields, text and log, which are empty in a success. */
+/* Adds the object's bytes as a segment, without copying them. They belong before the last two
+ * fields of the record, text and log, which are empty in a success. */
 static void add_segment(struct result_list *list, struct object *object)
 {
     struct buffer *records = &list->engine->records;

@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * Results that are written into a frame: records, and the objects that are its descriptors.
+ * Results that are written into a frame: records, and objects that are sent as its descriptors.
  *
- * Role       one list is filled and sent at a time; its records are written directly to the
- *            engine's scratch buffer, from which they are sent
+ * Role       fills and sends one list at a time. Its records are written directly to the engine's
+ *            scratch buffer, from which they are sent
  * Ownership  holds a reference to each object until result_list_done
  * Threading  the engine's thread
  */
 #include "engine/service/kernels/fetch.h"
 
-/* A frame of a batch is sent when it has this many descriptors or bytes. Then the client gets its
+/* A frame of a batch is sent when it has this many descriptors or bytes. So the client gets its
  * first results early, and one call can write the whole frame into the socket's buffer (208 KiB by
  * default). */
 #define RESULT_LIST_OBJECTS 128
 #define RESULT_LIST_BYTES (96u << 10)
-/* A smaller object is copied into its record, which costs less than a separate segment. */
+/* A smaller object is copied into its record, because a segment would cost more. */
 #define RESULT_LIST_SEGMENT_MIN 1024
 
 struct result_list {
@@ -44,7 +44,7 @@ void result_list_begin_frame(struct result_list *list, struct engine *e,
 bool result_list_is_full(const struct result_list *list);
 void result_list_add(struct result_list *list, const struct result_options *options,
                      const struct fetch_result *result);
-/* The records added so far. They become a field of another message. */
+/* Returns the records added so far, for a field of another message. */
 struct bytes result_list_records(const struct result_list *list);
 void result_list_done(struct result_list *list);
 /* Sends the list as a 'kernels' frame, and ends it. */

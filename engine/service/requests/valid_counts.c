@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each place has one count; a new count replaces the old one in its place. */
+/* Number of counts in the cache. A new count replaces the old one in its place. */
 #define VALID_COUNTS 128
 
 struct valid_counts {

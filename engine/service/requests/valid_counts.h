@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Cache of the number of valid points in solvers' tuning spaces.
+ * A cache of the number of valid configs in solvers' tuning spaces.
  *
- * Role       counting walks through a space, and every rank of a job asks for the same count
- * Ownership  copies what it keeps
+ * Role       counting takes a walk through a tuning space, and every rank of a job asks for the
+ *            same number
+ * Ownership  copies what it stores
  * Threading  the engine's thread
  */
 #include "engine/solver/candidates.h"

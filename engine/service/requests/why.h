@@ -4,8 +4,8 @@
 /*
  * The internals of the request why_miss, shared by admin_why.c, why_question.c and why_compare.c.
  *
- * Role       one struct why for each request: what is wanted, where it is, and what is nearest to
- *            it
+ * Role       struct why describes one request: which kernel is wanted, where it is, and which
+ *            kernels are nearest to it
  * Ownership  the request owns everything but the engine
  * Threading  the engine's thread reads the question; a work queue looks up and compares
  */
@@ -32,13 +32,14 @@ struct why {
     struct deferred base; /* first member; in the group |admin| */
     struct json *nearest; /* owned until it is in the answer */
     struct target target;
-    struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
-    struct problem problem;     /* if asked by problem, like the next */
+    struct toolchain toolchain; /* a copy; without a compiler, only the name "package" is set */
+    struct problem problem;     /* set if the question names a problem, as is |ids| */
     struct plan_ids ids;
     char database_id[DATABASE_ID_MAX];
     bool use_packages;
-    struct kiln_err why_not_compile; /* its code is set if no compiler here can do it */
-    bool by_name;                    /* the question names the only program by MIOpen's name */
+    struct kiln_err why_not_compile; /* has a code if no compiler can build for the target */
+    bool by_name;                    /* the question is a MIOpen name; |programs| has only this
+                                      * one */
     uint32_t program_count;          /* 0: the question is a key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
@@ -46,26 +47,27 @@ struct why {
     bool found;
     enum tier tier;                 /* where it was found */
     char package[PACKAGE_NAME_MAX]; /* the package that has it; "": none */
-    /* The package that has it for other compute units; "": none. */
+    /* The package that has the kernel for other compute units; "": none. */
     char elsewhere[PACKAGE_NAME_MAX];
     char elsewhere_id[DATABASE_ID_MAX];
     struct known_toolchain here[TOOLCHAINS_MAX];
     size_t here_count;
-    /* Kernels imported under the name of |missing| are among the nearest. */
+    /* |nearest| already has kernels that were imported under the name of |missing|. */
     bool namesakes_reported;
-    const struct wanted_program *missing; /* one of |programs|: the nearest are compared with it */
+    const struct wanted_program *missing; /* one of |programs|, with which the nearest kernels are
+                                           * compared */
     struct kernel_record wanted;          /* its texts point into |texts| */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
 };
 
-/* why_question.c: reads what is wanted. Of a problem, the programs are added once the toolchain is
- * known (struct toolchain_need). */
+/* why_question.c: reads the question. If it is a problem, its programs are added once the toolchain
+ * is known (struct toolchain_need). */
 KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code why_ask_for_toolchain(struct deferred *d);
 KILN_MUST_CHECK enum kiln_code why_add_programs(struct why *w, struct kiln_err *err);
 
-/* why_compare.c: each function adds to |nearest|.  The first two are callbacks that the store calls
- * for each kernel, with a struct why as |context|. */
+/* why_compare.c: each function adds to |nearest|.  The first two are callbacks, called by the store
+ * for each kernel with a struct why as |context|. */
 void why_compare(void *context, const struct kernel_record *there);
 /* Like why_compare, but skips kernels that do not have the missing kernel's name. */
 void why_compare_namesake(void *context, const struct kernel_record *there);

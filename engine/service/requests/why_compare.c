@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts in which a stored kernel is the same as one that is wanted, and those that differ. */
+/* Compares a stored kernel with the wanted one: the parts that are the same, and those that
+ * differ. */
 #include "engine/service/requests/why.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static void compare_texts(struct comparison *c, const char *part, const char *wa
 
 #define SHORT_DIGEST 12 /* enough digits to tell two digests apart */
 
-/* Whether both digests are known. Zeros stand for an unknown digest, which is not compared. */
+/* Returns whether both digests are known. A digest of zeros is unknown, and is not compared. */
 static bool are_known(const struct digest *a, const struct digest *b)
 {
     static const struct digest unknown;
@@ -44,8 +45,8 @@ static void compare_digests(struct comparison *c, const char *part, const struct
     compare_texts(c, part, a, b);
 }
 
-/* Writes "AMD clang version 15.0.0 (1f2e3d4c5b6a)". Of a toolchain that is no longer installed,
- * only the identity is known. */
+/* Writes for example "AMD clang version 15.0.0 (1f2e3d4c5b6a)". For a toolchain that is no longer
+ * installed, only the identity is known. */
 static void show_version(const struct why *w, const struct digest *identity, char text[128])
 {
     char hex[DIGEST_HEX_SIZE];
@@ -80,7 +81,7 @@ static bool has_word(const char *words, const char *word, size_t length)
     return false;
 }
 
-/* The options of |words| that |others| lacks. */
+/* Writes the options of |words| that |others| does not have. */
 static void only_here(const char *words, const char *others, struct buffer *ret_text)
 {
     for (const char *at = words; *at;) {
@@ -115,7 +116,7 @@ static void split_target(const char *target, char arch[LIMIT_TARGET_TEXT],
 {
     size_t length = strcspn(target, ":");
     bool is_opencl =
-        strncmp(target, "opencl:", 7) == 0; /* it has no features: the whole text is the arch */
+        strncmp(target, "opencl:", 7) == 0; /* the whole text is the arch: there are no features */
     size_t arch_length = is_opencl ? strlen(target) : length;
     if (arch_length >= LIMIT_TARGET_TEXT)
         arch_length = LIMIT_TARGET_TEXT - 1;
@@ -134,8 +135,8 @@ static void compare_targets(struct comparison *c, const char *wanted, const char
     compare_texts(c, "features", wanted_features, there_features);
 }
 
-/* A kernel of MIOpen has a name, arguments and a device; its compiler is not known.
- * "gfx906_60@3.2.0" is the device and the version of MIOpen. */
+/* Compares kernels of MIOpen, which have a name, arguments and a database id, but no known
+ * compiler. In "gfx906_60@3.2.0", the database id is followed by the version of MIOpen. */
 static void compare_names(struct comparison *c, const char *const wanted[3],
                           const struct kernel_record *there)
 {
@@ -164,8 +165,8 @@ static void compare_made(const struct why *w, struct comparison *c,
     compare_digests(c, "headers", &wanted->headers_id, &there->headers_id);
 }
 
-/* Writes the database id, name and arguments by which clients request the kernel. False if it has
- * none. */
+/* Writes the name, arguments and database id by which clients request the kernel. Returns false if
+ * it has none. */
 static bool name_wanted(const struct why *w, const char *ret_names[3])
 {
     const struct wanted_program *p = w->missing;

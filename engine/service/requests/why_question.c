@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the question of why_miss: a key, a problem (planned as a plan request would plan it), or
- * a kernel's name. */
+/* Reads the question of why_miss: a key, a problem, or a kernel's name. For a problem, it makes the
+ * plan that the request plan would make. */
 #include "common/miopen/driver_line.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
@@ -92,7 +92,7 @@ static enum kiln_code parse_problem(const struct why *w, struct problem *ret_pro
     return rc ? rc : problem_check(ret_problem, err);
 }
 
-/* Chooses and solves as a plan of the same caller would. */
+/* Chooses and solves as a plan for the same caller would. */
 static enum kiln_code solve_problem(struct why *w, struct solution *s, struct kiln_err *err)
 {
     char toolchain[PLAN_TOOLCHAIN_MAX] = "";

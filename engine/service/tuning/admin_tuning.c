@@ -53,10 +53,11 @@ static const struct tuning_row *row_of(const struct tuning_answer *answer, struc
     return NULL;
 }
 
-struct showing { /* what is needed while an answer is built */
+struct showing { /* state while an answer is built */
     struct tuning *tuning;
-    struct tuning_question q; /* its kind and key change from record to record */
-    bool ignores_stale;       /* the setting: look-ups leave out stale entries */
+    struct tuning_question q; /* its kind and key are different for each record */
+    bool ignores_stale;       /* the setting tuning_stale is "ignore": look-ups leave out stale
+                               * entries */
     unsigned records;         /* records in the answer */
     uint64_t left_out;        /* entries in the answer that a look-up would leave out */
 };
@@ -86,7 +87,7 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
     return j;
 }
 
-/* Adds the entries that a look-up leaves out if |left_out|, otherwise those that it returns.
+/* Adds the entries that a look-up leaves out (if |left_out|) or those that it returns (if not).
  * Returns their number. */
 static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
                             bool left_out, struct json *entries)
@@ -129,7 +130,7 @@ static void add_record(struct showing *s, struct json *records, const struct tun
     s->records++;
 }
 
-/* Whether a look-up uses at least one entry of |answer|. Imported records have no rows, and
+/* Returns whether a look-up uses at least one entry of |answer|. Imported records have no rows, and
  * look-ups always use them. */
 static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
 {
@@ -139,8 +140,8 @@ static bool is_usable(const struct showing *s, const struct tuning_answer *answe
     return usable;
 }
 
-/* Adds the answers that a look-up uses if |usable|, otherwise those that it does not use. Returns
- * their number. */
+/* Adds the answers that a look-up uses (if |usable|) or those that it does not use (if not).
+ * Returns their number. */
 static unsigned add_answers(struct showing *s, struct json *records,
                             const struct tuning_answer *answers, unsigned count, bool usable)
 {
@@ -162,8 +163,8 @@ static void add_nearest(struct showing *s, struct json *records)
         add_record(s, records, &answer);
 }
 
-/* Adds the records of each tier that has some. If no tier has any, adds the nearest neighbour if
- * the question asks for it. Finally adds the records that look-ups ignore. */
+/* Adds the records that look-ups use, from each tier that has some. If no tier has any, adds the
+ * nearest neighbour if the question asks for it. Finally adds the records that look-ups ignore. */
 static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();

@@ -21,9 +21,9 @@ struct change {
     bool undoes; /* undoes the last promotion */
 };
 
-/* Refuses a text that is neither a problem nor the key of a record. An import stores keys that kiln
- * cannot parse verbatim, so only the search for records shows whether there is such a key. Users
- * who may not change a record do not learn that it exists. */
+/* Refuses a text that is neither a problem nor the key of a record. An import stores keys verbatim
+ * if kiln cannot parse them, so only the search for records shows whether there is such a key.
+ * Users who may not change a record do not learn that it exists. */
 static void refuse_unknown(struct tuning_query *query, uint64_t found)
 {
     const struct change *c = query->state;
@@ -251,7 +251,7 @@ static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tu
                                    struct kiln_err *err)
 {
     struct backup *b = query->state;
-    if (!b->has_space) /* the first step, on the work queue, checks the free space */
+    if (!b->has_space) /* the first step must check the free space on the work queue */
         return KILN_OK;
     tuning_query_path(query, b->path, sizeof(b->path));
     return tuning_job_backup(tuning, b->path, &query->change.job, err);

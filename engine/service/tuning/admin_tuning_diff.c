@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_diff: two tiers, a tier and a file, or two files. */
+/* The request tuning_diff: compares two tiers, a tier and a file, or two files. */
 #include "engine/service/packages/uploads.h"
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_view.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STEP_NS 20000000u /* of comparing */
+#define STEP_NS 20000000u /* length of a step of comparing */
 
 static const struct admin_member diff_members[] = {
     { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
@@ -22,16 +22,16 @@ static const struct admin_member diff_members[] = {
 struct diff {
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
-    enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: the side is a file */
+    enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: this side is a file */
     uint32_t uid;
     char paths[2][512];               /* paths of the files; "": the file has not arrived yet */
     const char *names[2];             /* names of the files; borrowed from the question */
     struct tuning_progress *progress; /* borrowed */
     uint64_t same, different, only[2];
     struct tuning_view sides[2]; /* owned */
-    unsigned gathered;           /* how many sides were read */
-    uint64_t records[2];         /* for each side: how many records were compared */
-    uint64_t charged;            /* bytes of both sides that were charged */
+    unsigned gathered;           /* number of sides that are completely read */
+    uint64_t records[2];         /* for each side, the number of records that were compared */
+    uint64_t charged;            /* bytes of both sides that were charged to the user */
 };
 
 static void diff_done(struct diff *d)
@@ -89,10 +89,12 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
 
 /* ---- comparing ---- */
 
-struct difference {           /* of two records with one key, or of two of their entries */
-    struct bytes key, solver; /* solver: empty if whole records differ */
-    const char *what;         /* "only a", "only b", or the part that differs */
-    struct bytes a, b;        /* the values of both sides; empty: the side has none */
+struct difference {           /* difference between two records with the same key, or between two of
+                               * their entries */
+    struct bytes key, solver; /* |solver| is empty if whole records differ */
+    const char *what;         /* "only a", "only b", or the name of the part that differs */
+    struct bytes a, b;        /* values of both sides; empty: this side has no such record or
+                               * entry */
 };
 
 static void report_difference(struct diff *d, const struct difference *x)
@@ -109,7 +111,7 @@ static void report_difference(struct diff *d, const struct difference *x)
     tuning_progress_add(d->progress, "differences", j);
 }
 
-/* The entries of a record, by id. */
+/* The entries of a record; |sorted| finds them by id. */
 struct entries {
     struct tuning_entry all[TUNING_ENTRIES_MAX]; /* in the order of the record */
     const struct tuning_entry *sorted[TUNING_ENTRIES_MAX];
@@ -157,9 +159,9 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* Reports the entries of |a| that |b| lacks or has with other values. If |is_second|, |a| is the
- * second side, and only entries that |b| lacks are reported, because the others were reported
- * before. */
+/* Reports the entries of |a| that |b| does not have, or has with other values. If |is_second|, |a|
+ * is the second side. Entries with other values were then reported before, so only entries that |b|
+ * does not have are reported. */
 static void compare_entries(struct diff *d, struct bytes key, const struct entries *a,
                             const struct entries *b, bool is_second)
 {
@@ -199,7 +201,7 @@ static void report_unpaired(struct diff *d, int side, const struct tuning_view_r
     report_difference(d, &x);
 }
 
-/* Compares the next record of either side. False: no record is left. */
+/* Compares the next record of either side. Returns false if no record is left. */
 static bool compare_next(struct diff *d)
 {
     struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
@@ -209,7 +211,7 @@ static bool compare_next(struct diff *d)
         return false;
     int order = !has_x ? 1 : !has_y ? -1 : bytes_compare(x.key, y.key);
     if (x.is_repeated || y.is_repeated)
-        order = x.is_repeated ? -1 : 1; /* skip it */
+        order = x.is_repeated ? -1 : 1; /* skips the repeated record */
     else if (order < 0)
         report_unpaired(d, 0, &x);
     else if (order > 0)
@@ -225,7 +227,7 @@ static bool compare_next(struct diff *d)
     return true;
 }
 
-/* Compares records for one step. True: some are left. */
+/* Compares records for one step. Returns true if some are left. */
 static bool compare_some(struct diff *d)
 {
     const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
@@ -236,7 +238,7 @@ static bool compare_some(struct diff *d)
     return false;
 }
 
-/* Reads a part of a side. */
+/* Reads a part of the first side that is not completely read. */
 static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, struct kiln_err *err)
 {
     const unsigned index = d->gathered;
@@ -249,7 +251,7 @@ static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, stru
                                              .path = d->paths[index],
                                              .name = d->names[index] };
     bool more = false;
-    if (!side->has_begun) /* reported once for each side, not for every step */
+    if (!side->has_begun) /* once for each side, not for every step */
         tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
     enum kiln_code rc = tuning_view_step(side, tuning, &from, &more, err);
@@ -270,8 +272,8 @@ static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret
     return KILN_OK;
 }
 
-/* Charges the user for the memory by which the sides have grown. What was charged for files when
- * they arrived counts as charged. Call it on the engine's thread between two steps. */
+/* Charges the user for the memory by which the sides have grown. The charge for files that arrived
+ * (charge_file) is included. Call it on the engine's thread between two steps. */
 static enum kiln_code charge_sides(struct diff *d, struct deferred *request, struct kiln_err *err)
 {
     uint64_t bytes = tuning_view_bytes(&d->sides[0]) + tuning_view_bytes(&d->sides[1]);
@@ -411,8 +413,8 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* Charges the user for a file. Its side copies the file's keys and values, and has an index of
- * them, which takes about as much memory as the copies. */
+/* Charges the user for a file. The keys and values are copied, and sorting the records takes about
+ * as much memory again. */
 static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;
@@ -423,8 +425,8 @@ static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_
     return KILN_OK;
 }
 
-/* Takes a file that has arrived. Sets *ret_more if another file is needed; its transfer was then
- * started. */
+/* Takes a file that has arrived. If another file is needed, starts its transfer and sets
+ * *ret_more. */
 static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
@@ -450,7 +452,8 @@ static void pass_file(struct upload *u)
     enum kiln_code rc = take_file(u, &more, &why);
     if (!rc && more)
         return;
-    if (!rc) { /* if this succeeds, the change may have ended already and freed |u| */
+    /* After tuning_queue_add has succeeded, the change may have ended and freed |u|. */
+    if (!rc) {
         struct file_diff *f = u->state;
         rc = tuning_queue_add(&f->change, &why);
     }

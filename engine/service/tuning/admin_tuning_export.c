@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_export: MIOpen's files of what is recorded here. */
+/* The request tuning_export: writes MIOpen's files of the records that kiln has. */
 #include "engine/miopen/names/miopen_files.h"
 #include "engine/service/tuning/tuning_query.h"
 
@@ -24,10 +24,10 @@ struct export
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX]; /* "": all ids */
     char backend[TUNING_BACKEND_TEXT]; /* "": all backends */
-    char version[MIOPEN_VERSION_TEXT]; /* as MIOpen writes it in the names of its user files */
+    char version[MIOPEN_VERSION_TEXT]; /* in the form that MIOpen uses in the names of user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
-    struct tuning_exporter *exporter; /* owned; of the file that is being written; NULL: none */
+    struct tuning_exporter *exporter; /* owned; writes the current file; NULL: none */
     struct json *files;               /* borrowed from the answer */
     bool is_gathered;
     bool more; /* there are more files than one answer may have */
@@ -51,7 +51,8 @@ static enum kiln_code read_words(const struct json *q, struct export *x, struct 
     return KILN_OK;
 }
 
-/* Converts a version such as "2.17.0.a82233c22" to its form in the names of user files. */
+/* Converts a version such as "2.17.0.a82233c22" to the form that it has in the names of user
+ * files. */
 static enum kiln_code read_version(const struct json *q, struct export *x, struct kiln_err *err)
 {
     const char *version = json_get_text(q, "version", "");
@@ -112,7 +113,7 @@ static void note_name(struct export *x, enum tuning_kind kind, const char *datab
     if (x->more || strlen(database_id) >= DATABASE_ID_MAX || strlen(backend) >= TUNING_BACKEND_TEXT)
         return;
     struct tuning_file_name *name = &x->names[x->count++];
-    /* MIOpen has SQLite files only of convolutions. */
+    /* MIOpen's SQLite files only exist for convolutions. */
     bool is_sqlite = kind == TUNING_PERF && x->is_sqlite && !backend[0];
     *name = (struct tuning_file_name){ .kind = kind,
                                        .format = is_sqlite ? TUNING_SQLITE : TUNING_TEXT };
@@ -203,7 +204,7 @@ static enum kiln_code end_file(struct tuning_query *query, struct kiln_err *err)
     return rc;
 }
 
-/* Writes a part of the current file. */
+/* Writes some records of the current file. */
 static enum kiln_code write_some(struct tuning_query *query, struct tuning *tuning,
                                  struct kiln_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_import and tuning_merge: MIOpen's tuning files on their way in. */
+/* The requests tuning_import and tuning_merge, which read MIOpen's tuning files. */
 #include "engine/service/packages/uploads.h"
 #include "engine/service/tuning/tuning_query.h"
 
@@ -15,7 +15,7 @@ static const struct admin_member import_members[] = {
     { "url", MEMBER_TEXT },     { "sha256", MEMBER_TEXT },      { 0 },
 };
 
-struct import { /* the state of the upload: the import of a file that has arrived */
+struct import { /* state of the upload; describes the import of a file that has arrived */
     struct tuning_change change;
     struct upload *upload;
     struct tuning_progress *progress; /* owned */
@@ -39,8 +39,8 @@ static void import_destroy(void *state)
 
 /* ---- kind and device of the file ---- */
 
-/* Parses the name with |id| in place of its device, because the rest is readable even if the device
- * is unknown. */
+/* Parses the name with |id| in place of its device. So the rest of the name can be parsed even if
+ * the device is unknown. */
 static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
 {
     char other[300];
@@ -50,8 +50,8 @@ static bool parse_for(const char *id, const char *name, struct tuning_file_name 
     return tuning_file_name_parse(other, ret_name, &ignored) == KILN_OK;
 }
 
-/* Determines kind, device and backend. What the question does not state is taken from the file's
- * name. */
+/* Determines kind, device and backend from the question and, for parts that it does not state, from
+ * the file's name. */
 static enum kiln_code read_name(const struct upload *u, struct tuning_file_name *ret_name,
                                 struct kiln_err *err)
 {
@@ -73,7 +73,7 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
                           "cannot tell what '%.100s' contains (give its kind and its database id; "
                           "to kilnctl: --kind and --db-id)",
                           u->transfer.result.name);
-    if (rc || (has_kind && kind != ret_name->kind)) { /* then the file's name is ignored */
+    if (rc || (has_kind && kind != ret_name->kind)) { /* the file's name is not used then */
         *ret_name = (struct tuning_file_name){ .kind = kind };
         *err = KILN_ERR_INIT;
     }
@@ -128,7 +128,7 @@ static enum kiln_code begin_import(struct tuning_change *change, struct tuning *
     const struct upload *u = import->upload;
     if (!u->base.caller)
         return err->code = KILN_CANCELLED;
-    change->more = !import->knows_format; /* the first step, on the work queue, reads the format */
+    change->more = !import->knows_format; /* first, read the format on the work queue */
     if (change->more)
         return KILN_OK;
     char library[64];
@@ -238,10 +238,11 @@ static void pass_import(struct upload *u)
         u->base.rc = read_name(u, &import->name, &u->base.err);
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
-    if (!u->base.rc) /* the records take at least this memory; each step charges the rest */
+    if (!u->base.rc) /* The records take at least this much memory; each step charges the rest. */
         u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;
-    if (!rc) { /* if this succeeds, the change may have ended already and freed |u| */
+    /* After tuning_queue_add has succeeded, the change may have ended and freed |u|. */
+    if (!rc) {
         struct kiln_err why = KILN_ERR_INIT;
         import->change.charged = u->transfer.result.size;
         rc = tuning_queue_add(&import->change, &why);

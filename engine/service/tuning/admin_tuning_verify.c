@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_verify: what should be measured again, and what is damaged. */
+/* The request tuning_verify: reports what should be measured again, and what is damaged. */
 #include "engine/service/tuning/tuning_query.h"
 
 #include "common/base/array.h"
@@ -22,14 +22,15 @@ struct verify { /* query->state */
     struct entry *entries; /* owned during work */
     size_t count, capacity;
     bool is_out_of_memory;
-    uint64_t checked, unchecked; /* records that were read, and those that could not be */
+    uint64_t checked, unchecked; /* records that were checked, and records of databases that cannot
+                                  * be opened */
     uint64_t stale;              /* stale entries */
-    uint64_t damaged;            /* damaged databases */
-    unsigned step, seen; /* |step|: index of the system database to check next; |seen|: databases
-                            visited so far */
+    uint64_t damaged;            /* number of damaged databases */
+    unsigned step, seen; /* |step|: index of the system database to check next; |seen|: number of
+                          * databases visited in this step */
     bool is_checked;     /* a database was checked in this step */
     bool is_stale_known;
-    bool is_db_checked; /* tuning.db was checked, which reads all users' records */
+    bool is_db_checked; /* tuning.db was checked, which needs an administrator */
 };
 
 static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *err)
@@ -52,7 +53,7 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 static bool is_known(const char *text) { return text && *text; }
 
 /* Collects the entries of a record. Skips entries without an origin, such as imported ones, because
- * they cannot be recognized as stale. */
+ * kiln cannot know whether they are stale. */
 static bool gather_record(void *context, const struct tuning_held *held)
 {
     struct verify *v = context;
@@ -76,7 +77,7 @@ static const char *device_of(const struct entry *e)
     return e->row->measured.origin.device ? e->row->measured.origin.device : "";
 }
 
-/* Sorts by device, and the entries of one device from the newest to the oldest. */
+/* Sorts by device, and within a device from the newest entry to the oldest. */
 static int compare_entries(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
@@ -94,7 +95,7 @@ static void report_stale(struct verify *v, const struct entry *e)
     struct json *j = json_object();
     json_set_text(j, "tier", tuning_tier_name(e->place->tier));
     json_set_u64(j, "uid",
-                 e->row->measured.uid); /* the user who measured it, also for records of the host */
+                 e->row->measured.uid); /* the user who measured it, even in a record of the host */
     json_set_text(j, "kind", tuning_kind_name(e->place->kind));
     json_set_text(j, "database_id", e->place->database_id);
     json_set_bytes(j, "key", e->place->key);
@@ -105,8 +106,8 @@ static void report_stale(struct verify *v, const struct entry *e)
     tuning_progress_add(v->query->progress, "stale", j);
 }
 
-/* Looks for stale entries. Compares each with the driver and toolchain of the question, or without
- * these, with those of the device's newest measurement. */
+/* Looks for stale entries. Compares each entry with the driver and toolchain of the question or, if
+ * there are none, with those of the device's newest measurement. */
 static void check_entries(struct verify *v)
 {
     bool is_given = v->driver[0] || v->toolchain[0];
@@ -174,7 +175,7 @@ static bool check_system(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* Checks the next system database. False: all were checked. */
+/* Checks the next system database. Returns false if all were checked. */
 static bool check_next_system(struct verify *v, const struct tuning *tuning)
 {
     v->seen = 0;
@@ -183,8 +184,8 @@ static bool check_next_system(struct verify *v, const struct tuning *tuning)
     return v->is_checked;
 }
 
-/* Does one step. The first one checks the measured entries, the following ones a system database
- * each, and the last one tuning.db. */
+/* Does one step. The first step checks the measured entries, each of the next ones a system
+ * database, and the last one tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
@@ -201,8 +202,8 @@ static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tun
     if (check_next_system(v, tuning))
         return KILN_OK;
     query->change.more = false;
-    /* Only for administrators: this check reads the records of all users in one step, and other
-     * users wait meanwhile. */
+    /* Only administrators may check tuning.db, because it takes one long step, during which other
+     * users wait. */
     v->is_db_checked = query->base.role == ROLE_ADMIN;
     if (v->is_db_checked && tuning_check_db(tuning, &why) != KILN_OK)
         report_damaged(v, "tuning.db", why.text);

@@ -7,12 +7,13 @@
 
 #include <string.h>
 
-/* A frame is sent when it has at least this many bytes. Until then, one more record always fits. */
+/* A frame is sent when it has at least this many bytes. Below this size, one more record always
+ * fits. */
 #define FRAME_ENOUGH (1u << 20)
 
 /* ---- get ---- */
 
-struct get { /* the question of a request, and how much of it was answered */
+struct get { /* the question of a request, and the progress of answering it */
     struct engine *engine;
     struct caller *caller;
     uint64_t request_id;
@@ -160,13 +161,13 @@ static void answer_next(struct get *get)
     get->written++;
 }
 
-/* Answers some of the questions. Returns false if questions are left because the time is used up.
- * One answer can take long: a search for a neighbour visits thousands of records, and a record may
- * have hundreds of entries in each tier. */
+/* Answers some of the problems. Returns false if problems are left because the time is used up. One
+ * answer can take long: a search for a neighbour visits thousands of records, and a record may have
+ * hundreds of entries in each tier. */
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
-    bool may_be_long = get->count - get->next > 1; /* otherwise the clock need not be read */
+    bool may_be_long = get->count - get->next > 1; /* for one problem, the clock need not be read */
     uint64_t end_ns = may_be_long ? clock_monotonic_ns() + TASK_SLICE_NS : 0;
     buffer_clear(&e->records);
     while (get->next < get->count) {
@@ -238,7 +239,7 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
                                  struct kiln_err *err)
 {
     struct get get;
-    get.engine = e; /* no initializer: the struct is large, and read_get sets the rest */
+    get.engine = e; /* assigned one by one, because the struct is large */
     get.caller = caller;
     get.request_id = header->request_id;
     enum kiln_code rc = read_get(body, &get, err);
@@ -255,10 +256,10 @@ struct measured { /* the checked content of a tuning_put */
     struct tuning_place place;
     struct tuning_put_token token; /* valid if |has_token| */
     bool has_token;
-    struct tuning_measurement measured; /* the same for all entries */
+    struct tuning_measurement measured; /* statistics that all entries share */
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MAX];
     struct origin_texts texts;
-    char direction;       /* the problem's direction as keys write it */
+    char direction;       /* the problem's direction as keys have it */
     struct buffer values; /* owned; only for find: the entries as text */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
     size_t ends[TUNING_ENTRIES_MAX]; /* where each entry ends in |values| */

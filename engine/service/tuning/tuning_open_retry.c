@@ -19,8 +19,8 @@ struct open_try {
     struct kiln_err err;
 };
 
-/* Whether a later try may succeed, for example because space was freed, a mount came back or a mode
- * was corrected. */
+/* Returns whether a later try may succeed, for example because space was freed, a filesystem was
+ * mounted again, or a mode was corrected. */
 static bool may_pass(enum kiln_code rc)
 {
     return rc == KILN_IO || rc == KILN_FULL || rc == KILN_DENIED || rc == KILN_BUSY ||
@@ -60,7 +60,7 @@ static void open_done(struct task *task)
     } else {
         service->databases = o->databases;
         tuning_set_limits(service->databases,
-                          &service->options); /* the limits may have changed meanwhile */
+                          &service->options); /* uses the current limits, which may have changed */
         service->trouble[0] = '\0';
         memcpy(service->notice, o->notice, sizeof(o->notice));
         event_note(e, "tuning_available", "the tuning databases could be opened");

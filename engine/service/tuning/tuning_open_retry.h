@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Opens the tuning databases: at start, and again later if the disk did not allow it.
+ * Opens the tuning databases at the start, and tries again later if the disk did not allow it.
  *
  * Threading  the engine's thread; a later try runs on WORK_QUEUE_TUNING
  */
@@ -10,7 +10,7 @@
 
 struct tuning_service;
 
-/* Opens the databases at start. If that fails and a later try may succeed, returns KILN_OK, too;
+/* Opens the databases at the start. Returns KILN_OK also if that fails but a later try may succeed;
  * service->trouble then has the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
                                                  struct kiln_err *err);

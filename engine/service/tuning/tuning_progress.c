@@ -9,14 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A frame of items is full at either of these limits. It usually has a tenth of a megabyte, and one
- * more item never exceeds the protocol's limit of a frame. */
+/* A frame is full when it reaches one of these limits. It usually has a tenth of a megabyte. One
+ * more item never makes it exceed the protocol's limit of a frame. */
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 
 struct progress_list {
     const char *name;            /* a string literal */
-    struct progress_frame *open; /* borrowed: gets the next item; NULL once taken */
+    struct progress_frame *open; /* borrowed; the frame to which the next item is added; NULL:
+                                  * none */
     uint64_t kept, kept_bytes, left_out;
 };
 
@@ -31,7 +32,7 @@ struct progress_frame {
 struct tuning_progress {
     pthread_mutex_t lock;
     struct list frames; /* of struct progress_frame, in order; owned */
-    const char *stage;  /* a string literal; NULL: not changed since the last frame */
+    const char *stage;  /* a string literal; NULL: unchanged since the last frame */
     uint64_t done, total;
     struct progress_list lists[PROGRESS_LISTS_MAX];
     unsigned list_count;
@@ -72,7 +73,7 @@ void tuning_progress_destroy(struct tuning_progress *progress)
     free(progress);
 }
 
-/* The frame that gets the next item of |list|. NULL: out of memory. */
+/* Returns the frame to which the next item of |list| is added, or NULL if memory runs out. */
 static struct progress_frame *frame_for(struct tuning_progress *progress,
                                         struct progress_list *list)
 {
@@ -88,7 +89,7 @@ static struct progress_frame *frame_for(struct tuning_progress *progress,
     return frame;
 }
 
-/* The size of the item as text, or 0 if memory ran out. */
+/* Returns the size of the item as text, or 0 if memory runs out. */
 static size_t size_of(const struct json *item)
 {
     KILN_AUTO(mem) char *text = json_print(item, /* indent= */ false);
@@ -112,7 +113,8 @@ static bool has_space(const struct progress_list *list, size_t size)
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
 }
 
-/* If the list is full, counts an item that was not created: a change may have millions of items. */
+/* If the list is full, counts an item that need not be created. This saves time, because a change
+ * may have millions of items. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name)
 {
     pthread_mutex_lock(&progress->lock);
@@ -202,7 +204,8 @@ bool tuning_progress_is_stopped(const struct tuning_progress *progress)
     return atomic_load(&progress->is_stopped);
 }
 
-/* The number of items that were not kept in the list |name|; NULL: in all lists. */
+/* Returns the number of items that were left out of the list |name|, or of all lists if it is
+ * NULL. */
 static uint64_t count_left_out(struct tuning_progress *progress, const char *name)
 {
     uint64_t count = 0;

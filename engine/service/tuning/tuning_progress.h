@@ -5,12 +5,13 @@
  * The progress of a long change of the tuning databases, and the items that it reports.
  *
  * Role       WORK_QUEUE_TUNING collects items; the engine's thread takes frames of them to send:
- *            {"progress": {stage, done, total}} and {NAME: [item...]}, as "bad", "conflicts"
+ *            {"progress": {stage, done, total}} and {NAME: [item...]}, where NAME is for example
+ *            "bad" or "conflicts"
  * Ownership  lists own the items that are added; the request owns the struct
  * Threading  one thread may add while another takes
  *
- * Each list keeps its first PROGRESS_ITEMS_MAX items, up to PROGRESS_BYTES_MAX, and counts the
- * rest.  Each list has its own limits, so that hints never use up the space of errors.
+ * Each list stores its first PROGRESS_ITEMS_MAX items, up to PROGRESS_BYTES_MAX, and counts the
+ * rest.  Each list has its own limits, so that many hints do not displace errors.
  */
 #include "common/base/json.h"
 #include "engine/tuning/tuning.h"
@@ -26,25 +27,25 @@ KILN_MUST_CHECK enum kiln_code tuning_progress_create(struct tuning_progress **r
                                                       struct kiln_err *err);
 void tuning_progress_destroy(struct tuning_progress *progress);
 KILN_DEFINE_AUTO(tuning_progress)
-/* Callbacks for a job that report to |progress|. */
+/* Returns callbacks for a job that report to |progress|. */
 struct tuning_job_events tuning_progress_events(struct tuning_progress *progress);
 void tuning_progress_set_stage(struct tuning_progress *progress, const char *stage, uint64_t done,
                                uint64_t total);
 /* Takes ownership of |item| and adds it to the list |name|, a string literal. There are at most
  * PROGRESS_LISTS_MAX names. */
 void tuning_progress_add(struct tuning_progress *progress, const char *name, struct json *item);
-/* Call it before an item is created. Returns true if the list is full: the item then counts as not
- * kept, and need not be created. */
+/* Call it before an item is created. If it returns true, the list is full; the item is counted, and
+ * need not be created. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name);
 /* Sets |text| as a member of an item. A text longer than PROGRESS_VALUE_MAX is replaced by its
  * beginning and its length. */
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);
-/* Gets the next frame, which the caller then owns; it is NULL if memory ran out. False: there is
- * nothing new. */
+/* Gets the next frame, which the caller then owns; it is NULL if memory ran out. Returns false if
+ * there is nothing new. */
 bool tuning_progress_take(struct tuning_progress *progress, struct json **ret_frame);
-/* Call it when the client has left. The thread that adds items then notices it and stops. */
+/* Call it when the client has left. The thread that adds items then stops. */
 void tuning_progress_stop(struct tuning_progress *progress);
 bool tuning_progress_is_stopped(const struct tuning_progress *progress);
-/* The number of items that were not kept, in all lists and in one list. */
+/* Return the number of items that were left out, in all lists or in one list. */
 uint64_t tuning_progress_left_out(struct tuning_progress *progress);
 uint64_t tuning_progress_left_out_of(struct tuning_progress *progress, const char *name);

@@ -15,7 +15,7 @@ static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tun
 {
     struct tuning_put *put = put_of(change);
     const struct tuning_options *options = &change->request->engine->tuning->options;
-    if (!options->directory && !options->data) /* with built-in data, records may stay in memory */
+    if (!options->directory && !options->data) /* with built-in data, records are kept in memory */
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "there is no state directory, so measurements cannot be stored");
     enum kiln_code rc =
@@ -69,7 +69,7 @@ static uint64_t size_of(const struct tuning_row *rows, size_t count)
     return size;
 }
 
-/* Copies the rows and charges the user for them. */
+/* Copies the rows and charges their memory to the user. */
 static enum kiln_code keep_rows(struct tuning_put *put, const struct tuning_putting *what,
                                 struct kiln_err *err)
 {

@@ -15,7 +15,7 @@
 struct tuning_put;
 
 struct tuning_put_kind {
-    bool stays; /* continues if its caller leaves: other clients wait for it, too */
+    bool stays; /* continues if its caller leaves, because other clients wait for it, too */
     /* Called before the answer, whether the put succeeded or not; may be NULL. */
     void (*ended)(struct tuning_put *put);
     /* Sends the answer once the record was written, unless the caller has left. */
@@ -32,16 +32,16 @@ struct tuning_put {
     uint64_t lease; /* the lease that the put ends; 0: none */
 };
 
-struct tuning_putting { /* the rows to record; borrowed */
+struct tuning_putting { /* rows to record; all members are borrowed */
     const struct tuning_put_kind *kind;
-    /* Rows of one place. Rows of find are in the new dialect; they are converted if the record
-     * is in the old one. */
+    /* Rows of one place. Rows of find must be in the new dialect; they are converted if the stored
+     * record is in the old one. */
     const struct tuning_row *rows;
     size_t count;
-    const struct tuning_put_token *token; /* NULL: the client never repeats the request */
+    const struct tuning_put_token *token; /* NULL: the client will not repeat the request */
     uint64_t lease;
 };
-/* Defers the request. It may have been answered already when this returns. */
+/* Defers the request. The request may already be answered when this returns. */
 KILN_MUST_CHECK enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller,
                                                 uint64_t request_id,
                                                 const struct tuning_putting *what,

@@ -77,7 +77,7 @@ static void reply_with_files(struct deferred *d, struct caller *caller)
     admin_send_files(d, caller, query->files, query->file_count);
 }
 
-/* Called when the caller has left. Drops a change that has not begun. */
+/* Called when the caller has left. Drops the change if it has not begun. */
 static bool stop_query(struct deferred *d)
 {
     return tuning_queue_may_stop(&((struct tuning_query *)d)->change);

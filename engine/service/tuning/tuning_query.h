@@ -6,7 +6,7 @@
  *
  * Role       reads and checks the question, queues it as a change, reports its progress, sends the
  *            answer
- * Ownership  a query frees itself once it was answered, or its caller left before it began
+ * Ownership  a query frees itself when it was answered, or when its caller leaves before it began
  * Threading  |work| runs on WORK_QUEUE_TUNING, everything else on the engine's thread
  */
 #include "engine/service/requests/admin.h"
@@ -22,12 +22,12 @@ struct tuning_query_kind {
     const struct admin_member *members;
     /* Checks the question and the caller's rights before the query waits. May be NULL. */
     enum kiln_code (*check)(struct tuning_query *query, struct kiln_err *err);
-    /* Called when the queue serves the query: creates query->change.job. NULL: the query has no
+    /* Called when the queue serves the query. Creates query->change.job. NULL: the query has no
      * job, only |work|. */
     enum kiln_code (*begin)(struct tuning_query *query, struct tuning *tuning,
                             struct kiln_err *err);
-    /* Does one step. To be called again, it sets query->change.more; it is not called again once
-     * the caller has left. */
+    /* Does one step. It sets query->change.more to be called again; it is not called again if the
+     * caller has left. */
     enum kiln_code (*work)(struct tuning_query *query, struct tuning *tuning, struct kiln_err *err);
     /* Called after |work| succeeded: fills the answer, or sets base.rc and base.err. May be
      * NULL. */
@@ -41,7 +41,7 @@ struct tuning_query {
     struct tuning_change change;
     const struct tuning_query_kind *kind;
     struct tuning_progress *progress;      /* owned */
-    struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
+    struct object *files[ADMIN_FILES_MAX]; /* owned references; descriptors of the answer */
     size_t file_count;
     struct export_space space; /* reserved for the file that is being written */
     void *state;               /* owned; the kind decides its type */
@@ -52,15 +52,15 @@ KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct r
                                                 struct kiln_err *err);
 /* Writes an unused path in the staging directory for a file of this request. */
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size);
-/* Call it on the work queue before a file grows to |bytes|.
- * KILN_BUSY or KILN_FULL: there is no space for it. KILN_CANCELLED: the caller has left. */
+/* Reserves space before a file grows to |bytes|. Call it on the work queue. KILN_BUSY or KILN_FULL:
+ * there is no space. KILN_CANCELLED: the caller has left. */
 KILN_MUST_CHECK enum kiln_code tuning_query_reserve_space(struct tuning_query *query,
                                                           uint64_t bytes, struct kiln_err *err);
-/* Adds the file at |path| to the answer. Removes the file from the directory, even on failure. */
+/* Adds the file at |path| to the answer. Removes its name from the directory, even on failure. */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);
-/* Sends the next frame of |progress| to the caller of |request|. False: there is none, or the
- * caller has left. In the latter case, also stops |progress|. */
+/* Sends the next frame of |progress| to the caller of |request|. Returns false if there is none, or
+ * if the caller has left. If the caller has left, also stops |progress|. */
 bool tuning_send_progress(const struct deferred *request, struct tuning_progress *progress);
 /* Sets |name| in the answer unless |count| is 0. */
 void tuning_set_count(struct json *answer, const char *name, uint64_t count);

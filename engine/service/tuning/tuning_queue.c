@@ -35,7 +35,7 @@ static bool send_progress(struct tuning_change *change)
 
 /* ---- one step ---- */
 
-/* Charges what the job has grown by in the step before. */
+/* Charges the user for the memory by which the job grew in the previous step. */
 static enum kiln_code charge_job(struct tuning_change *change)
 {
     struct deferred *d = change->request;
@@ -54,7 +54,7 @@ static enum kiln_code begin(struct tuning_change *change)
     struct deferred *d = change->request;
     if (!change->job)
         return change->kind->begin(change, d->engine->tuning->databases, &d->err);
-    if (!d->caller) /* it left */
+    if (!d->caller) /* NULL: the caller left */
         return d->err.code = KILN_CANCELLED;
     return charge_job(change);
 }
@@ -71,7 +71,7 @@ static void begin_step(struct deferred *d)
 static void work_step(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
-    if (change->stepping) { /* a step that continues follow_up */
+    if (change->stepping) { /* this step only continues follow_up() */
         if (change->taken)
             tuning_job_clear(change->job);
         if (change->gives_up)
@@ -85,9 +85,9 @@ static void work_step(struct deferred *d)
         d->rc = change->kind->work(change, d->engine->tuning->databases, &d->err);
 }
 
-/* Does the part of a step that runs on the engine's thread. Returns true if this part is not
- * complete: the request then runs another step, which has no work of its own, so that other work
- * runs in between. */
+/* Does the part of a step that runs on the engine's thread. Returns true if it must continue. The
+ * request then runs an additional step that does no further work, so that other requests are served
+ * in between. */
 static bool follow_up(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
@@ -95,10 +95,10 @@ static bool follow_up(struct deferred *d)
     change->stepping = true;
     if (!d->rc && change->job && !change->taken) {
         change->taken = tuning_job_take(d->engine->tuning->databases, change->job);
-        again = true; /* to take over the rest, or to free what was replaced */
+        again = true; /* to continue tuning_job_take, or to free what was replaced */
     }
     if (d->rc && change->job && !change->gives_up)
-        again = change->gives_up = true; /* freeing a file's records takes time */
+        again = change->gives_up = true; /* on the work queue: it may take long */
     if (again)
         return true;
     bool job_has_more = !d->rc && change->job && tuning_job_has_more(change->job);
@@ -114,7 +114,7 @@ static void end_step(struct deferred *d)
     if (!d->rc && change->more && d->engine->draining)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, TUNING_STOPPING);
     if (!d->rc && change->more) {
-        /* Not d->err: the next step may begin, and fail, within the call. */
+        /* Not d->err, because the call may begin the next step, which may fail. */
         struct kiln_err err = KILN_ERR_INIT;
         if (deferred_enqueue(d, &d->engine->tuning->queue, d->step, &err) == KILN_OK)
             return;

@@ -4,12 +4,12 @@
 /*
  * Changes of the tuning databases, one step at a time.
  *
- * Role       a change's job is made on the engine's thread, run on WORK_QUEUE_TUNING, then applied
- *            in parts, between which look-ups are served.  Reading all of the databases (an export,
- *            a diff) is queued as a change, too.  A change consists of steps.  All steps of all
- *            changes wait in one request queue, which next serves the user whose steps took the
- *            least time.  So a put waits for at most one step of another user's import, and the
- *            steps of two users' imports alternate
+ * Role       runs changes. A change's job is created on the engine's thread, run on
+ *            WORK_QUEUE_TUNING, then applied in parts, between which look-ups are served.  A
+ *            request that reads all of the databases (an export, a diff) is queued as a change,
+ *            too.  A change consists of steps.  The steps of all changes wait in one request queue,
+ *            which next serves the user whose steps took the least time.  So a put waits for at
+ *            most one step of another user's import, and the steps of two users' imports alternate
  * Ownership  a change is part of a request, which owns it.  The queue borrows it from
  *            tuning_queue_add until |ended| was called or the request was cancelled
  * Threading  the engine's thread, except for |work| and the job's events
@@ -21,20 +21,20 @@
 struct tuning_change;
 
 struct tuning_change_kind {
-    /* Called on the engine's thread before each step, unless change->job has more steps. Creates
+    /* Called on the engine's thread before each step, unless change->job continues. Creates
      * change->job, or leaves it NULL if the step only needs |work|. |begin| and |work| may set
-     * change->more to run another step. Other changes run between steps, so a change must not
+     * change->more to request another step. Other changes run between steps, so a change must not
      * borrow from the databases from one step to the next. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
-    /* Called on the work queue, after the job; may be NULL. */
+    /* Called on the work queue after the step of the job, if there is a job. May be NULL. */
     enum kiln_code (*work)(struct tuning_change *change, struct tuning *tuning,
                            struct kiln_err *err);
-    /* Called on the engine's thread from time to time: sends a frame of progress. False if there
-     * is none. May be NULL. */
+    /* Called on the engine's thread from time to time. Sends a frame of progress, or returns false
+     * if there is none. May be NULL. */
     bool (*send_progress)(struct tuning_change *change);
-    /* Called once, on the engine's thread, at the end; the result is in the request's rc and err.
-     * The queue no longer borrows the change. */
+    /* Called once, on the engine's thread, at the end; the request's rc and err have the result.
+     * The queue then no longer borrows the change. */
     void (*ended)(struct tuning_change *change);
 };
 
@@ -43,16 +43,16 @@ struct tuning_change {
     struct deferred *request; /* the request that the change is part of; borrowed */
     struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
-    struct tuning_counts counts; /* sums of its jobs so far */
-    uint64_t charged;            /* bytes that the request was charged for its jobs */
+    struct tuning_counts counts; /* sums of the change's jobs so far */
+    uint64_t charged;            /* bytes charged to the user for the jobs */
     bool has_begun, more, stepping, taken;
-    bool gives_up; /* the job runs no more steps, and frees what they would need */
+    bool gives_up; /* the job runs no further step, and frees what further steps would need */
 };
 
-/* Adds a change, of which the caller has set |kind|, |request| and, if it wants them, |events|. The
- * queue has no limit, but the request's group has one. KILN_UNAVAILABLE without databases. */
+/* Adds a change. The caller must set |kind| and |request|, and may set |events|. The queue has no
+ * limit, but the request's group has one. Returns KILN_UNAVAILABLE if there are no databases. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
-/* Returns true if the change has not begun. Its request may then be destroyed. */
+/* Returns true if the change has not begun, so that its request may be destroyed. */
 bool tuning_queue_may_stop(const struct tuning_change *change);
 /* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);

@@ -9,12 +9,12 @@
  */
 #include "engine/service/tuning/tuning_validation.h"
 
-#define TUNING_SELECTED_KEYS 6 /* a command line names three problems, each with two keys */
+#define TUNING_SELECTED_KEYS 6 /* a command line names up to three problems, each with two keys */
 
 struct tuning_selected {
-    struct tuning_selection selection; /* a change applies to all of it, or to none of it */
+    struct tuning_selection selection; /* the selected records */
     struct tuning_key selected_keys[TUNING_SELECTED_KEYS];
-    bool selects_some; /* the question has conditions: not all records are selected */
+    bool selects_some; /* the question has conditions, so not all records are selected */
     struct tuning_keys keys;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };

@@ -5,8 +5,8 @@
  * The tuning databases, as the rest of the engine sees them.
  *
  * Role       owns the engine's state for tuning: the databases, the queue of their changes, the
- *            leases.  Without databases kilnd still serves kernels, and refuses tuning requests
- *            with the reason
+ *            leases.  If the databases cannot be opened, kilnd still serves kernels; it refuses
+ *            tuning requests, and says why
  * Ownership  the engine owns the struct; tables and texts that it returns are borrowed
  * Threading  the engine's thread
  */
@@ -14,8 +14,8 @@
 
 struct tuning_service;
 
-/* Opens the databases. Fails only if a later try cannot succeed: the directory is on a network
- * filesystem, tuning.db is from a newer kiln, or there is no memory. */
+/* Opens the databases. Fails only if a later try cannot succeed, because the directory is on a
+ * network filesystem, tuning.db is from a newer kiln, or memory ran out. */
 KILN_MUST_CHECK enum kiln_code tuning_service_create(const struct engine_options *options,
                                                      struct tuning_service **ret_service,
                                                      struct kiln_err *err);
@@ -30,12 +30,12 @@ void tuning_service_tick(struct engine *e);
 /* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_service_drain(struct engine *e);
 
-/* The databases, borrowed; NULL if they could not be opened. */
+/* Returns the databases, borrowed; NULL if they could not be opened. */
 struct tuning *tuning_databases(const struct engine *e);
 struct lease_table *tuning_leases(const struct engine *e);
-/* The directory of tuning.db; NULL: there is none. */
+/* Returns the directory of tuning.db; NULL if there is none. */
 const char *tuning_directory(const struct engine *e);
-/* Whether the databases are open: KILN_OK, or KILN_UNAVAILABLE with the reason why not. */
+/* Returns KILN_OK if the databases are open, otherwise KILN_UNAVAILABLE with the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err);
 /* Describes the databases for the request status; the caller owns the result. */
 struct json *tuning_service_describe(const struct engine *e);

@@ -11,13 +11,13 @@
 #include "engine/service/tuning/tuning_validation.h"
 
 struct tuning_service {
-    struct tuning *databases;        /* owned; NULL: not open, |trouble| has the reason */
+    struct tuning *databases;        /* owned; NULL: not open, for the reason in |trouble| */
     struct tuning_options options;   /* its directory is owned */
-    struct tuning_database asked[2]; /* for find and for perf: the database of the latest look-up */
+    struct tuning_database asked[2]; /* the databases of the latest look-ups in find and in perf */
     char trouble[512];
     char notice[512];           /* what opening the databases found; "" if nothing */
     uint64_t retry_ns;          /* when to try again to open the databases */
-    bool is_opening;            /* a try is under way */
+    bool is_opening;            /* a try to open the databases is running */
     struct request_queue queue; /* the changes that wait or run (tuning_queue.h) */
     struct lease_table *leases; /* owned */
 };

@@ -210,7 +210,7 @@ enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, st
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = problem_named(name, ret_keys->problems, &ret_keys->count, &why);
     if (rc && (rc == KILN_UNSUPPORTED || rc == KILN_INVALID) && name.size <= TUNING_KEY_MAX) {
-        ret_keys->count = 0; /* kiln cannot describe it, but a record may have this key verbatim */
+        ret_keys->count = 0; /* a record may have this key verbatim */
         ret_keys->verbatim = name;
         if (rc == KILN_INVALID)
             ret_keys->why = why;

@@ -16,7 +16,7 @@
 #define READ_NS 10000000u
 #define READ_BYTES (4u << 20)
 
-struct item { /* a record: its key at |at|, followed directly by its value */
+struct item { /* a record: its key at offset |at|, followed by its value */
     uint64_t at;
     uint32_t key_size, value_size;
 };
@@ -38,8 +38,8 @@ uint64_t tuning_view_bytes(const struct tuning_view *side)
 
 /* ---- order ---- */
 
-/* The copies move in memory while more are added. So items have offsets, and each call gets the
- * base. */
+/* Returns the address to which the offsets in items refer. Items have offsets, because the copies
+ * move in memory while more are added. */
 static uint8_t *base_of(const struct tuning_view *side)
 {
     return side->index ? (uint8_t *)tuning_index_text(side->index).data : side->texts.data;
@@ -50,7 +50,7 @@ static struct bytes key_at(const uint8_t *base, const struct item *item)
     return bytes_of(base + item->at, item->key_size);
 }
 
-/* Of equal keys, the one that was read first comes first. */
+/* Compares items by their keys. Of two equal keys, the one that was read first comes first. */
 static int by_key(const void *a, const void *b, void *base)
 {
     const struct item *x = a, *y = b;
@@ -122,7 +122,7 @@ static bool add_held(void *context, const struct tuning_held *held)
     return !step->is_late;
 }
 
-/* The records come in the order of their keys. */
+/* Reads some records of a tier. They come in the order of their keys. */
 static enum kiln_code read_tier(struct tuning_view *side, struct tuning *tuning,
                                 const struct tuning_view_source *from, bool *ret_more,
                                 struct kiln_err *err)
@@ -134,7 +134,7 @@ static enum kiln_code read_tier(struct tuning_view *side, struct tuning *tuning,
                                   .database_id = from->database_id,
                                   .backend = from->backend };
     KILN_AUTO(mem) char *last = NULL;
-    if (side->records.count > 0) { /* a copy, because the texts move */
+    if (side->records.count > 0) { /* |after.key| must be a copy, because |texts| moves in memory */
         const struct item *items = (const struct item *)(const void *)side->records.items;
         after.key = key_at(base_of(side), &items[side->records.count - 1]);
         last = bytes_to_text(after.key);
@@ -207,8 +207,8 @@ static void read_system(struct tuning_view *side, bool *ret_more)
 
 /* ---- a file ---- */
 
-/* The key as stored records have it. Old text PerfDbs use FindDb's keys, which are converted
- * here. */
+/* Returns the key as stored records have it. Converts the keys of old text PerfDbs, which are those
+ * of FindDb. */
 static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
