@@ -78,7 +78,7 @@ struct engine_options {
 KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
                                            struct engine **ret_engine, struct kiln_err *err);
 /* Closes the engine.  Call it only if engine_idle() returns true: no task is running, and no caller
- * is joined. */
+ * has joined (service_join). */
 void engine_close(struct engine *engine);
 
 /* Starts the engine: reports what was found when the store was opened, and asks a compiler process

@@ -97,7 +97,8 @@ enum kiln_code db_check_table(struct db *db, const struct db_table *table, struc
     return rc;
 }
 
-/* The pragma returns "ok" or a finding, which may begin with a line that names the database. */
+/* Reads the pragma's result: "ok" or a finding, which may begin with a line that names the
+ * database. */
 static enum kiln_code read_finding(struct db *db, sqlite3_stmt *statement, struct kiln_err *err)
 {
     int rc = sqlite3_step(statement);
@@ -110,9 +111,9 @@ static enum kiln_code read_finding(struct db *db, sqlite3_stmt *statement, struc
                                                 db->path, line ? line + 1 : found);
 }
 
-/* The argument 1 makes SQLite stop at the first damage of a tree, before it follows the trees to
- * read rows. So it finds a ring of pages without following it, and the size of the file limits the
- * work. */
+/* Checks the database. The pragma's argument 1 makes SQLite stop at the first damage of a tree,
+ * before it follows the trees to read rows. So it finds a ring of pages without following it, and
+ * the size of the file limits the work. */
 enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err)
 {
     static const char sql[] = "pragma integrity_check(1)";

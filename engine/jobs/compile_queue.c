@@ -213,7 +213,7 @@ void compile_queue_set_abandoned(struct compile_queue *q, struct compile_order *
 }
 
 /* Puts the order back into the queue if it was stopped and somebody waits for its result. Returns
- * false if it does not. */
+ * whether it did so. */
 static bool starts_again(struct compile_queue *q, struct compile_order *order)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -228,8 +228,8 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
     return true;
 }
 
-/* If other users waited for compilers meanwhile, reports a time-out as UNAVAILABLE. It may be due
- * to their compiles, so the failure must not be stored. */
+/* If other users waited for compilers meanwhile, reports a time-out as UNAVAILABLE. The time-out
+ * may be due to their compiles, so it must not be stored as a failure of this kernel. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;

@@ -42,8 +42,8 @@ struct compile_order {        /* embed it; the caller fills the first part */
 
 struct compile_queue_options {
     struct executor *executor; /* borrowed */
-    unsigned limit;            /* orders waiting, all users together */
-    unsigned limit_uid;        /* orders waiting, one user */
+    unsigned limit;            /* maximum number of waiting orders of all users */
+    unsigned limit_uid;        /* maximum number of waiting orders of one user */
 };
 
 KILN_MUST_CHECK enum kiln_code compile_queue_create(const struct compile_queue_options *options,
@@ -53,7 +53,8 @@ KILN_MUST_CHECK enum kiln_code compile_queue_create(const struct compile_queue_o
 void compile_queue_destroy(struct compile_queue *queue);
 KILN_DEFINE_AUTO(compile_queue)
 
-/* Changes the limits. Orders that already wait stay in the queue even if they exceed them. */
+/* Changes the limits. Orders that already wait stay in the queue even if they exceed the new
+ * limits. */
 void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
 /* Returns KILN_BUSY if too many orders wait; the message says whether the limit of one user or of
  * all users was reached. Returns KILN_UNAVAILABLE after compile_queue_drain. */

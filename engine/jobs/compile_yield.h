@@ -8,9 +8,9 @@
  *            take.  Chooses the compile that must stop; compile_queue.c stops it
  * Threading  the engine's thread
  *
- * A compile gives way when all compilers are busy and a user who holds none has waited for one for
- * YIELD_WAIT_NS.  The compile must have run for YIELD_WAIT_NS, too.  Whether it gives way then
- * depends on how many compilers its user holds:
+ * A compile gives way when all compilers are busy and a user who holds no compiler has waited for
+ * YIELD_WAIT_NS.  The compile must have run for YIELD_WAIT_NS, too.  Then it depends on the number
+ * of compilers that its user holds:
  *
  *     the compile's user holds            the compile gives way
  *     several compilers                   always
@@ -23,15 +23,15 @@
  * user's compiles, and cannot make that user wait again and again.  The fair share protects a user
  * who has compiled much: other users cannot keep all compilers for as long as that user had them.
  *
- * If this holds for several compiles, kiln stops one of the user who holds the most compilers, and
- * among that user's compiles the one that has run the longest.  It starts again later, from its
- * beginning.  If there are several compilers, compiles that gave way never occupy all of them
- * (yield_may_start).  So one compiler remains for users who hold none.
+ * If several compiles could give way, kiln stops one of the user who holds the most compilers, and
+ * among that user's compiles the one that has run the longest.  The stopped compile starts again
+ * later, from its beginning.  If there are several compilers, compiles that gave way never occupy
+ * all of them (yield_may_start).  So one compiler remains for users who hold none.
  *
  * A compile that gave way once can be stopped again when it has run for YIELD_SHARE_AGAIN_NS, under
  * the same conditions, but only if no other compile can be stopped.  It then ends and does not
  * start again.  So endless compiles that gave way cannot delay the next start of a slow compile for
- * longer than that.
+ * longer than YIELD_SHARE_AGAIN_NS.
  */
 #include "engine/jobs/compile_queue.h"
 

@@ -28,7 +28,8 @@ enum work_queue {
 };
 
 /* After this time on the engine's thread, a task with more to do lets other users' tasks run, and
- * continues later (executor_ops.later). The requests of one connection do the same. */
+ * continues later (executor_ops.later). Work on the requests of one connection is interrupted in
+ * the same way. */
 #define TASK_SLICE_NS 1000000u
 
 /* A task for a work queue.  Each queue first serves the user whose tasks have taken the least time.
@@ -80,7 +81,7 @@ struct executor_ops {
     void (*compile_stop)(struct executor *executor, struct compile_task *task);
     /* Returns how many compiles may run in parallel; the engine never starts more. */
     unsigned (*compile_slots)(struct executor *executor);
-    /* NULL if this executor cannot transfer files. */
+    /* Starts a transfer. NULL if this executor cannot transfer files. */
     void (*transfer)(struct executor *executor, struct transfer_task *task);
     /* Ends the transfer early. |done| is still called, with KILN_CANCELLED unless the transfer had
      * already ended. */

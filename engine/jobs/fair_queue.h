@@ -16,8 +16,7 @@
  * the rest once the true cost is known.  The queue's virtual time is that of the user served last.
  * A user who returns after a pause starts at that time, so nobody is served first because of a
  * pause.  When nothing waits and nothing runs, the queue's virtual time becomes the highest of all
- * users'. So it is forgotten how much each user was served until then, because nobody waits for it
- * now.  Example:
+ * users'. This forgets how much each user was served until then, which no longer matters.  Example:
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */
@@ -89,8 +88,8 @@ void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next);
 /* Returns true if the item was waiting. It then belongs to the caller again. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Call it once for each popped item, when its work has ended. |cost| is its total cost. Charges the
- * difference to the unit that was charged when the item was popped. */
+/* Call it once for each popped item, when its work has ended. |cost| is its total cost. Charges
+ * what exceeds the unit that was charged when the item was popped. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
  * Ignores the limits. Returns false if memory runs out; the item then stays where it is. */

@@ -12,8 +12,8 @@
 /* The part of UPLOADS_MAX that is reserved for administrators, so that users' imports cannot block
  * packages. */
 #define UPLOADS_FOR_ADMINS 4u
-/* Uploads of one user who is not an administrator. */
+/* Maximum number of uploads of one user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* Transfer processes of one user that did not end after SIGKILL. At this number, further transfers
- * of the user are refused. */
+/* If this many transfer processes of one user have not ended after SIGKILL, further transfers of
+ * the user are refused. */
 #define TRANSFERS_STUCK_MAX_UID 2u

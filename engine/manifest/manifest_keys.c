@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A limit is enough, because administrators fill the directory by hand. Each check of a manifest
- * reads all key files. */
+/* Enough keys, because administrators fill the directory by hand. Each check of a manifest reads
+ * all key files. */
 #define TRUSTED_KEYS_MAX 256
 
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE])

@@ -161,12 +161,12 @@ struct package_checked { /* a checked file that nobody else can change */
     /* The manifest states the hash of the packed file only, so the content counts as unsigned. */
     bool only_packed_signed;
 };
-/* Does all checks of an upload that read the whole file. Takes over the file and hashes it again.
- * Compares the hash with |wanted| and with the manifest, and checks the manifest's signature. Then
- * opens the package and counts its rows. A file counts as signed only if the manifest states the
- * SHA-256 of its content.  The SHA-256 of a packed file is not enough: that file no longer exists,
- * and kiln-transfer may have unpacked another one.  Any thread may call it, because reading
- * gigabytes must not block the write queue. */
+/* Does all checks of an upload that read the whole file. Makes kilnd the owner of the file and
+ * hashes it again. Compares the hash with |wanted| and with the manifest, and checks the manifest's
+ * signature. Then opens the package and counts its rows. A file counts as signed only if the
+ * manifest states the SHA-256 of its content.  The SHA-256 of a packed file is not enough: that
+ * file no longer exists, and kiln-transfer may have unpacked another one.  Any thread may call it,
+ * because reading gigabytes must not block the write queue. */
 KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
                                                  const struct package_upload *upload,
                                                  struct package_checked *ret_checked,

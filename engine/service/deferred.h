@@ -80,8 +80,8 @@ struct request_group {
     unsigned kept_for_admin; /* part of |max| that only administrators may use */
 };
 
-/* Requests that run one step at a time. It first serves the user whose steps have taken the least
- * time. */
+/* A queue of requests that runs one step at a time. It first serves the user whose steps have taken
+ * the least time. */
 struct request_queue {
     struct fair_queue waiting; /* of deferred.slot */
     struct deferred *running;  /* borrowed; NULL: none */

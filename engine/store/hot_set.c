@@ -45,7 +45,7 @@ static void drop_entry(struct hot_set *set, struct entry *e)
     free(e);
 }
 
-/* Evicts objects until the set has space for |count| more, which have |cost| bytes together. */
+/* Evicts objects until the set has space for |count| more objects with |cost| bytes in total. */
 static void evict_for(struct hot_set *set, uint64_t cost, unsigned count)
 {
     while (!list_is_empty(&set->by_use) && (set->bytes + cost > set->limits.limit_bytes ||

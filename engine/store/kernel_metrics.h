@@ -82,7 +82,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_history_put(struct kernel_store *sto
 struct kernel_history_range {
     uint64_t since;  /* seconds since the epoch */
     uint64_t step_s; /* samples are merged into steps of this length */
-    size_t max;      /* merged samples */
+    size_t max;      /* maximum number of merged samples */
 };
 /* Reports samples in order of time. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history(
@@ -93,7 +93,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_history(
 struct kernel_slowest_request {
     const uint32_t *uid; /* borrowed; only kernels that this user may fetch are reported; NULL: all
                           * kernels */
-    size_t max;          /* kernels */
+    size_t max;          /* maximum number of kernels */
 };
 /* Reports the kernels with the longest compile times, the slowest first. */
 KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
@@ -107,7 +107,7 @@ struct kernel_share { /* the part of the store that belongs to one target or pro
 };
 struct kernel_share_request {
     bool by_program; /* true: one share for each program; false: one for each target */
-    size_t max;      /* shares */
+    size_t max;      /* maximum number of shares */
 };
 /* Reports shares, the largest first. Reads every kernel. */
 KILN_MUST_CHECK enum kiln_code kernel_store_shares(struct kernel_store *store,

@@ -222,7 +222,7 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    /* This check takes 2 us, which is little beside the 200 us of a put. */
+    /* This check takes 2 us, which is little compared with the 200 us of a put. */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_reopen(store, /* damage= */ NULL, err);
     else if (atomic_load(&store->file_damaged))

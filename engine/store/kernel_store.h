@@ -11,10 +11,10 @@
  *            thread, concurrently. Writers: one thread at a time (the write queue).
  * On disk    docs/formats/kernels-db.md; schema in db/schema/kernels/
  *
- * A reader never gets an error for damage. If a row fails its check, it gets KILN_NOT_FOUND, and
- * |ret_damaged| asks the caller to run kernel_store_quarantine on the write queue. If the file
- * itself is damaged or gone, the next write replaces it by an empty one. kernel_store_take_notice
- * returns the message for the log.
+ * A reader never gets an error for damage. If a row fails its check, the reader gets
+ * KILN_NOT_FOUND, and |ret_damaged| asks it to run kernel_store_quarantine on the write queue. If
+ * the file itself is damaged or gone, the next write replaces it by an empty one.
+ * kernel_store_take_notice returns the message for the log.
  *
  * A disk that cannot be written to is not an error for readers either: stored kernels are still
  * served. The first failing write returns the failure, and from then on kernel_store_health reports
@@ -52,7 +52,7 @@ struct kernel_store_options {
 struct kernel_record {
     struct digest key; /* of a named kernel: kernel_name_key() */
     struct digest object;
-    struct digest toolchain_id; /* zeros: unknown; gc never treats it as stale */
+    struct digest toolchain_id; /* zeros: unknown; then gc never treats the kernel as stale */
     struct digest source_id;    /* SHA-256 over the source; zeros: unknown */
     struct digest headers_id;   /* SHA-256 over the headers; zeros: unknown */
     const char *target;
@@ -70,7 +70,8 @@ struct kernel_record {
     uint64_t last_used;      /* seconds since the epoch */
     uint64_t uses;
     uint64_t id;     /* increases in the order in which kernels were stored; ignored by put */
-    uint32_t uid;    /* the first user who requested it; it counts for this user's quota */
+    uint32_t uid;    /* the first user who requested the kernel, which counts for this user's
+                      * quota */
     bool is_private; /* true: only |uid| may fetch it; false: everyone may */
     bool pinned;     /* never evicted */
 };
@@ -128,8 +129,7 @@ enum kernel_notice {
     KERNEL_NOTICE_NONE,
     KERNEL_NOTICE_REPLACED,  /* the file was damaged, removed or replaced; another one is in use */
     KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while; or a
-                              * write failed that a caller waited for, and the writes before it did
-                              * not fail */
+                              * write that a caller waited for is the first one to fail */
     KERNEL_NOTICE_RECOVERED, /* writing works again */
 };
 /* The kind of the notice that kernel_store_open returned in |ret_notice|. */
@@ -258,7 +258,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_remove(struct kernel_store *store,
 struct kernel_page { /* one page of a list */
     struct kernel_filter filter;
     const struct digest *after; /* borrowed: the last key of the previous page; NULL: none */
-    size_t max;                 /* kernels */
+    size_t max;                 /* maximum number of kernels */
 };
 /* Calls |each| for the kernels of |page| in order of their keys. */
 KILN_MUST_CHECK enum kiln_code kernel_store_list(struct kernel_store *store,
@@ -270,9 +270,10 @@ struct kernel_keys {
     size_t max;
     size_t count; /* set by the store */
 };
-/* Writes into |ret_keys| the keys whose hexadecimal form begins with |prefix| (1 to 64 digits),
- * among public kernels and those private to |uid|. With |uid| NULL, among all kernels. Examines
- * only a limited number of keys: KILN_INVALID if more begin with |prefix|. */
+/* Writes into |ret_keys| the keys that begin with |prefix| (1 to 64 hexadecimal digits). Leaves out
+ * kernels that are private to other users than |uid|; if |uid| is NULL, leaves out nothing.
+ * Examines only a limited number of keys, and returns KILN_INVALID if more of them begin with
+ * |prefix|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
                                                   const uint32_t *uid, struct kernel_keys *ret_keys,
                                                   struct kiln_err *err);
@@ -310,10 +311,10 @@ KILN_MUST_CHECK enum kiln_code kernel_store_each_named(struct kernel_store *stor
 
 #define KERNEL_NEAREST_MAX 3
 /* Reports the stored kernels most similar to |wanted| that |wanted|->uid may fetch, best first. If
- * there are kernels of the same program, only these are compared. They are ranked by how many of
+ * there are kernels of the same program, only these are compared. Kernels are ranked by how many of
  * these fields agree: arch, target features, options, source, headers, toolchain, toolchain
  * identity and database id. Empty fields of |wanted| do not count. Only a limited number of the
- * newest kernels is examined. KILN_NOT_FOUND without a message: there is none. */
+ * newest kernels is examined. Returns KILN_NOT_FOUND without a message if there is no kernel. */
 KILN_MUST_CHECK enum kiln_code kernel_store_nearest(
     struct kernel_store *store, const struct kernel_record *wanted,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);

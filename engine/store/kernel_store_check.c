@@ -60,7 +60,7 @@ void store_check_discard(struct kernel_store *store)
 
 /* ---- checking ---- */
 
-/* Runs SQLite's check. Returns KILN_OK if it finds damage, too; |check| reports the damage. */
+/* Runs SQLite's check. Also returns KILN_OK if SQLite finds damage, which |check| then reports. */
 static enum kiln_code run_check(struct db *db, struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);

@@ -64,8 +64,8 @@ static void begin_truncating(struct kernel_collecting *c)
     c->clearing = (struct kernel_clearing){ .is_removed = true };
 }
 
-/* Removes some kernels of a stale toolchain. Continues with the next one when all its kernels are
- * removed. */
+/* Removes some kernels of a stale toolchain. Once all of them are removed, continues with the next
+ * stale toolchain. */
 static enum kiln_code remove_stale(struct kernel_store *store, struct kernel_collecting *c,
                                    struct kiln_err *err)
 {
@@ -86,7 +86,7 @@ static enum kiln_code remove_stale(struct kernel_store *store, struct kernel_col
     return KILN_OK;
 }
 
-/* Truncates the file by some pages. |ret_over|: it has no free pages left. */
+/* Truncates the file by some pages. |ret_over|: the file has no free pages left. */
 static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_collecting *c,
                                     bool *ret_over, struct kiln_err *err)
 {

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* While writing is off, kiln tries again after these intervals: it doubles the first one up to the
- * maximum. A try costs a compression and a failed transaction, so tries must not be frequent; but
- * free disk space should be noticed soon. */
+/* How long kiln waits before it tries to write again: the first wait, which doubles after each try,
+ * and the longest one. A try costs a compression and a failed transaction, so tries must not be
+ * frequent; but free disk space should be noticed soon. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 

@@ -24,7 +24,7 @@ enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *fi
     return KILN_OK;
 }
 
-struct bulk_change { /* one statement on all matching kernels */
+struct bulk_change { /* one statement that is executed for all matching kernels */
     enum kernel_statement statement;
     const struct kernel_filter *filter;
     uint64_t after;   /* last kernel id of the previous batch */

@@ -22,8 +22,8 @@ struct found_kernel {
     bool skipped;                /* the kernel is not reported */
 };
 
-/* Whether a private kernel of the user replaces this public one: it does if it has the same name
- * and arguments, as in MIOpen. */
+/* Determines whether a private kernel of the user replaces this public one. As in MIOpen, it does
+ * if both have the same name and arguments. */
 static enum kiln_code is_replaced(const struct walk *w, const struct kernel_record *record,
                                   bool *ret_replaced, struct kiln_err *err)
 {

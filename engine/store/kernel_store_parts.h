@@ -69,8 +69,7 @@ struct store_reader {
 };
 
 struct store_checked { /* latest result of SQLite's check of the whole file */
-    uint64_t at_ns;    /* time of the check; 0: there was none, or damage was seen or the file was
-                        * replaced since */
+    uint64_t at_ns;    /* time of the check; 0: there is no result that is still valid */
     uint64_t damages;  /* how often damage was seen or the file was replaced */
     char damage[256];
 };
@@ -86,7 +85,7 @@ struct store_file { /* kernel_store_directory.c: identifies the open file */
     dev_t device;
     ino_t inode;  /* 0: no file was opened yet */
     bool is_made; /* the file did not exist before it was opened */
-    bool is_gone; /* it was removed while open, which was not reported yet */
+    bool is_gone; /* the file was removed while it was open, and this was not reported yet */
 };
 
 struct store_pinned {
@@ -260,7 +259,8 @@ enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 #define CLAIM_SIZE 16
 void store_claim(const struct digest *key, const struct digest *object, uint8_t claim[CLAIM_SIZE]);
 
-/* Copies a digest. False, with nothing copied, if |bytes| does not have the size of a digest. */
+/* Copies a digest. Returns false, without copying, if |bytes| does not have the size of a
+ * digest. */
 bool store_to_digest(struct bytes bytes, struct digest *ret_digest);
 /* Builds the record from RECORD_COLUMNS; texts are borrowed from the query. */
 #define RECORD_COLUMN_COUNT 22
@@ -271,7 +271,7 @@ KILN_MUST_CHECK enum kiln_code store_report_records(struct query *q,
                                                                  const struct kernel_record *),
                                                     void *context, struct kiln_err *err);
 void store_bind_filter(struct query *q, const struct kernel_filter *filter);
-/* The scope as stored: -1 means everyone. */
+/* The scope as it is stored; -1 means everyone. */
 int64_t store_scope_number(uint64_t scope);
 
 /* Runs a statement that has no parameter. */

@@ -3,8 +3,8 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* More than any GPU reaches: the limits of memory bandwidth and arithmetic speed are at least twice
- * those of the fastest GPUs (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
+/* Memory bandwidth and arithmetic speed that no GPU reaches. They are at least twice those of the
+ * fastest GPUs (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
 /* Limits of real measurements. Nobody times a solver for an hour. A sample is the time of one

@@ -14,12 +14,12 @@
 #include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
-/* The shortest time that |problem|, which must be valid, can take on any GPU. It is the longer of
- * two times: that for one memory access to each tensor, and that for all products whose inputs are
- * outside the padding. */
+/* The shortest time that |problem|, which must be valid, can take on any GPU. It is the time to
+ * access each tensor in memory once, or the time to compute all products whose inputs are outside
+ * the padding, whichever is longer. */
 double claim_floor_ms(const struct problem *problem);
-/* Returns KILN_INVALID if the median is less than claim_floor_ms, if so many samples would take
- * longer than anybody would wait, or if there are several samples but no spread. |problem| NULL:
+/* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would have
+ * taken longer than anybody waits, or if there are several samples but no spread. |problem| NULL:
  * unknown. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,

@@ -68,8 +68,8 @@ void lease_table_destroy(struct lease_table *table); /* nobody may wait */
 KILN_DEFINE_AUTO(lease_table)
 
 /* Asks for a lease.  A holder that asks again gets the share that it already holds, unless it asks
- * for more.  KILN_INVALID if the number of candidates differs from the lease's, or a name is too
- * long.  KILN_BUSY if a limit is reached. */
+ * for more.  Returns KILN_INVALID if the number of candidates differs from the lease's, or a name
+ * is too long, and KILN_BUSY if a limit is reached. */
 KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *holder,
                                          const struct lease_request *request,
                                          struct lease_answer *ret_answer, struct kiln_err *err);
@@ -86,7 +86,7 @@ struct lease_waiter { /* owned by the caller, which zeroes it; linked while it w
  * too many waiters, in which case |ret_full| is true. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
-void lease_unwait(struct lease_waiter *waiter); /* also if it does not wait */
+void lease_unwait(struct lease_waiter *waiter); /* |waiter| may also be one that does not wait */
 
 struct lease_report {
     uint64_t lease;         /* the lease's id */

@@ -9,7 +9,7 @@ struct tuning_change {
     struct transaction transaction;
     struct buffer content;    /* packed rows */
     int64_t records, systems; /* number added, minus number removed */
-    bool changed_uncounted;   /* records changed of a user whose usage is not counted yet */
+    bool changed_uncounted;   /* records of a user were changed whose usage is not counted yet */
     struct kiln_err failure;  /* if it has a code, the change failed and cannot be committed */
 };
 
@@ -22,7 +22,7 @@ static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err
     struct stat seen;
     if (stat(db->path, &seen) == 0 ? seen.st_dev == db->device && seen.st_ino == db->inode
                                    : errno != ENOENT && errno != ENOTDIR)
-        return KILN_OK; /* in place, or unknown: then SQLite will report a failure */
+        return KILN_OK; /* the file is in place, or SQLite will report a failure */
     return kiln_fail(err, KILN_UNAVAILABLE,
                      "the tuning database '%s' was removed or replaced while kilnd ran: put it "
                      "back, or restart kilnd to use the present file",

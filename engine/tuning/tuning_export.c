@@ -59,8 +59,8 @@ static void write_text(struct tuning_exporter *out, struct bytes key, struct byt
         flush_out(out);
 }
 
-/* Announces about a megabyte at a time. The last record before |reserved| may exceed it; the next
- * call includes these bytes. */
+/* Reserves space, about a megabyte at a time. The last record before |reserved| may exceed it; the
+ * next call then reserves that much more. */
 static enum kiln_code reserve_space(struct tuning_exporter *out)
 {
     if (!out->what.reserve_space || out->bytes < out->reserved)

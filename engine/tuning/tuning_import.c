@@ -107,8 +107,9 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
     char direction = problem ? *direction_name((enum direction)problem->direction) : 0;
     enum kiln_code rc = KILN_OK;
     while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK) {
+        /* Without a problem, the algorithm may have any name, for example "fusion". */
         rc = problem ? tuning_entry_check(kind, &entry, direction, err)
-                     : tuning_solver_check(entry.solver, err); /* any name, as "fusion" */
+                     : tuning_solver_check(entry.solver, err);
         if (!rc && kind == TUNING_FIND)
             rc = claim_check_time(problem, entry.time_ms, err);
     }
@@ -153,9 +154,9 @@ static void fail_full(struct tuning_reading *r, const char *what, uint64_t max)
                       (unsigned long long)max);
 }
 
-/* Ends the import of a file that exceeds the user's limits, before it fills the memory and
- * before anything is stored. tuning.db checks later whether the records fit together with the
- * stored ones. */
+/* Ends the import of a file that exceeds the user's limits, before it fills the memory and before
+ * anything is stored. tuning.db checks later whether the new records and the stored ones together
+ * exceed a limit. */
 static void check_limits(struct tuning_reading *r, const struct record *record)
 {
     const struct tuning *t = r->job->tuning;

@@ -201,8 +201,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
     if (rc)
         return rc;
     rc = tuning_change_commit(change, err);
-    /* tuning.db now lists the new index.  Even a failed commit may have taken effect, so the file
-     * is kept even after a failure.  The next start removes files that are not listed. */
+    /* tuning.db may now list the new index, because even a failed commit may have taken effect. So
+     * the file is kept. The next start removes files that are not listed. */
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;

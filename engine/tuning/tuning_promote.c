@@ -90,9 +90,9 @@ static bool collect_claims(void *context, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Returns whether |witness| confirms |claim|. Two perf entries must have the same parameters. Times
- * must be about the same as well, because they decide which parameters win; only imported
- * parameters need not, because they have no time. */
+/* Returns whether |witness| confirms |claim|. Two perf entries must have the same parameters. If
+ * |claim| has a time, |witness| must also have about the same time, because the time decides which
+ * parameters win. Imported parameters have no time. */
 static bool confirms(const struct claim *witness, const struct claim *claim)
 {
     double a = witness->time_ms, b = claim->time_ms;
@@ -133,8 +133,8 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
 
 /* ---- the effect on other users ---- */
 
-/* Returns the value that users get who have no record: the host's, or else the system's. It is
- * empty if there is none. */
+/* Returns the value for users who have no record of their own: the host's, or else the system's. It
+ * is empty if there is none. */
 static struct bytes value_for_others(struct tuning *t, const struct tuning_place *host)
 {
     const struct tuning_held *held = tuning_table_find(t->table, host);

@@ -4,8 +4,8 @@
 /*
  * The records of the user and host tiers in memory, so that a look-up is one probe of a hash table.
  *
- * Role       has the same records as tuning.db: loads them when it is opened, and is updated after
- *            each committed change
+ * Role       has the same records as tuning.db, which are loaded at the start; each committed
+ *            change is then applied here as well
  * Ownership  owns copies of everything; look-up results are borrowed until the next change
  * Threading  one thread (the engine's)
  */

@@ -62,7 +62,7 @@ bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_result *ret_result);
 bool fetch_start(struct engine *e, const struct fetch_options *options, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
-/* Call it instead of fetch_start if the fetch already failed with |err|. It counts the failure. */
+/* Call it instead of fetch_start if the fetch already failed with |err|, to count the failure. */
 void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
                   const struct kiln_err *err);
 /* Drops the ticket. If no other ticket waits for the same work, work that has not begun is dropped,

@@ -137,8 +137,6 @@ enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err)
     return compile_queue_submit(f->engine->queue, &f->order, err);
 }
 
-/* Lets |ticket| wait for a compile that another user's request began. If the compile is still
- * queued, it moves to the ticket's user if it is served sooner there. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
 {
     struct engine *e = f->engine;

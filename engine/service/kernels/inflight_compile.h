@@ -16,5 +16,5 @@ KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_e
  * been freed when this returns. */
 void inflight_compile_or_join(struct inflight *f);
 /* Lets |ticket| wait for |f|. If |f| still waits for a compiler, and would have fewer orders before
- * it among those of the ticket's user, it moves there. */
+ * it among the orders of the ticket's user, it moves to these. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

@@ -174,8 +174,8 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     deliver_result(f, &result);
 }
 
-/* Puts the object into the hot set. A kernel that was removed during the look-up must not get back
- * there. */
+/* Puts the object into the hot set, unless kernels were removed from it during the look-up: this
+ * kernel may be one of them. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
     if (!f->no_cache && f->generation == hot_set_generation(f->engine->hot))
@@ -189,7 +189,7 @@ void inflight_deliver_object(struct inflight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         inflight_label_object(f);
-    if (f->lookup.has_shared_key && !f->object->is_private) { /* key |asked| belongs to one user */
+    if (f->lookup.has_shared_key && !f->object->is_private) { /* |asked| is a key of one user */
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }

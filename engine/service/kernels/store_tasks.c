@@ -160,8 +160,8 @@ void quarantine_later(struct engine *e, const struct digest *key)
 /* ---- recency ---- */
 
 /* Marks the slot of the key. A kernel that is used a thousand times has one slot, so it is written
- * once. If two kernels have the same slot, the mark of the first one is lost; it then only counts
- * as less recently used. */
+ * once. If two kernels have the same slot, the mark of the first one is lost, and that kernel only
+ * counts as less recently used. */
 void recency_touch(struct engine *e, const struct digest *key)
 {
     struct store_upkeep *u = e->upkeep;

@@ -21,7 +21,7 @@
 
 #define METRICS_REQUESTS 64                     /* types of requests; 0: unknown */
 #define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last one is for all others */
-/* Every how many hits one is timed. It is a prime number, so if many batches have the same size,
+/* Of this many hits, one is timed. The number is prime, so if many batches have the same size,
  * every position in a batch is timed now and then. */
 #define HOT_TIMED_EVERY 31
 

@@ -83,7 +83,7 @@ struct kernel_sample history_unwritten(const struct engine *e)
     sample.values[HISTORY_hot_bytes] = hot_set_bytes(e->hot);
     sample.values[HISTORY_clients] = count_clients(e);
     if (sample.time <= h->since)
-        sample.time = h->since + 1; /* true if the clock was set back */
+        sample.time = h->since + 1; /* the clock was set back */
     sample.span_s = sample.time - h->since;
     return sample;
 }

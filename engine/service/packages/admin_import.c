@@ -38,7 +38,7 @@ struct import_step { /* a step that stores what was unpacked */
     uint64_t imported, evicted, replaced;
 };
 
-/* A callback of struct cache_listener. */
+/* Notes a damaged row (a callback of struct cache_listener). */
 static void note_damage(void *context, uint64_t id, struct bytes row_name,
                         const struct kiln_err *why)
 {

@@ -22,7 +22,7 @@ static void set_signer(struct json *j, const char *signer, const struct manifest
         json_set_u64(j, "signed", edition->time);
 }
 
-/* JSON for a package, without its signer. */
+/* Returns JSON that describes a package, without its signer. */
 static struct json *info_to_json(const struct package_info *info)
 {
     char text[DIGEST_HEX_SIZE];

@@ -20,8 +20,8 @@
 
 #include <limits.h>
 
-/* Maximum number of kernels whose fetch has begun and that are not written yet. So many keep every
- * compiler busy and need few descriptors. */
+/* Maximum number of kernels whose fetch has begun and that are not written yet. This number keeps
+ * every compiler busy and needs few descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
 /* Estimated memory for one kernel, including its name and arguments. */

@@ -161,7 +161,7 @@ static void on_transferred(struct transfer_task *transfer)
     metrics_transfer_ended(&u->base.engine->metrics, u->kind->tier, transfer->job.url,
                            u->base.err.code);
     if (!u->base.err.code && !u->base.caller)
-        u->base.err.code = KILN_CANCELLED; /* the caller left before the file arrived */
+        u->base.err.code = KILN_CANCELLED; /* the transfer succeeded, but the caller has left */
     if (u->base.err.code == KILN_CANCELLED && u->base.engine->draining)
         kiln_fail(&u->base.err, KILN_UNAVAILABLE, STOPPING);
     u->base.rc = u->base.err.code;

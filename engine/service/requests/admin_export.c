@@ -278,7 +278,7 @@ static enum kiln_code export_step(struct admin *a, struct export *x)
 {
     uint64_t end_ns = clock_monotonic_ns() + CACHE_WRITER_STEP_NS;
     enum kiln_code rc = a->base.rc;
-    bool is_used_up = false; /* the file needs further steps */
+    bool is_used_up = false; /* the time of this step is used up */
     while (!rc && !is_export_over(x) && !is_used_up) {
         rc = continue_export(a, x);
         is_used_up =

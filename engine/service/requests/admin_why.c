@@ -82,7 +82,7 @@ static bool is_hot(const struct why *w, const struct wanted_program *p)
     return kernel_lookup_hot(w->base.engine->hot, hot_set_peek, &lookup, &ignored) != NULL;
 }
 
-/* The first step of a fetch, which needs the engine's thread. */
+/* Does the first step of a fetch, which needs the engine's thread. */
 static void look_into_hot_set(struct deferred *d)
 {
     struct why *w = (struct why *)d;

@@ -39,9 +39,9 @@ enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_
 enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader *items,
                                      struct buffer *storage, struct fetch_input *ret_input);
 
-/* These functions are struct toolchain_need.ask: they ask for the toolchains that a request needs.
- * If that fails for a source, the request continues; the error stays in d->err and becomes the
- * result of its item. */
+/* These functions implement struct toolchain_need.ask: they ask for the toolchains that a request
+ * needs. If that fails for a source, the request continues; the error stays in d->err and becomes
+ * the result of its item. */
 enum kiln_code fetch_input_ask_for_source(struct deferred *d);
 /* Asks for all items of a batch, before any item begins. Returns KILN_INVALID if there are too many
  * new targets, or not |count| items. */

@@ -169,7 +169,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     return rq;
 }
 
-/* Returns NULL if the user's budget is used up or memory runs out. */
+/* Creates an item. Returns NULL if the user's budget is used up or memory runs out. */
 static struct item *create_item(struct fetch_request *rq, const struct fetch_ticket *ticket,
                                 const struct result_options *options, struct kiln_err *err)
 {
@@ -318,7 +318,8 @@ static enum kiln_code answer_source(struct deferred *d)
 static const struct toolchain_need source_need = { .ask = fetch_input_ask_for_source,
                                                    .answer = answer_source };
 
-/* Usually the toolchain is known and the kernel is in memory, and no deferred request is needed. */
+/* Handles a request with a source. Usually the toolchain is known and the kernel is in memory, and
+ * no deferred request is needed. */
 enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
@@ -338,7 +339,7 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
 
 /* ---- batch ---- */
 
-/* After how many small items the clock is read. A hot item takes less than a microsecond. */
+/* The clock is read after this many small items. A hot item takes less than a microsecond. */
 #define ITEMS_A_CHECK 16u
 #define LARGE_ITEM 4096
 

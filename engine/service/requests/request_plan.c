@@ -313,8 +313,8 @@ static enum kiln_code choose_solver(struct plan_request *rq, const struct messag
     return rc;
 }
 
-/* Chooses and solves. This comes after the toolchain is known, because the choice of records may
- * depend on it. If no solver can solve the problem, this is the reason for the refusal, even if no
+/* Makes the plan. This comes after the toolchain is known, because the choice of records may depend
+ * on it. If no solver can solve the problem, this is the reason for the refusal, even if no
  * compiler supports the target either. */
 static enum kiln_code make_plan(struct plan_request *rq)
 {

@@ -92,7 +92,7 @@ static enum kiln_code parse_problem(const struct why *w, struct problem *ret_pro
     return rc ? rc : problem_check(ret_problem, err);
 }
 
-/* Chooses and solves as a plan for the same caller would. */
+/* Solves the problem as a plan for the same caller would. */
 static enum kiln_code solve_problem(struct why *w, struct solution *s, struct kiln_err *err)
 {
     char toolchain[PLAN_TOOLCHAIN_MAX] = "";

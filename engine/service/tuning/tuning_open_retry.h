@@ -10,7 +10,7 @@
 
 struct tuning_service;
 
-/* Opens the databases at the start. Returns KILN_OK also if that fails but a later try may succeed;
+/* Opens the databases at the start. Also returns KILN_OK if that fails but a later try may succeed;
  * service->trouble then has the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
                                                  struct kiln_err *err);
