@@ -11,7 +11,7 @@ struct compile_queue {
     unsigned running_count;
     struct fair_queue_options limits;      /* for both queues together; the queues themselves have
                                             * no limits */
-    struct fair_queue waiting[PRIORITIES]; /* of compile_order.slot */
+    struct fair_queue waiting[PRIORITIES]; /* their items are compile_order.slot */
     struct list running;                   /* of struct compile_order, newest start first */
     struct yield_use use;
 };
@@ -68,8 +68,8 @@ struct start { /* a filter: which waiting orders may start now */
     struct yield_question question;
     bool in_need;     /* only orders of users who hold no compiler */
     uint64_t wait_ns; /* only orders that have waited at least this long */
-    bool is_blocked;  /* only orders that gave way and may not start yet; without this, only
-                       * others */
+    bool is_blocked;  /* true: only orders that gave way and may not start yet; false: only other
+                       * orders */
 };
 
 static bool may_start(void *context, const struct fair_item *item)
@@ -159,9 +159,9 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* Returns the order for which a running one should be stopped, or NULL. Normally all compilers must
- * be busy. But an order that gave way before may need this even if a compiler is free, because only
- * some compilers may run such orders (yield_may_start). */
+/* Returns the order for which a running one should be stopped, or NULL. Normally there is one only
+ * if all compilers are busy. But an order that gave way before may wait although a compiler is
+ * free, because only some compilers may run such orders (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };

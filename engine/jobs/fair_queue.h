@@ -81,7 +81,7 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* Removes |item|, which is served earlier than |next|, the result of fair_queue_peek_if. The
+/* Removes |item|, although |next|, the result of fair_queue_peek_if, would be served first. The
  * queue's virtual time becomes that of |next|'s user, so that users who have to wait for |item|
  * lose nothing. */
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,

@@ -176,8 +176,8 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* Returns whether the list of damaged rows has entries.  Requests need a digest of their names only
- * if it has. */
+/* Returns whether the list of damaged rows has entries. If it is empty, no digest of a requested
+ * name is needed. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);

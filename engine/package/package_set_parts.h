@@ -57,8 +57,8 @@ struct package_set {
     int64_t keys_changed_ns;
     unsigned readers;
     bool require_signature;
-    struct refusal *refusals; /* owned; modified with refusals_mutex locked, so that any thread may
-                               * read it with this mutex */
+    struct refusal *refusals; /* owned; only the write queue changes it, with refusals_mutex locked;
+                               * other threads lock this mutex to read it */
     size_t refusal_count;
     pthread_mutex_t refusals_mutex;
     bool *unreadable; /* owned; whether an unreadable directory has been reported */

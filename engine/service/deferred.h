@@ -83,7 +83,7 @@ struct request_group {
 /* A queue of requests that runs one step at a time. It first serves the user whose steps have taken
  * the least time. */
 struct request_queue {
-    struct fair_queue waiting; /* of deferred.slot */
+    struct fair_queue waiting; /* its items are deferred.slot */
     struct deferred *running;  /* borrowed; NULL: none */
 };
 

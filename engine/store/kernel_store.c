@@ -70,7 +70,7 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
     if (!rc && has_log && has_index)
         rc = store_readers_open(store, STORE_LOG_ALONE, err);
-    else if (!rc) /* without the log's index, SQLite can read the log only by writing a new index */
+    else if (!rc) /* to read the log, SQLite would have to write a new index */
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
         store_readers_close(store);
@@ -141,7 +141,7 @@ static struct kernel_store *create_store(const struct kernel_store_options *opti
     store->directory = strdup(options->directory);
     store_directory_init(store, options->allow_network_fs);
     if (asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0)
-        store->path = NULL; /* asprintf leaves it undefined */
+        store->path = NULL; /* undefined after a failed asprintf */
     if (asprintf(&store->log_path, "%s/" STORE_LOG, options->directory) < 0)
         store->log_path = NULL;
     bool whole = store->directory && store->path && store->log_path;

@@ -168,7 +168,7 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
         return rc;
     c->is_over = true; /* the disk is full, so no row can be deleted: remove the whole file */
     struct kernel_usage usage = { 0 };
-    (void)!store_usage(store->writer, &usage, err); /* the count is only reported */
+    (void)!store_usage(store->writer, &usage, err); /* may fail: the count is only reported */
     c->count += usage.kernels;
     c->bytes += usage.stored_bytes;
     return store_wipe(store, err);
@@ -199,7 +199,7 @@ enum kiln_code kernel_store_count(struct kernel_store *store, const struct kerne
 static enum kiln_code remove_unopened(struct kernel_store *store, struct kernel_clearing *c,
                                       struct kiln_err *err)
 {
-    (void)!count_matches(store, c, err); /* the count is only reported */
+    (void)!count_matches(store, c, err); /* may fail: the count is only reported */
     c->is_over = true;
     enum kiln_code rc = store_wipe(store, err);
     return store_health_note(store, STORE_AWAITED, rc, err);

@@ -213,7 +213,8 @@ typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
                                            store_work work, void *context, struct kiln_err *err);
 
-/* The health that the failure |rc| of a write stands for; OK if the disk is not its cause. */
+/* Returns the state of health that |rc|, the failure of a write, means; OK if the disk is not its
+ * cause. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
 /* Returns true if the write must be dropped, because writing is off and it is too early for the
  * next try. Counts the dropped write. */
@@ -310,7 +311,8 @@ KILN_MUST_CHECK enum kiln_code store_evict_one(struct kernel_store *store, const
                                                bool *ret_gone, struct kiln_err *err);
 struct store_own {   /* which kernels may be evicted to store a private one */
     uint32_t uid;    /* owner of the private kernels */
-    uint64_t before; /* only kernels last used before this, not those of this import */
+    uint64_t before; /* only kernels last used before this time, so that an import does not evict
+                      * its own kernels */
     bool shared_too; /* also the user's public kernels, because the user exceeds their share */
 };
 /* Like store_evict_one, limited to the kernels that |own| describes. */

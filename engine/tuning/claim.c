@@ -21,9 +21,9 @@ struct axis { /* one spatial dimension */
 
 struct reach {       /* lower bounds of the work along one axis */
     double products; /* number of pairs (output, tap) whose input is not in the padding */
-    double taps;     /* number of taps in such pairs */
-    double points;   /* lower bound of the different inputs, and of the different outputs, in such
-                      * pairs */
+    double taps;     /* number of taps that such pairs have */
+    double points;   /* lower bound of the number of different inputs in such pairs, and of
+                      * different outputs */
 };
 
 /* The number of outputs for which the tap's input is not in the padding. */

@@ -109,8 +109,8 @@ KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const voi
 /* Fills the request with which the lease was created; its texts are borrowed.  Returns false if
  * there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after storing the best
- * result succeeded or failed. */
+/* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after the best result
+ * was stored, or could not be stored. */
 void lease_finish(struct lease_table *table, uint64_t id);
 /* The holder's connection was closed: its shares become free, and leases without other holders
  * end. */

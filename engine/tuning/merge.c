@@ -9,7 +9,7 @@
 
 #define IMPORTED_TOLERANCE 0.05 /* two runs of one benchmark usually differ by up to this much */
 
-struct side { /* one of two measurements: the values on which the decision depends */
+struct side { /* the values of one of two measurements that the decision depends on */
     const struct tuning_row *row;
     double time_ms;
     uint32_t samples;    /* 0: no statistics */
@@ -100,8 +100,8 @@ static double relative_spread(const struct side *s)
     return s->row->measured.spread_ms / s->time_ms;
 }
 
-/* Decides which of two contradictory measurements stays. Returns true if the second one does;
- * |ret_reason| says why. */
+/* Decides which of two measurements stays if they are not pooled. Returns true if the second one
+ * does; |ret_reason| says why. */
 static bool second_counts(const struct side *a, const struct side *b, const char **ret_reason)
 {
     *ret_reason = "more samples";

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Merges two measurements of the same solver.  The statistics decide which one counts, never the
+ * Merges two measurements of the same solver. The statistics decide which one counts, never the
  * order in which they arrive.
  *
  * Threading  pure functions
@@ -12,9 +12,9 @@
  *     medians differ by no more than the sum of their spreads.  Median and spread become those of
  *     all samples.  If the result is not finite, the existing measurement stays and a conflict is
  *     reported.
- *   - Otherwise they contradict each other, and a conflict is reported.  The one with more samples
- *     wins; if these are equal, the one with the smaller spread relative to its median; if these
- *     are equal, too, the newer one.
+ *   - Of two measurements that are not pooled, the one with more samples wins; if these are equal,
+ *     the one with the smaller spread relative to its median; if these are equal, too, the newer
+ *     one.  It is a conflict if the medians differ by more than the sum of the spreads.
  *   - If neither has statistics, a find record keeps the faster one, and a perf record keeps the
  *     existing one.  It is a conflict if the times in find records differ by more than 5 %, or if
  *     the parameters in perf records differ at all.

@@ -65,7 +65,7 @@ static void open_index(struct tuning *t, struct system_slot *slot)
     KILN_AUTO(mem) char *path = NULL;
     enum kiln_code rc = KILN_OK;
     if (asprintf(&path, "%s/%s", t->directory, slot->file.index_file) < 0) {
-        path = NULL; /* asprintf leaves it undefined */
+        path = NULL; /* undefined after a failed asprintf */
         rc = kiln_fail(&err, KILN_NO_MEMORY, "cannot open an index: out of memory");
     }
     if (!rc)

@@ -69,9 +69,9 @@ struct tuning_question {
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id; /* the database id of the record.  If there is no system database for
-                              * the client's device, it is that of the same arch with the nearest
-                              * number of compute units (MIOpen's rule) */
+    const char *database_id; /* the database id of the record. If the client's device has no system
+                              * database, the one of the same arch with the nearest number of
+                              * compute units is used (MIOpen's rule) */
     struct bytes key;        /* of the record; differs from the key of the question if the record is
                               * only near */
     struct bytes value;      /* the record's text (common/miopen/tuning_text.h); for perf, it has
@@ -122,8 +122,8 @@ struct tuning_counts {                 /* results of a job */
 struct tuning_promoter { /* one user of a promotion */
     uint32_t uid;
     uint64_t entries, promoted; /* entries that were examined, and entries that were copied */
-    /* Plans of other users that these entries change. Entries that are not copied for lack of a
-     * second user count as well. */
+    /* Number of other users' plans (choices of a solver and its parameters) that these entries
+     * change. Entries that are not copied for lack of a second user count as well. */
     uint64_t changes;
 };
 

@@ -11,7 +11,7 @@ enum kiln_code tuning_file_finish(const struct tuning_db *db, const char *name, 
 {
     KILN_AUTO(mem) char *path = NULL;
     if (asprintf(&path, "%s/%s", db->directory, name) < 0)
-        path = NULL; /* asprintf leaves it undefined */
+        path = NULL; /* undefined after a failed asprintf */
     enum kiln_code rc =
         path ? db_checkpoint(file, err)
              : kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s': out of memory", db->path);

@@ -68,7 +68,7 @@ enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err
     if (rc)
         return rc;
     if (asprintf(&path, "%s-wal", db->path) < 0) {
-        path = NULL; /* asprintf leaves it undefined */
+        path = NULL; /* undefined after a failed asprintf */
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", db->path);
     }
     rc = log_inspect(path, &log, err);
@@ -249,7 +249,7 @@ static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
     KILN_AUTO(mem) char *log = NULL;
     KILN_AUTO(mem) char *whole = NULL;
     if (asprintf(&log, "%s/" LOG_NAME, directory) < 0)
-        log = NULL; /* asprintf leaves it undefined */
+        log = NULL; /* undefined after a failed asprintf */
     if (asprintf(&whole, "%s/" TUNING_FILE_WHOLE, directory) < 0)
         whole = NULL;
     if (!log || !whole)
@@ -357,8 +357,8 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
     return KILN_OK;
 }
 
-/* Moves the damaged file away and the new one in its place.  If kilnd is killed before the damaged
- * file was moved, it salvages again at its next start.  If it is killed later, it then uses the new
+/* Moves the damaged file away and the new one in its place. If kilnd is killed before the damaged
+ * file was moved, its next start salvages again. If it is killed later, its next start uses the new
  * file, which is complete. */
 static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], struct kiln_err *err)
 {

@@ -304,7 +304,7 @@ static void begin_system(struct tuning_exporter *out)
     struct system_slot *slot = slot_of(out);
     if (slot && !slot->index)
         out->rc = kiln_fail(out->err, KILN_CORRUPT, "%s", slot->why);
-    else if (slot) /* another one may replace it between two steps */
+    else if (slot) /* keeps a reference: an import may replace the index between two steps */
         out->index = tuning_index_ref(slot->index);
 }
 

@@ -324,7 +324,7 @@ void job_remove_index(const struct tuning *t, const char *name)
 {
     KILN_AUTO(mem) char *path = NULL;
     if (asprintf(&path, "%s/%s", t->directory, name) < 0)
-        path = NULL; /* asprintf leaves it undefined */
+        path = NULL; /* undefined after a failed asprintf */
     if (path)
         unlink(path);
 }

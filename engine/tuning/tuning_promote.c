@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Promotion: copies entries of users to the host's records, where they decide the plans of all
- * users who have no record of their own.
+ * Promotion: copies entries of users to the host's records. There they decide the plans (the choice
+ * of a solver and its parameters) of all users who have no record of their own.
  *
- * A client can claim any time.  So, unless an administrator names the user, an entry is only
- * promoted if a second user measured about the same time (struct tuning_promotion.needs_two).  To
+ * A client can claim any time. So, unless an administrator names the user, an entry is only
+ * promoted if a second user measured about the same time (struct tuning_promotion.needs_two). To
  * find that user, the entries of all users are sorted by record and solver.
  */
 #include "engine/tuning/tuning_job.h"

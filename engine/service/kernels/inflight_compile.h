@@ -15,6 +15,6 @@ KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_e
  * an in-flight request already compiles it, joins that one, otherwise submits |f|. |f| may have
  * been freed when this returns. */
 void inflight_compile_or_join(struct inflight *f);
-/* Lets |ticket| wait for |f|. If |f| still waits for a compiler, and would have fewer orders before
- * it among the orders of the ticket's user, it moves to these. */
+/* Lets |ticket| wait for |f|. If |f| still waits for a compiler, calls compile_queue_share for the
+ * ticket's user. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

@@ -174,8 +174,8 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     deliver_result(f, &result);
 }
 
-/* Puts the object into the hot set, unless kernels were removed from it during the look-up: this
- * kernel may be one of them. */
+/* Puts the object into the hot set, unless kernels were removed from the set during the look-up,
+ * because this kernel may be one of them. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
     if (!f->no_cache && f->generation == hot_set_generation(f->engine->hot))

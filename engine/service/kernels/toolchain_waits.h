@@ -38,9 +38,9 @@ KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const stru
                                                   struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Lets the request wait for the probe of |target| with |tc|, and returns KILN_BUSY. The probe is
- * queued for this user; a probe that is already queued moves to this user's orders if it then has
- * fewer orders before it. Returns KILN_UNAVAILABLE if the probe cannot be started now. */
+/* Lets the request wait for the probe of |target| with |tc|, and returns KILN_BUSY. Queues the
+ * probe for this user; if it is already queued for another user, calls compile_queue_share. Returns
+ * KILN_UNAVAILABLE if the probe cannot be started now. */
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);
 /* Returns KILN_OK if the installed toolchains are known, and KILN_BUSY if the request waits for

@@ -342,7 +342,7 @@ static void forget_old_failures(struct engine *e)
     }
 }
 
-/* A request calls this only when it begins. Later it uses the results that it waited for, even if
+/* Call it only when a request begins. While a request waits, its earlier results must stay, even if
  * they have become old. */
 void toolchains_refresh(struct engine *e)
 {

@@ -61,9 +61,9 @@ void probe_watch_stop(struct probe_watch *watch);
  * result is stored. */
 void probe_drop_unless_watched(struct probe *p);
 
-/* Returns the probe of |target| with |tc|: one that already waits or runs, or a new one. The probe
- * is queued for this user; a probe that is already queued moves to this user's orders if it then
- * has fewer orders before it. Returns NULL and fills |err| if no probe can be started now. */
+/* Returns the probe of |target| with |tc|: one that already waits or runs, or a new one. Queues a
+ * new probe for this user; for a probe that waits, calls compile_queue_share. Returns NULL and
+ * fills |err| if no probe can be started now. */
 KILN_MUST_CHECK struct probe *toolchains_probe_start(struct engine *e, uid_t uid,
                                                      const struct toolchain *tc,
                                                      const struct target *target,

@@ -359,8 +359,8 @@ static enum kiln_code work_remove(struct admin *a)
 
 static void finish_remove(struct admin *a)
 {
-    engine_forget_answers(
-        a->base.engine); /* the hot set does not know which package an object is from */
+    /* The hot set does not record the packages of objects. */
+    engine_forget_answers(a->base.engine);
     event_note(a->base.engine, "package_removed", json_get_text(a->base.answer, "name", ""));
 }
 

@@ -83,7 +83,7 @@ static void rescan_done(struct task *task)
     engine_task_ended(e);
     e->package_service->is_rescanning = false;
     if (r->changed)
-        engine_forget_answers(e); /* the hot set does not know which package an object is from */
+        engine_forget_answers(e); /* the hot set does not record the packages of objects */
     report_events(r);
     free(r);
 }

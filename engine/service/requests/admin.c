@@ -172,8 +172,7 @@ static void admin_step_ended(struct deferred *d)
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->work_queue == WORK_QUEUE_WRITE)
-        event_after_write(d->engine, KILN_OK, &d->err); /* KILN_OK, because the answer reports a
-                                                         * failure */
+        event_after_write(d->engine, KILN_OK, &d->err); /* the answer reports the failure */
     if (start_next_step(a))
         return;
     deferred_refund(d, d->charged); /* so that the answer does not count this request as waiting */

@@ -179,8 +179,8 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* If the request names a version, the file's name has no version, because MIOpen looks for this
-     * name. */
+    /* If the request names a version, the file's name does not contain the version, because MIOpen
+     * looks for a name without it. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);

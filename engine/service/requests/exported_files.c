@@ -70,7 +70,7 @@ void exported_files_destroy(struct exported_files *exported)
 static bool is_open_elsewhere(const struct exported_file *file)
 {
     if (fcntl(file->fd, F_SETLEASE, F_WRLCK) == 0)
-        return false; /* the lease ends when the descriptor is closed */
+        return false; /* closing the descriptor ends the lease */
     return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < file->since_s + UNKNOWN_S;
 }
 

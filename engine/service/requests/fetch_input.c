@@ -120,7 +120,8 @@ enum kiln_code fetch_input_ask_for_source(struct deferred *d)
     return rc == KILN_BUSY ? rc : KILN_OK;
 }
 
-/* Maximum number of new targets in one batch, because each needs probes. */
+/* Maximum number of new targets in one batch. Each needs probes, which are compiles that find out
+ * whether a toolchain supports the target. */
 #define NEW_TARGETS_MAX 16
 
 struct new_targets {

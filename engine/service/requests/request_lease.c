@@ -155,7 +155,7 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
         rc = tuning_text_take("solver", m->solver, sizeof(lease->solver), lease->solver, err);
     if (!rc)
         rc = problem_check(&m->problem, err);
-    if (!rc) /* without a key, the result could not be recorded */
+    if (!rc) /* the result can only be recorded if the problem has a key */
         rc = tuning_key_of(TUNING_PERF, &m->problem, key, &ignored, err);
     lease->problem = m->problem;
     lease->request = (struct lease_request){ .uid = (uint32_t)caller->uid,
