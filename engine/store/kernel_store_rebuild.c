@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 /* The file is a cache: if it is damaged, it is removed and an empty one is created. Everything in
- * it can be compiled again, and a file that was damaged once is not trustworthy in parts. */
+ * it can be compiled again. If one part of the file was damaged, its other parts cannot be trusted
+ * either. */
 
 static enum kiln_code remove_files(const struct kernel_store *store, size_t from,
                                    struct kiln_err *err)

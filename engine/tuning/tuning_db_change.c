@@ -9,7 +9,8 @@ struct tuning_change {
     struct transaction transaction;
     struct buffer content;    /* packed rows */
     int64_t records, systems; /* number added, minus number removed */
-    bool changed_uncounted;   /* records of a user were changed whose usage is not counted yet */
+    bool changed_uncounted;   /* a user's records were changed before the user's usage was
+                               * counted */
     struct kiln_err failure;  /* if it has a code, the change failed and cannot be committed */
 };
 

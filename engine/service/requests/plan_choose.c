@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define IDENTITY_DIGITS 12
-#define VERSION_SHOWN 200 /* characters; leaves enough for the name and the digits */
+#define VERSION_SHOWN 200 /* characters of a version, so that name and digits fit, too */
 
 /* ---- names ---- */
 

@@ -85,9 +85,9 @@ static void work_step(struct deferred *d)
         d->rc = change->kind->work(change, d->engine->tuning->databases, &d->err);
 }
 
-/* Does the part of a step that runs on the engine's thread. Returns true if it must continue. The
- * request then runs an additional step that does no further work, so that other requests are served
- * in between. */
+/* Does the part of a step that runs on the engine's thread. Returns true if some of this part is
+ * left. The request then runs an additional step only to continue, so that other requests are
+ * served in between. */
 static bool follow_up(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
