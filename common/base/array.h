@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 /* Makes space for element |count| of |array|, which has space for |capacity| elements.  An empty
- * array gets space for |first|.  False if out of memory; nothing has changed then. */
+ * array gets space for |first|.  Evaluates to false, with nothing changed, if out of memory. */
 #define ARRAY_RESERVE(array, count, capacity, first)                                 \
     __extension__({                                                                  \
         if ((count) >= (capacity)) {                                                 \

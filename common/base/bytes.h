@@ -61,7 +61,7 @@ char *bytes_to_text(struct bytes b);
 void buffer_init(struct buffer *b, size_t limit);
 void buffer_done(struct buffer *b);
 #define BUFFER_AUTO __attribute__((cleanup(buffer_done)))
-/* Empties it for another use, and keeps its memory. */
+/* Empties the buffer for another use, and keeps its memory. */
 static inline void buffer_clear(struct buffer *b)
 {
     b->size = 0;

@@ -9,12 +9,12 @@
  *   - If this process itself would become the parent (it is process 1 or a subreaper), the
  *     intermediate stays until the program or this process exits.
  *
- * The intermediate shares this process's memory, as after vfork.  fork would copy the page tables,
- * which takes long in a process with much memory.  With an exec the intermediate would have memory
- * of its own, but it would also become an ordinary child, which sends SIGCHLD.  So an intermediate
- * that stays exits with this process; otherwise it would keep all its memory.  The calling thread
- * continues once the intermediate has exited, or has nothing left to do but to wait for the
- * program.
+ * The intermediate shares this process's memory, as after vfork. fork would copy the page tables,
+ * which takes long in a process with much memory.  If the intermediate executed a program, it would
+ * get separate memory, but it would also become an ordinary child, which sends SIGCHLD.  So it
+ * executes nothing.  An intermediate that stays must exit when this process exits; otherwise it
+ * would keep the shared memory allocated.  The calling thread continues once the intermediate has
+ * exited, or has nothing left to do but to wait for the program.
  */
 #include "common/base/detached.h"
 
@@ -121,9 +121,9 @@ UNWATCHED static int spawn_and_wait(void *context)
     struct spawn *s = context;
     pid_t parent = s->parent;
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
-    /* So that this process becomes the parent of the program's orphaned children. */
+    /* Become the parent of the program's orphaned children. */
     syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* The signal also comes when only the thread exits. */
+    /* Ask for a signal when the parent exits.  It also comes when only the calling thread exits. */
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0);
     spawn_program(s);
     int done = s->done;
@@ -144,7 +144,7 @@ static int start_without_reaper(struct spawn *s)
     if (pid < 0)
         return errno;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        continue; /* after another error: the job itself reaped it, with __WALL */
+        continue; /* another error means that the program reaped the intermediate, with __WALL */
     return s->result;
 }
 

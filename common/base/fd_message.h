@@ -23,7 +23,8 @@ void fd_message_put(struct msghdr *message, void *space, const int *fds, size_t 
  * received, including the closed ones.  Ignores control messages of other kinds. */
 size_t fd_message_take(const struct msghdr *message, int *ret_fds, size_t max);
 
-#define FD_MESSAGE_MAX 3u /* maximum of descriptors in one call of the next two functions */
+/* maximum number of descriptors that the next two functions pass in one call */
+#define FD_MESSAGE_MAX 3u
 
 /* Sends |content| and |count| descriptors with sendmsg(2), which is repeated after EINTR. */
 ssize_t fd_message_send(int socket, struct bytes content, const int *fds, size_t count, int flags);

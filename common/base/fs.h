@@ -87,7 +87,7 @@ bool fs_is_sealed(int fd);
 struct fs_place { /* the filesystem of a path */
     /* Type, such as "nfs" or "fuse.sshfs"; "" if neither flag below is set. */
     char type[FS_TYPE_MAX];
-    bool network; /* a network filesystem: databases get damaged there */
+    bool network; /* a network filesystem, on which databases get damaged */
     /* A FUSE filesystem of unknown type, which may be a network filesystem. */
     bool unknown_fuse;
 };

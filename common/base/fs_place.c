@@ -13,9 +13,10 @@
 
 #define FUSE_NUMBER 0x65735546u
 #define MOUNTS "/proc/self/mountinfo"
-/* Maximum bytes of the list of mounts: a host with many containers has thousands. */
+/* Maximum size of the list of mounts in bytes.  A host with many containers has thousands of
+ * mounts. */
 #define MOUNTS_MAX (4u << 20)
-/* Bytes of a line's beginning that are read: enough for two ids and the device's numbers. */
+/* How many bytes of a line's beginning are read: enough for two ids and the device's numbers. */
 #define HEAD_MAX 64
 
 const char *fs_network_name(long f_type)

@@ -36,11 +36,11 @@ struct hash_table {             /* a zeroed table is empty */
     size_t count;               /* items */
 };
 
-/* Leaves an empty table that can be used again. */
+/* Frees the buckets.  The table is then empty and can be used again. */
 void hash_table_done(struct hash_table *table);
-/* Cannot fail: without memory for more buckets, look-ups get slower. */
+/* Adds an item.  Cannot fail: if there is no memory for more buckets, look-ups get slower. */
 void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t hash);
-/* Does nothing if |link| is in no table. */
+/* Removes an item.  Does nothing if |link| is in no table. */
 void hash_table_remove(struct hash_table *table, struct hash_link *link);
 /* Returns how much memory |table| uses, not counting the struct itself and the items. */
 size_t hash_table_bytes(const struct hash_table *table);

@@ -50,7 +50,8 @@ void json_set_number(struct json *object, const char *name, double value);
 void json_set_bool(struct json *object, const char *name, bool value);
 void json_append(struct json *array, struct json *value); /* takes ownership of |value| */
 
-/* Reading: results are borrowed; an absent member or a wrong type gives the default. */
+/* Functions to read a tree.  Results are borrowed.  If a member is absent or has another type, the
+ * result is the default. */
 bool json_is_object(const struct json *json);
 bool json_is_array(const struct json *json);
 bool json_is_text(const struct json *json);

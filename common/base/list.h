@@ -21,7 +21,7 @@
 #include <stddef.h>
 
 struct list_link {
-    struct list_link *next, *previous; /* both NULL: the item is in no list */
+    struct list_link *next, *previous; /* both are NULL if the item is in no list */
 };
 
 /* A ring of links.  The |next| of |head| is the first item, and the |previous| of |head| is the
@@ -40,7 +40,7 @@ struct list {
 #define LIST_ENTRY(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* The first item, or NULL if the list is empty. */
+/* Returns the first item, or NULL if the list is empty. */
 #define LIST_FIRST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.next, type, member))
 
@@ -51,8 +51,8 @@ struct list {
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
-/* The link of |item|, as an address computation.  At the end of a loop, |item| is computed from the
- * list's head and is no real item, so only its link may be used. */
+/* Returns the link of |item|, as an address computation.  At the end of a loop, |item| is computed
+ * from the list's head and is not a real item, so only its link may be used. */
 #define LIST_LINK(item, type, member) \
     ((struct list_link *)(void *)((char *)(item) + offsetof(type, member)))
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct sorted_run {
-    size_t next, end; /* items */
+    size_t next, end; /* indices of items */
 };
 
 struct sorted_runs {

@@ -37,13 +37,13 @@ uint64_t units_whole_seconds(uint64_t ms);
  * other text, and for NULL. */
 bool units_parse_number(const char *text, uint64_t max, uint64_t *ret_number);
 
-/* These write a text for people to |text|, and return |text|. */
+/* The following functions write a text for people to |text|, and return |text|. */
 const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX]);    /* "1.5 MiB" */
 const char *units_seconds(double seconds, char text[UNITS_TEXT_MAX]); /* "12.3 ms", "2 h 05 m" */
 const char *units_count(uint64_t count, char text[UNITS_TEXT_MAX]);   /* "148 096" */
 const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MAX]); /* "1 kernel" */
-/* These write the exact value in the form that units_parse_... reads: "512MiB", "20GB", "5m"; zero
- * is "0" or "0s". */
+/* Write the exact value in the form that units_parse_size or units_parse_time reads: "512MiB",
+ * "20GB", "5m".  Zero is "0" or "0s". */
 const char *units_exact_size(uint64_t bytes, char text[UNITS_TEXT_MAX]);
 const char *units_exact_time(uint64_t ms, char text[UNITS_TEXT_MAX]);
 /* Writes a time, given in seconds since the epoch, as local time: "2026-01-31 14:05"; "-" for 0. */

@@ -17,7 +17,7 @@
 
 /* Maximum bytes of a message; the rest is cut off. */
 #define MESSAGE_MAX 16384
-/* Escaping turns a byte of a message into at most six. */
+/* Escaping turns each byte of a message into at most six bytes. */
 #define LINE_MAX (8 * MESSAGE_MAX)
 
 enum limit { ALWAYS, OFTEN };
@@ -47,11 +47,13 @@ static const struct {
 typedef void (*log_sink)(enum log_level level, const char *message);
 
 static atomic_int threshold = LOG_LEVEL_INFO;
-static _Atomic(log_sink) current_sink;                    /* NULL: write to the outputs below */
+/* if NULL, records go to the outputs below */
+static _Atomic(log_sink) current_sink;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the members below */
 static struct log_limit limits[LOG_EVENTS];
 static enum log_format form = LOG_FORMAT_TEXT;
-/* With LOG_FORMAT_TEXT: standard error is a stream of journald, so lines begin with a priority. */
+/* With LOG_FORMAT_TEXT, true if standard error is a stream of journald; lines then begin with a
+ * priority. */
 static bool for_stream;
 static int journal = -1; /* owned; the socket to journald */
 
@@ -121,7 +123,7 @@ static void write_record(const struct log_record *record)
         log_record_journal(&out, record);
         if (!out.failed && journal_send(journal, buffer_view(&out)))
             return;
-        out.size = 0; /* journald is being restarted: write the line to its stream instead */
+        out.size = 0; /* journald is being restarted, so the line goes to its stream instead */
         out.failed = false;
     }
     if (form == LOG_FORMAT_JSON)

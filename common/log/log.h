@@ -16,8 +16,8 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* The output format.  AUTO: journald's fields if standard error is a stream of the journal, else
- * text. */
+/* The output format.  LOG_FORMAT_AUTO means journald's fields if standard error is a stream of the
+ * journal, else text. */
 enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNAL };
 
 enum log_event {
@@ -37,9 +37,9 @@ struct log_fields {
 };
 
 void log_set_level(enum log_level most);
-/* Sets the format, which is text before the first call.  If it fails (JOURNAL, but no journald
- * runs), the old format stays.  AUTO falls back to text if journald cannot be reached, and logs
- * that. */
+/* Sets the format, which is text before the first call.  LOG_FORMAT_JOURNAL fails if journald does
+ * not run; the old format then stays.  In that case, LOG_FORMAT_AUTO uses text and logs a message
+ * about it. */
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
 /* Sends every later record only to |sink|, on the thread that logs it.  This is for programs with

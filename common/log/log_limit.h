@@ -14,13 +14,14 @@
 #define LOG_LIMIT_EVERY_NS 3000000000ull
 
 struct log_limit {
-    unsigned used;     /* number of lines of the burst that were used */
-    uint64_t since_ns; /* lines that may be written again were counted up to this time */
+    unsigned used; /* number of lines of the burst that were used */
+    /* the time up to which this struct has counted lines that may be written again */
+    uint64_t since_ns;
     uint64_t withheld; /* number of lines withheld since the last report */
 };
 
 /* Returns whether one more line may be written now.  If not, counts the line as withheld. */
 bool log_limit_take(struct log_limit *limit, uint64_t now_ns);
-/* Returns the number of withheld lines and resets it.  Returns 0, and resets nothing, while the
- * limit allows no line for the report. */
+/* Returns the number of withheld lines, and sets it to 0.  If the limit does not allow a line for
+ * the report now, returns 0 and changes nothing. */
 uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns);

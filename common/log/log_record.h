@@ -13,11 +13,11 @@
 struct log_record {
     const char *level; /* such as "warning" */
     int priority;      /* priority as for syslog(3) */
-    const char *event; /* NULL: the line has no event, and no id */
+    const char *event; /* NULL for a line without an event, which has no id either */
     const char *id;    /* 32 hexadecimal digits */
     const char *message;
     uint64_t wall_us;                /* microseconds since the epoch */
-    const struct log_fields *fields; /* NULL: none */
+    const struct log_fields *fields; /* or NULL */
 };
 
 /* Writes "warning: MESSAGE" and a newline.  With |for_stream|, writes "<4>MESSAGE", which is

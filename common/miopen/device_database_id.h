@@ -9,16 +9,17 @@
  * Ownership  plain values
  * Threading  pure functions
  *
- * AMD: MIOpen's own form, the architecture and the number of compute units.  A number up to 64 is
- * written as '_' and decimal digits (gfx906_60).  A larger number is written in hexadecimal without
- * '_' (gfx90a68 has 0x68 = 104).  xnack appears only if it is on: gfx906_xnack_60.
+ * AMD's ids have MIOpen's form: the architecture and the number of compute units.  A number up to
+ * 64 is written as '_' and decimal digits (gfx906_60).  A larger number is written in hexadecimal
+ * without '_' (gfx90a68 has 0x68 = 104). xnack appears only if it is on: gfx906_xnack_60.
  *
- * NVIDIA: the target and its multiprocessors, always decimal: sm_90_132.  The letter of sm_90a only
- * names an instruction set, so it is left out: sm_90a and sm_90 are one device.
+ * NVIDIA's ids are the target and the number of multiprocessors, always in decimal: sm_90_132.  The
+ * letter of sm_90a only names an instruction set, so it is left out: sm_90a and sm_90 are the same
+ * device.
  *
- * OpenCL: a hash of the whole target, which names device and driver: opencl_1a2b3c4d.
+ * OpenCL's ids are a hash of the whole target, which names device and driver: opencl_1a2b3c4d.
  *
- * MIOpen only knows the first form; kiln defined the others.
+ * MIOpen only knows AMD's ids; the other forms are kiln's.
  */
 #include "common/base/bytes.h"
 #include "common/target/target.h"
@@ -32,7 +33,7 @@
 
 struct database_id {
     char device[DATABASE_ID_MAX]; /* "gfx906", "gfx906_xnack", "sm_90", "opencl_1a2b3c4d" */
-    /* On gfx10 and later, the number of work group processors. 0: the id has none. */
+    /* On gfx10 and later, the number of work group processors. 0 if the id has no number. */
     unsigned compute_units;
 };
 
@@ -43,12 +44,12 @@ bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX])
  * multiprocessors); OpenCL ids ignore this number.  Returns false if the id would be too long. */
 bool database_id_of_device(const struct target *target, unsigned compute_units,
                            char text[DATABASE_ID_MAX]);
-/* Returns the default backend ("HIP", "CUDA" or "OpenCL") of the find records of the device
+/* Returns the default backend ("HIP", "CUDA" or "OpenCL") of the FindDb records of the device
  * |id|. */
 const char *database_id_backend(struct bytes id);
-/* Checks whether the device |id| may have find records under |backend|.  MIOpen has records of
- * AMD's devices under "HIP" and "OpenCL", and of fusions (common/miopen/tuning_text.h) under both;
- * other devices have only their default.  Returns KILN_INVALID if not; the message names the
- * allowed backends. */
+/* Checks whether the device |id| may have FindDb records under |backend|.  MIOpen has records of
+ * AMD's devices under "HIP" and "OpenCL", and separate records of fusions
+ * (common/miopen/tuning_text.h) under both.  Other devices have only their default backend.
+ * Returns KILN_INVALID if |backend| is not allowed; the message names the allowed ones. */
 KILN_MUST_CHECK enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
                                                          struct kiln_err *err);

@@ -21,13 +21,13 @@ struct values {
 enum value { NUMBER, WORD, IGNORED, UNSUPPORTED };
 
 static const struct flag {
-    char letter; /* 0: the flag has only its long name */
+    char letter; /* 0 if the flag has only its long name */
     const char *name;
     enum value value;
     size_t slot; /* offset of the value in struct values */
     size_t size; /* size of the array of a WORD flag */
     long long default_number, min, max;
-    const char *default_word; /* for an UNSUPPORTED flag: the only value that is accepted */
+    const char *default_word; /* for an UNSUPPORTED flag, the only value that is accepted */
     const char *help;
 } flags[] = {
 #define DRIVER_NUMBER(letter_, name_, field, default_, min_, max_, help_) \
@@ -221,9 +221,11 @@ struct transposed_axis {
     long long output_pad;
 };
 
-/* Returns the size of a transposed convolution's output: (in - 1) * stride + dilation * (filter -
- * 1) + 1
- * - 2 * pad + output_pad.  Returns 0 if it is not positive or is too large. */
+/* Returns the size of a transposed convolution's output:
+ *
+ *   (in - 1) * stride + dilation * (filter - 1) + 1 - 2 * pad + output_pad
+ *
+ * Returns 0 if it is not positive or is too large. */
 static uint32_t transposed_size(struct transposed_axis a)
 {
     long long size = (long long)(a.in - 1) * a.stride + (long long)a.dilation * (a.filter - 1) + 1 -
@@ -231,8 +233,8 @@ static uint32_t transposed_size(struct transposed_axis a)
     return size > 0 && size <= UINT32_MAX ? (uint32_t)size : 0;
 }
 
-/* Turns a transposed convolution into the convolution whose backward data it is: x and y change
- * places. */
+/* Turns a transposed convolution, which is the same as the backward-data direction of an ordinary
+ * convolution, into that ordinary convolution. x and y change places. */
 static void exchange_x_and_y(const struct values *g, struct problem *p)
 {
     struct problem t = *p;

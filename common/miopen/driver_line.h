@@ -43,6 +43,6 @@ KILN_MUST_CHECK enum kiln_code driver_line_parse(struct bytes text, struct drive
  * forward and data are exchanged, as in MIOpen. */
 bool driver_line_problem(const struct driver_line *line, unsigned index,
                          struct problem *ret_problem);
-/* Returns the description of the |index|-th flag, for --help, with its letter (0: none) and its
- * long name.  Returns NULL after the last. */
+/* Returns the description of the |index|-th flag, for --help, with its long name and its letter (0
+ * if it has none).  Returns NULL after the last flag. */
 const char *driver_flag(size_t index, char *ret_letter, const char **ret_name);

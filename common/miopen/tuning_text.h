@@ -43,8 +43,8 @@ struct tuning_entry { /* one ID:VALUES of a record */
 
 /* Parses the first entry of |*text| and removes it.  Returns KILN_NOT_FOUND without a message if
  * |*text| is empty.  Returns KILN_INVALID with a message, and leaves |*text| unchanged, if the
- * entry is bad.  The number of fields determines the dialect.  Texts are printable ASCII, times are
- * finite decimals; |params| may be empty. */
+ * entry is invalid.  The number of fields determines the dialect.  Texts are printable ASCII, times
+ * are finite decimals; |params| may be empty. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
                                                  struct tuning_entry *ret_entry,
                                                  struct kiln_err *err);

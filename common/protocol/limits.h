@@ -6,8 +6,8 @@
  * the top of that module's file.
  */
 
-/* The body of a frame.  Real kernels, with all their headers, have less than 2 MiB of source; that
- * is about the size of Composable Kernel's largest preprocessed translation unit. */
+/* The body of a frame.  It can hold a kernel's source with all its headers: Composable Kernel's
+ * largest preprocessed translation unit has about 2 MiB. */
 #define LIMIT_FRAME_BODY (8u << 20)
 /* Linux passes at most 253 descriptors in one message (SCM_MAX_FD). */
 #define LIMIT_FRAME_DESCRIPTORS 253u
@@ -38,5 +38,5 @@
 #define LIMIT_PLAN_KERNELS 8u
 /* Arguments of one kernel. */
 #define LIMIT_KERNEL_ARGUMENTS 32u
-/* Tensor maps of one plan.  Backward data with strides of two needs five, and nine in 3-D. */
+/* CUDA tensor maps of one plan.  Backward data with strides of two needs five, and nine in 3-D. */
 #define LIMIT_PLAN_MAPS 9u

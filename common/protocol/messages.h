@@ -27,7 +27,7 @@ enum message_type {
 #undef KILN_REPLY
 };
 
-/* 4 is reserved for a store on another host. */
+/* The number 4 is reserved for a store on another host. */
 enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_COMPILED = 5 };
 const char *tier_name(enum tier tier); /* "hot", "disk", ... */
 
@@ -74,7 +74,7 @@ enum plan_source {
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report it */
-    LEASE_RESULT_TAKEN,   /* others tune it, and no share is left: use what is recorded */
+    LEASE_RESULT_TAKEN,   /* other clients tune it, and no share is left; use the recorded result */
     LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
 };
 

@@ -8,10 +8,10 @@
 
 #include <bzlib.h>
 
-/* The same values as in MIOpen, so that the same input gives the same stream. */
+/* These are MIOpen's values, so that the same input gives the same stream as in MIOpen. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
-#define READ_MAX (64u << 10)    /* packed bytes that one call unpacks at most */
+#define READ_MAX (64u << 10)    /* maximum of packed bytes that one call unpacks */
 #define FILE_CHUNK (256u << 10) /* bytes of one read or write of a file */
 
 static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
@@ -55,8 +55,8 @@ static enum kiln_code end_reading(struct bzip2_reader *r, struct kiln_err *err)
                      : kiln_fail(err, KILN_CORRUPT, "%zu bytes follow the bzip2 stream", rest);
 }
 
-/* Gives libbz2 at most READ_MAX bytes. The limit is needed because a crafted stream may yield only
- * one byte for several kilobytes. */
+/* Gives libbz2 at most READ_MAX bytes. Without this limit, one call could take long: a crafted
+ * stream may yield only one byte for several kilobytes. */
 static void feed_reader(struct bzip2_reader *r)
 {
     size_t size = r->left < READ_MAX ? r->left : READ_MAX;
@@ -96,7 +96,7 @@ void bzip2_reader_destroy(struct bzip2_reader *reader)
 
 struct bzip2_packer {
     bz_stream stream;
-    char *stored; /* owned; NULL: the content is empty, so it cannot be packed to less */
+    char *stored; /* owned; NULL if the content is empty, so that it cannot become smaller */
     bool fits;    /* the packed bytes so far are not longer than the content */
 };
 
@@ -130,8 +130,8 @@ enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
     return KILN_OK;
 }
 
-/* Whether space is left. The space has the size of the content, so if it is full before the
- * stream's end, the result is longer than the content. */
+/* Returns whether the output has space left. The output has the size of the content. So if it is
+ * full before the stream's end, the result is longer than the content. */
 static bool has_space(struct bzip2_packer *p)
 {
     p->fits = p->fits && p->stream.avail_out > 0;
@@ -180,7 +180,7 @@ struct unpacking {
     uint64_t read, put; /* bytes so far */
     uint64_t limit;
     int to_fd;
-    struct sha256 *sha256; /* borrowed; NULL: write to |to_fd| */
+    struct sha256 *sha256; /* borrowed; if NULL, the output is written to |to_fd| */
     char *in, *out;        /* owned, FILE_CHUNK each */
 };
 
@@ -230,7 +230,7 @@ static enum kiln_code put_output(struct unpacking *u, size_t size, struct kiln_e
     return KILN_OK;
 }
 
-/* Unpacks and writes at most one chunk, or less if the input yields less. */
+/* Unpacks and writes up to one chunk. */
 static enum kiln_code unpack_chunk(struct unpacking *u, struct kiln_err *err)
 {
     u->stream.next_out = u->out;

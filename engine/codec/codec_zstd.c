@@ -16,13 +16,14 @@
  *      15     6506     2.8  ms        21 us
  *      19     6435     7.9  ms        22 us
  *
- * Level 15 gains nearly as much as 19 and costs a hundredth of the compile before it. At 15 MB/s,
- * larger objects would delay the only writer for too long. They get level 6 (170 MB/s) and no
- * dictionary, which would save little of a large object.
+ * Small objects get level 15, which gains nearly as much as 19 and takes a hundredth of the time of
+ * the compile. It packs only 15 MB/s, so larger objects would delay the only writer for too long.
+ * They get level 6 (170 MB/s) and no dictionary, which would save little of a large object.
  *
- * With a dictionary (docs/benchmarks.md), ResNet-50's kernels take 37 to 51 % of their size without
- * one, and MIOpen's 90 %. Unpacking is equally fast. None of 3396 objects was smaller without a
- * dictionary. Both forms are tried anyway, so that a dictionary never makes an object larger.
+ * With a dictionary (docs/benchmarks.md), ResNet-50's kernels take 37 to 51 % of the bytes that
+ * they take without one. MIOpen's kernels take 90 %. Unpacking is equally fast. None of 3396
+ * objects was smaller without a dictionary. Both forms are tried anyway, so that a dictionary never
+ * makes an object larger.
  *
  * Memory: a reader uses 94 KiB, plus 59 KiB for each dictionary it has used. The writer uses 0.6 to
  * 2.8 MiB, depending on the size of the objects, plus 1.1 MiB for each dictionary it has used.
@@ -30,16 +31,16 @@
 #define LEVEL_SMALL 15
 #define LEVEL_LARGE 6
 #define SMALL_MAX (128u << 10)
-/* The most scratch memory that is kept between calls. If an object needed more, the next call frees
+/* Maximum size of the scratch memory between calls. If an object needed more, the next call frees
  * it. */
 #define SCRATCH_KEPT (1u << 20)
 
 struct codec {
     ZSTD_CCtx *packer;   /* owned; created at its first use, because readers never pack */
-    ZSTD_DCtx *unpacker; /* owned; likewise */
+    ZSTD_DCtx *unpacker; /* owned; created at its first use */
     struct digested {
-        ZSTD_CDict *pack;   /* owned; likewise */
-        ZSTD_DDict *unpack; /* owned; likewise */
+        ZSTD_CDict *pack;   /* owned; created at its first use */
+        ZSTD_DDict *unpack; /* owned; created at its first use */
     } digested[DICTIONARY_COUNT];
     uint8_t *scratch; /* owned */
     size_t capacity;
@@ -95,7 +96,7 @@ static void keep_smaller(struct packed *best, enum codec_id id, const uint8_t *d
 }
 
 /* Compresses with a dictionary. Writes to the second half of the scratch memory, because |best| may
- * be in the first half. */
+ * point into the first half. */
 static enum kiln_code pack_with_dictionary(struct codec *codec, size_t dictionary, struct bytes raw,
                                            struct packed *best, struct kiln_err *err)
 {
@@ -178,8 +179,7 @@ static enum kiln_code unpack_zstd(struct codec *codec, const struct packed_objec
 {
     const struct bytes stored = packed->stored;
     const uint64_t raw_size = packed->raw_size;
-    /* Checks the size before it allocates memory, because a damaged size could be a quarter of a
-     * gigabyte. */
+    /* Check the size before allocating memory, because a damaged size could be 256 MiB. */
     if (ZSTD_getFrameContentSize(stored.data, stored.size) != raw_size)
         return kiln_fail(err, KILN_CORRUPT, "a stored code object does not unpack to %llu bytes",
                          (unsigned long long)raw_size);

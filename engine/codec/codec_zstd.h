@@ -31,11 +31,11 @@ KILN_MUST_CHECK enum kiln_code codec_create(struct codec **ret_codec, struct kil
 void codec_destroy(struct codec *codec);
 KILN_DEFINE_AUTO(codec)
 
-/* Whether this kiln can unpack objects with the codec |id|. If not, a newer kiln wrote |id|, or a
- * bit of it flipped. */
+/* Returns whether this kiln can unpack objects with the codec |id|. If not, a newer kiln wrote
+ * |id|, or |id| is damaged. */
 bool codec_knows(uint64_t id);
-/* Packs an object. |ret_stored| belongs to the codec and is valid until its next call, or it is
- * |raw| itself. */
+/* Packs an object. |ret_stored| is |raw| itself, or memory of the codec that is valid until the
+ * codec's next call. */
 KILN_MUST_CHECK enum kiln_code codec_pack(struct codec *codec, struct bytes raw,
                                           struct bytes *ret_stored, enum codec_id *ret_id,
                                           struct kiln_err *err);
@@ -45,8 +45,9 @@ struct packed_object { /* an object in its stored form, as read from disk; not y
     uint64_t raw_size; /* bytes of the object when unpacked */
     struct bytes stored;
 };
-/* KILN_CORRUPT unless |packed| is complete and unpacks to exactly |raw_size| bytes. KILN_NOT_FOUND
- * if codec_knows is false for its codec, because that is a miss and not damage. |ret_raw| belongs
- * to the codec and is valid until its next call, or it is part of |packed|. */
+/* Unpacks an object. Returns KILN_CORRUPT if |packed| is damaged or does not unpack to exactly
+ * |raw_size| bytes. Returns KILN_NOT_FOUND if codec_knows is false for its codec: the caller then
+ * treats the object as missing, not as damaged. |ret_raw| is part of |packed|, or memory of the
+ * codec that is valid until the codec's next call. */
 KILN_MUST_CHECK enum kiln_code codec_unpack(struct codec *codec, const struct packed_object *packed,
                                             struct bytes *ret_raw, struct kiln_err *err);

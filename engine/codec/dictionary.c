@@ -7,8 +7,8 @@
 extern const unsigned char dictionary_amdgpu[], dictionary_nvidia[];
 extern const unsigned long dictionary_amdgpu_size, dictionary_nvidia_size;
 
-/* The newest dictionary of a GPU family comes first: new objects are compressed with it. Older ones
- * stay for ever, because stored objects need them. */
+/* For each GPU family, the newest dictionary comes first: new objects are compressed with it. Older
+ * dictionaries are never removed, because stored objects need them. */
 static const struct dictionary {
     enum codec_id codec;
     uint16_t machine; /* the machine of the ELF files that it compresses */

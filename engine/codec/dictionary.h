@@ -14,11 +14,11 @@
 #define DICTIONARY_COUNT 2u
 
 struct bytes dictionary_content(size_t number);
-/* The codec id recorded with objects that were compressed with this dictionary. */
+/* Returns the codec id that is stored with objects compressed with this dictionary. */
 enum codec_id dictionary_codec(size_t number);
 
-/* The number of the dictionary for an object. DICTIONARY_COUNT: |raw| is not an ELF file for a
- * GPU. */
+/* Returns the number of the dictionary for an object, or DICTIONARY_COUNT if |raw| is not an ELF
+ * file for a GPU. */
 size_t dictionary_for(struct bytes raw);
-/* The number of the dictionary of a codec. DICTIONARY_COUNT: this build has none. */
+/* Returns the number of the dictionary of a codec, or DICTIONARY_COUNT if this build has none. */
 size_t dictionary_of(uint64_t codec);

@@ -5,7 +5,7 @@
  * The argument list of a compiler: fixed options first, then those of the job.
  *
  * Ownership  owns its texts (arguments_done, which accepts a zeroed list)
- * Threading  plain values; failure is sticky, as in struct buffer
+ * Threading  plain values; after a failure, |failed| stays true and further additions do nothing
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -25,7 +25,7 @@ void arguments_add(struct arguments *a, const char *fmt, ...) KILN_PRINTF(2, 3);
  * spelling; if it is NULL, options are added unchanged. */
 void arguments_add_options(struct arguments *a, struct bytes options,
                            void (*translate)(struct arguments *a, const char *option));
-/* Returns whether an option in |options| begins with |start|. */
+/* Returns whether any option in |options| begins with |start|. */
 bool options_name(struct bytes options, const char *start);
 /* Returns the arguments as one text, separated by blanks, or NULL if out of memory. */
 char *arguments_join(const struct arguments *a);

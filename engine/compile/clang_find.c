@@ -43,7 +43,8 @@ enum kiln_code clang_version(const char *path, char *text, size_t size, struct k
     return KILN_OK;
 }
 
-/* Takes the version from Debian's path, or else from clang's own output; 0: unknown. */
+/* Returns clang's major version from Debian's path, or else from clang's own output.  Returns 0 if
+ * it is unknown. */
 static unsigned major_of(const char *path)
 {
     const char *debian = strstr(path, "/llvm-");

@@ -13,9 +13,9 @@
 
 #define CLANG_PATH_MAX 256
 
-/* Returns KILN_UNAVAILABLE if there is none; the message lists what was looked for. */
+/* Returns KILN_UNAVAILABLE if there is no such clang; the message lists where it looked. */
 KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err);
-/* Gets the first line of `clang --version`. */
+/* Reads the first line of `clang --version`. */
 KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,
                                              struct kiln_err *err);
 /* Finds the lld that the clang at |path| runs. */

@@ -8,7 +8,7 @@
 #define MACHINE_AMDGPU 224
 #define MACHINE_CUDA 190
 
-/* AMD: bits of e_flags, for code object version 4 (ELF ABI version 2) and later. */
+/* Bits of e_flags in AMD's objects, for code object version 4 (ELF ABI version 2) and later. */
 #define AMD_MACHINE_MASK 0xffu
 #define AMD_FEATURES_SINCE_ABI 2u
 #define AMD_XNACK_SHIFT 8
@@ -17,8 +17,8 @@
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
-/* NVIDIA: since ELF ABI version 8 (CUDA 13), the SM number is in the second byte instead of the
- * first. */
+/* In NVIDIA's objects, the SM number is in the first byte of e_flags, and since ELF ABI version 8
+ * (CUDA 13) in the second byte. */
 #define NVIDIA_HIGH_SINCE_ABI 8u
 
 #define SHOWN_ARCHES 16

@@ -4,8 +4,8 @@
 /*
  * One job for a kiln-compiler process, and its result.
  *
- * Role       what the engine requests and receives; the executor decides where it runs (a worker
- *            process, or this process in the embedded build)
+ * Role       what the engine requests and receives.  The executor runs the job in a worker process,
+ *            or in the embedded build in its one compiler process
  * Ownership  a job borrows everything; a result owns its descriptors and log
  *            (compile_result_done)
  * Threading  plain values
@@ -17,15 +17,17 @@
 #include <stdint.h>
 
 enum compile_kind {
-    COMPILE_KERNEL, /* source -> code object */
-    /* Can |toolchain| build a one-line kernel for |target|? The object is dropped. */
+    COMPILE_KERNEL, /* compiles source to a code object */
+    /* Tests whether |toolchain| can build a one-line kernel for |target|.  The object is
+     * dropped. */
     COMPILE_PROBE,
-    COMPILE_DESCRIBE, /* which toolchains are installed? The object is JSON (compile/toolchain.h) */
+    /* Lists the installed toolchains.  The object is JSON (compile/toolchain.h). */
+    COMPILE_DESCRIBE,
 };
 
 /* The origin of the compiler's input.  Source code, or the name of a target that the compiler does
- * not know, may exploit a bug and take control of the compiler process.  Therefore no other job may
- * follow a job of outside origin in the same process. */
+ * not know, may exploit a bug and take control of the compiler process.  Therefore a process that
+ * ran a job with COMPILE_OF_CLIENT must not run another job. */
 enum compile_origin {
     /* Source, headers or options came from outside, or the target was not tried before. */
     COMPILE_OF_CLIENT,
@@ -35,7 +37,8 @@ enum compile_origin {
 struct compile_job {
     enum compile_kind kind;
     enum compile_origin origin; /* not sent to the worker */
-    /* A probe of this compiler has built a kernel for the target; not sent to the worker. */
+    /* Whether a probe of this compiler has built a kernel for the target.  Not sent to the
+     * worker. */
     bool target_works;
     /* "hiprtc", "clang", "nvrtc" or "opencl"; unused for COMPILE_DESCRIBE. */
     struct bytes toolchain;
@@ -46,7 +49,8 @@ struct compile_job {
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
     /* The toolchain that is part of the kernel's key.  A worker with a different compiler (which
-     * was upgraded meanwhile) rejects the job with COMPILE_OUTDATED.  All zero: any toolchain. */
+     * was upgraded meanwhile) rejects the job with COMPILE_OUTDATED.  All zero means any
+     * toolchain. */
     struct digest toolchain_id;
 };
 

@@ -4,7 +4,8 @@
 /*
  * One compiler back end, as the worker process sees it.
  *
- * Role       compiles source for a target to a code object; opened by the first job that names it
+ * Role       compiles source for a target to a code object.  The first job that names the back end
+ *            opens it
  * Ownership  open creates it, close destroys it; jobs are borrowed
  * Threading  one thread; only kiln-compiler links the implementations, never the daemon
  *
@@ -48,7 +49,7 @@ extern const struct compiler_ops *const compilers[COMPILERS];
 
 /* Finds a back end by its name.  Returns NULL if there is none. */
 const struct compiler_ops *compiler_find(struct bytes name);
-/* Returns the job of a probe: a one-line kernel in the language of |family|. */
+/* Returns a job that compiles a one-line kernel in the language of |family|. */
 struct compile_job compiler_probe_job(enum target_family family);
 /* Adds |text| to the job's log; a write error is ignored. */
 void compiler_log(const char *text, size_t size);

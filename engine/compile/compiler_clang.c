@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #define DIRECTORY "job"
-/* File names.  No program can have one of them, because a program's name does not begin with
- * '-'. */
+/* Names of files in the job's directory.  No program has one of these names, because a program's
+ * name does not begin with '-'. */
 #define OBJECT "-object"
 #define PRELUDE "-prelude"
 
@@ -62,7 +62,7 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
 
 static enum compile_end report_death(int number, struct kiln_err *err)
 {
-    if (number == SIGKILL) { /* the kernel's OOM killer or a person sent it */
+    if (number == SIGKILL) { /* probably the kernel's OOM killer, or a person, sent the signal */
         kiln_fail(err, KILN_UNAVAILABLE,
                   "clang was killed by another process, or by the kernel for lack of memory (see "
                   "the kernel's log, then try again)");
@@ -76,8 +76,8 @@ static enum compile_end report_death(int number, struct kiln_err *err)
     return end;
 }
 
-/* Decides by clang's exit how the job ended.  If clang's linker dies, clang continues and exits
- * with an arbitrary status. */
+/* Determines from clang's exit status how the job ended.  If clang's linker dies, clang continues
+ * and exits with an arbitrary status. */
 static enum compile_end judge_status(int status, struct kiln_err *err)
 {
     enum compile_end end = COMPILE_DONE;

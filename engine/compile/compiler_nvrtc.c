@@ -17,7 +17,8 @@ static const char *const names[] = {
     "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so.11.1", "libnvrtc.so", NULL,
 };
 
-static const char *const deciding[] = { "libnvrtc", NULL }; /* also matches libnvrtc-builtins */
+/* "libnvrtc" also matches libnvrtc-builtins */
+static const char *const deciding[] = { "libnvrtc", NULL };
 
 /* Adds an option in NVRTC's spelling, which for some options differs from clang's. */
 static void add_translated(struct arguments *a, const char *option)

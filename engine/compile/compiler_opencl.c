@@ -52,7 +52,8 @@ static enum compile_end judge_result(int result, const char *call, struct kiln_e
     return COMPILE_REFUSED;
 }
 
-/* Adds an option if OpenCL C accepts it; it accepts only a few of clang's options. */
+/* Adds an option in OpenCL C's spelling.  OpenCL C has no levels of optimisation, so -O1 to -O3 are
+ * left out. */
 static void translate_option(struct arguments *a, const char *option)
 {
     static const struct {

@@ -16,7 +16,7 @@
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* PoCL renames files from one directory to another.  Landlock can allow that since version 2. */
+/* PoCL renames files from one directory to another.  Landlock's version 1 cannot allow that. */
 #define VERSION_NEEDED 2
 
 /* Limits of processes and threads.  One worker may have PROCESSES_BASE, and in addition
@@ -38,8 +38,9 @@ static void allow_named(const struct landlock_rules *rules, const char *variable
     free(paths);
 }
 
-/* Allows kiln-compiler's own program file, because kiln-compiler restarts itself for another
- * toolchain.  The link in /proc leads to the file even if the user may not enter its directory. */
+/* Allows kiln-compiler's own program file, because a worker executes that file again when it needs
+ * another toolchain.  The link in /proc leads to the file even if the user may not enter its
+ * directory. */
 static void allow_self(const struct landlock_rules *rules)
 {
     landlock_allow(rules, "/proc/self/exe", READ);
@@ -68,7 +69,8 @@ static void allow_system(const struct landlock_rules *rules)
         "/etc/os-release",
         "/etc/lsb-release",
         /* /sys is missing on purpose: its files describe the host's devices, such as network
-         * addresses. PoCL reads processors and memory there, but works without.
+         * addresses.  PoCL reads the number of processors and the memory size there, but works
+         * without them.
          *
          * In /proc, Landlock denies environ and similar files of processes outside the sandbox. */
         "/proc",
@@ -105,8 +107,8 @@ static void note_errors(struct confinement *c, const struct namespace_errors *er
     }
 }
 
-/* Returns the limit of processes and threads.  LLVM's linker and PoCL start a thread for each
- * processor. */
+/* Returns the limit of processes and threads.  It grows with the number of processors, because
+ * LLVM's linker and PoCL start a thread for each of them. */
 static unsigned processes_max(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
@@ -144,7 +146,7 @@ enum kiln_code confine_begin(struct confinement *c, const struct confine_options
     mount_all(c, &errors);
     struct namespace_ids own;
     namespaces_read(&own);
-    /* Before Linux 5.14, a user's processes were counted across all user namespaces. */
+    /* Linux 5.14 and later count a user's processes separately in each user namespace. */
     c->has_user_namespace = own.of[NAMESPACE_USER] != user && kernel_since(5, 14);
     return KILN_OK;
 }
@@ -173,7 +175,8 @@ static void confine_files(struct confinement *c)
 }
 
 /* Limits the number of processes.  RLIMIT_NPROC counts all processes of a user (setrlimit(2)).  So
- * it is set only if all processes of this user (at least in this namespace) are compilers. */
+ * it is set only if all processes of this user, or all of them in this user namespace, are
+ * compilers. */
 static void limit_processes(const struct confinement *c)
 {
     rlim_t max = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
@@ -188,7 +191,8 @@ static void limit_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        /* A layer for which a step failed may still be in force: the verification has decided. */
+        /* Only the verification decides whether a layer is missing: a layer may be in force
+         * although a step failed. */
         if (!report_has(&c->report, l))
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }

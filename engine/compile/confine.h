@@ -4,9 +4,10 @@
 /*
  * The sandbox of a compiler process: it sees only the host files that a compiler needs.
  *
- * Role       A source may say #include "/etc/shadow", and the error message would quote it.  It may
- *            also exploit a compiler bug.  Each layer (engine/sandbox/layers.def) is enabled where
- *            the system supports it, and verified afterwards
+ * Role       protects the host's files from kernel sources.  A source may say #include
+ *            "/etc/shadow", and the error message would quote that file.  A source may also exploit
+ *            a compiler bug.  Each layer (engine/sandbox/layers.def) is enabled where the system
+ *            supports it, and verified afterwards
  * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started
  *
@@ -29,11 +30,11 @@
 struct confine_options {
     /* Borrowed until confine_finish; the only directory that stays writable. */
     const char *directory;
-    /* Maximum bytes that may be written to it; 0: only limited by the disk. */
+    /* Maximum number of bytes that may be written to |directory|; 0 if only the disk limits it. */
     uint64_t free_space;
-    const char *outside;  /* kilnd's namespaces (namespaces_to_text);  NULL: the current ones */
-    bool is_workers_user; /* only compiler processes run as the user of this process */
-    supervisor_give_up *give_up; /* runs in the two processes that stay behind (supervisor.h) */
+    const char *outside;  /* kilnd's namespaces (namespaces_to_text); if NULL, the current ones */
+    bool is_workers_user; /* true if only compiler processes run as the user of this process */
+    supervisor_give_up *give_up; /* runs in the supervisor and the init process (supervisor.h) */
     void *context;               /* passed to |give_up| */
 };
 
@@ -46,8 +47,8 @@ struct confinement {
     struct sandbox_report report;
 };
 
-/* Initialises |c|.  If a process namespace is created, the call returns in a child.  Layers that
- * cannot be enabled are recorded and do not make it fail. */
+/* Initialises |c|, and creates the namespaces and mounts.  If it creates a process namespace, it
+ * returns in a child process.  Layers that cannot be enabled are recorded, and are not an error. */
 KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c,
                                              const struct confine_options *options,
                                              struct kiln_err *err);

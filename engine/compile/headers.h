@@ -11,11 +11,12 @@
 #include "common/base/err.h"
 #include "common/protocol/limits.h"
 
-/* |name| is a relative path without '.', '..' or empty parts, of letters, digits and _ . + - */
+/* Returns whether |name| is a relative path without '.', '..' or empty parts, and has only letters,
+ * digits and _ . + - in each part. */
 bool header_name_is_fine(struct bytes name);
 
-/* Checks a program's name: it may be any header's name without directories.  Returns KILN_INVALID
- * if it is not valid; the message has the name. */
+/* Checks a program's name, which must be a valid header name without directories.  Returns
+ * KILN_INVALID if it is not; the message has the name. */
 KILN_MUST_CHECK enum kiln_code program_name_check(struct bytes name, struct kiln_err *err);
 
 /* Checks that |records| has exactly |count| records of message_header, at most LIMIT_HEADERS, with

@@ -21,8 +21,8 @@ struct identity {
 void identity_init(struct identity *id, const char *toolchain, const char *version);
 KILN_MUST_CHECK enum kiln_code identity_put_file(struct identity *id, const char *path,
                                                  struct kiln_err *err);
-/* Adds every loaded library of this process whose file name starts with one of |prefixes|
- * (NULL-terminated), sorted by name. */
+/* Adds every loaded library of this process whose file name starts with one of |prefixes|, sorted
+ * by name.  |prefixes| is NULL-terminated. */
 KILN_MUST_CHECK enum kiln_code identity_put_loaded(struct identity *id, const char *const *prefixes,
                                                    struct kiln_err *err);
 /* Adds those shared libraries that the program |path| would load and whose names start with a

@@ -4,9 +4,9 @@
 /*
  * A kernel's key: a digest of everything that determines the compiled object.
  *
- * SHA-256 over length-prefixed fields: "kiln-key-1", toolchain name, target, toolchain identity,
- * program name, canonical options, source, each header's name and text in the order of their
- * names, COMPILE_ABI.
+ * The key is SHA-256 over these length-prefixed fields: "kiln-key-1", toolchain name, target,
+ * toolchain identity, program name, canonical options, source, each header's name and text in the
+ * order of their names, COMPILE_ABI.
  *
  * Threading  pure functions
  */
@@ -15,14 +15,14 @@
 #include "engine/compile/headers.h"
 
 /* Version of the fixed options and defines that the back ends add.  Raise it when one of them
- * changes, so that objects made with the old ones are no longer found. */
+ * changes, so that objects compiled with the old ones are no longer found. */
 #define COMPILE_ABI 1u
 
 /* Computes the key.  The job's headers must have passed headers_check, and its options must come
  * from options_canonicalise. */
 struct digest kernel_key(const struct compile_job *job, const struct digest *toolchain_identity);
 
-/* Compute hashes of parts of a key, with which users find out how two keys differ.  They are
- * SHA-256 over the source, and over the headers sorted by name. */
+/* Compute SHA-256 over the source, and over the headers sorted by name.  With these parts of a key,
+ * users find out how two keys differ. */
 struct digest kernel_source_id(const struct compile_job *job);
 struct digest kernel_headers_id(const struct compile_job *job);

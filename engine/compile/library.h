@@ -4,8 +4,8 @@
 /*
  * Opens a compiler library with dlopen, and binds its functions through a table of symbols.
  *
- * Ownership  a library stays open for the life of the process: most cannot be unloaded safely
- *            (threads, exit handlers), and the process is recycled anyway
+ * Ownership  a library stays open for the life of the process: most libraries cannot be unloaded
+ *            safely (threads, exit handlers), and worker processes are replaced regularly anyway
  * Threading  one thread
  */
 #include "common/base/err.h"
@@ -16,7 +16,7 @@ struct library_search {
     const char *what;               /* name for messages, such as "the HIP runtime compiler" */
     const char *const *directories; /* NULL-terminated; "" means that the dynamic linker searches */
     const char *const *names;       /* file names, best first; NULL-terminated */
-    const char *advice;             /* for messages: what to install or to set */
+    const char *advice;             /* shown in messages: what to install or to set */
 };
 
 struct library_symbol {

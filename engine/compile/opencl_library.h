@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * OpenCL, loaded at run time; handles are plain pointers, so that no vendor's header is needed.
+ * OpenCL, loaded at run time.  Its handles are plain pointers here, so that no vendor's header is
+ * needed.
  *
  * Ownership  stays open for the life of the process (engine/compile/library.h)
  * Threading  one thread
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From the OpenCL 1.2 specification. */
+/* Values from the OpenCL 1.2 specification. */
 #define OPENCL_OUT_OF_HOST_MEMORY (-6)
 #define OPENCL_DEVICE_TYPE_CPU 2u
 #define OPENCL_DEVICE_TYPE_ALL 0xffffffffu

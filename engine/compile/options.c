@@ -19,7 +19,7 @@ static const struct allowed {
 struct option {
     struct bytes text;
     struct bytes macro; /* the name after -D or -U; empty for other options */
-    size_t place;       /* position in the job's options */
+    size_t place;       /* position of the option in the job's options */
 };
 
 static bool is_macro(struct bytes option)
@@ -45,7 +45,7 @@ static bool is_identifier(struct bytes name)
     return name.size && !isdigit(name.data[0]);
 }
 
-/* Returns whether a macro's value is allowed.  Quotes, backslashes and '#' are not: compilers
+/* Returns whether a macro's value is allowed.  Quotes, backslashes and '#' are rejected: compilers
  * interpret them differently, and no number or type name needs them. */
 static bool value_is_fine(struct bytes value)
 {
@@ -146,7 +146,8 @@ static struct bytes option_subject(const struct option *o)
     return o->macro.size ? o->macro : o->text;
 }
 
-/* Sorts macros first, and options with equal subjects next to each other in the given order. */
+/* Compares options so that macros come first, and options with equal subjects are next to each
+ * other in the given order. */
 static int compare_subjects(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;

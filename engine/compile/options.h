@@ -8,9 +8,9 @@
  * for floating point, vectorisation, the target and OpenCL's mathematics (-cl-*).  Any other
  * option, especially -I and -include, is rejected; the message names it.
  *
- * Canonical: one blank between options.  -D and -U come first, sorted by macro name, with only the
- * last of each name.  The others follow in their given order, without exact repeats.  So equivalent
- * texts give the same key.
+ * In the canonical form, one blank separates options.  -D and -U come first, sorted by macro name;
+ * of several with the same name, only the last one remains.  The others follow in their given
+ * order, without exact repeats.  So equivalent texts give the same key.
  *
  * Threading  pure functions
  */

@@ -8,10 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Maximum number of open files: a compiler opens its libraries, headers and a few pipes. */
+/* Maximum number of open files.  A compiler opens its libraries, headers and a few pipes. */
 #define FILES_MAX 1024
 #define NICENESS 10
-/* Half of the maximum of 1000: the kernel should kill a compile, which can be repeated, before a
+/* Half of the maximum of 1000.  The kernel should kill a compile, which can be repeated, before a
  * training job, which cannot. */
 #define OOM_SCORE "500"
 
@@ -28,7 +28,7 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     struct rlimit now;
     if (getrlimit(resource, &now) < 0)
         return kiln_fail_errno(err, errno, "cannot read %s", name);
-    /* A hard limit that is lower already stays, because only root may raise it. */
+    /* Keep a lower hard limit, because only root may raise it. */
     struct rlimit want = { .rlim_cur = soft, .rlim_max = hard };
     if (want.rlim_max > now.rlim_max)
         want.rlim_max = now.rlim_max;
@@ -74,7 +74,7 @@ void process_limits_next_job(uint64_t cpu_s)
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || getrusage(RUSAGE_SELF, &used) != 0)
         return;
     rlim_t spent = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec +
-                   2; /* + 2: both are rounded down */
+                   2; /* + 2, because both times are rounded down */
     limit.rlim_cur = spent + cpu_s < limit.rlim_max ? spent + cpu_s : limit.rlim_max;
     setrlimit(RLIMIT_CPU, &limit);
 }

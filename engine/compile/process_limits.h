@@ -15,7 +15,8 @@ struct process_limits {
     uint64_t cpu_s;  /* processor time of one job, in seconds */
     uint64_t memory; /* address space, in bytes */
     uint64_t output; /* size of one file, in bytes */
-    /* Maximum number of jobs of one worker, which limits their total CPU time; 0: unlimited. */
+    /* Maximum number of jobs of one worker, which limits their total CPU time; 0 means
+     * unlimited. */
     unsigned jobs;
 };
 

@@ -14,8 +14,8 @@
 #define EXIT_NOT_STARTED 127
 #define PASSED_FD 3
 
-/* Returns how many seconds of CPU time this process has left.  They become the limit of a child,
- * whose count begins at zero. */
+/* Returns how many seconds of CPU time this process has left.  This value becomes the limit of a
+ * child, because a child's CPU time is counted from zero. */
 static struct rlimit cpu_left(void)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -35,7 +35,7 @@ _Noreturn static void exec_program(const struct program *p, const struct rlimit 
 {
     sigset_t none;
     sigemptyset(&none);
-    /* Undone in the child, because a worker blocks SIGXFSZ. */
+    /* Undo what the child inherits: a worker blocks SIGXFSZ. */
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)

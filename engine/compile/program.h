@@ -16,10 +16,10 @@
 
 struct program {
     const char *const *argv; /* argv[0] is a path; NULL-terminated */
-    const char *directory;   /* working directory;  NULL: unchanged */
-    const char *environment; /* one NAME=VALUE to set; NULL: none */
-    int out_fd;              /* becomes the standard output; -1: inherited */
-    int pass_fd;             /* becomes the child's descriptor 3; -1: none */
+    const char *directory;   /* working directory; if NULL, that of the caller */
+    const char *environment; /* one NAME=VALUE to set, or NULL */
+    int out_fd;              /* becomes the standard output; -1 if the child inherits it */
+    int pass_fd;             /* becomes the child's descriptor 3; -1 if there is none */
 };
 
 KILN_MUST_CHECK enum kiln_code program_start(const struct program *program, pid_t *ret_pid,

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Result codes, which have the same numbers in both libraries. */
+/* Result codes, which are the same numbers in both libraries. */
 #define RTC_OUT_OF_MEMORY 1
 #define RTC_INVALID_OPTION 5
 #define RTC_COMPILATION 6
-/* The library cannot use its builtins library, whatever the source is. */
+/* Returned if the library cannot use its builtins library, whatever the source is. */
 #define RTC_BUILTIN_OPERATION 7
 
 struct rtc {
@@ -78,8 +78,8 @@ static void write_log(const struct rtc_library *library, void *program)
         compiler_log(log, size - 1);
 }
 
-/* Fails because a library or file of the compiler is missing, which the source has not caused.
- * With COMPILE_UNAVAILABLE, kilnd does not record the failure for the kernel. */
+/* Fails because a library or file of the compiler is missing.  The result is COMPILE_UNAVAILABLE,
+ * so that kilnd does not record a failure for the kernel, whose source is not the cause. */
 static enum compile_end fail_builtins(const struct rtc *rtc, struct kiln_err *err)
 {
     if (rtc->builtins_err.code)
@@ -164,7 +164,7 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
 /* ---- the installed version ---- */
 
 /* Compiles a probe, to make the library load the other libraries that it needs (comgr, builtins).
- * It loads them only with the first compilation, and identity_put_loaded only adds loaded
+ * The library loads them only with the first compilation, and identity_put_loaded only adds loaded
  * libraries.  If the library rejects |first_target|, it has loaded them, too.  Any other failure is
  * returned: an identity without one of the libraries would look like another version of the
  * compiler. */
@@ -224,11 +224,11 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
 }
 
 /* Loads NVRTC's builtins library early, from NVRTC's own directory.  NVRTC itself loads it by its
- * bare name at the first compilation, and the dynamic linker then uses the loaded library with that
- * name.  Otherwise the dynamic linker would search /etc/ld.so.cache.  Every ldconfig (that is,
- * every installation of a package) replaces that file, and Landlock only lets a process read the
- * file that existed when the process was confined.  A failure is reported only if NVRTC does not
- * find the library. */
+ * bare name at the first compilation; the dynamic linker then uses the library that is already
+ * loaded.  Otherwise the dynamic linker would look it up in /etc/ld.so.cache, and the sandbox may
+ * forbid that: ldconfig replaces this file whenever a package is installed, but Landlock only lets
+ * a process read the file that existed when the process was confined.  A failure is reported only
+ * if NVRTC does not find the library. */
 static void load_builtins(struct rtc *rtc)
 {
     char directory[sizeof(rtc->path)], name[64], path[sizeof(rtc->path)];

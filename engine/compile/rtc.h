@@ -33,8 +33,8 @@ struct rtc_kind {
     const char *root;          /* default of that directory */
     const char *below;         /* subdirectory of that directory with the libraries */
     const char *const *names;  /* see library_search.names */
-    /* A name such as "NAME.so": the file NAME.so.MAJOR.MINOR in the library's directory must be
-     * loaded first.  NULL: none. */
+    /* If a file name such as "NAME.so" is set, NAME.so.MAJOR.MINOR in the library's directory must
+     * be loaded first.  NULL if there is no such file. */
     const char *builtins;
     const char *advice; /* see library_search.advice */
     const struct library_symbol *symbols;

@@ -24,7 +24,7 @@ KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err
 /* Writes a file of the compiler back end into |directory|, which exists. */
 KILN_MUST_CHECK enum kiln_code scratch_put(const char *directory, const char *name,
                                            struct bytes content, struct kiln_err *err);
-/* Creates |directory|, and writes the job's source into it and the headers into its
- * SCRATCH_HEADERS, under their own names. */
+/* Creates |directory|, writes the job's source into it, and writes the headers into its
+ * subdirectory SCRATCH_HEADERS, each under its own name. */
 KILN_MUST_CHECK enum kiln_code scratch_fill(const char *directory, const struct compile_job *job,
                                             struct kiln_err *err);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Maximum number of stored probe results.  A host has only a few GPUs, but clients may request
- * targets that do not exist.  So failures are dropped before successes, of which there are only
- * dozens: compilers support no more targets. */
+ * targets that do not exist, and each of them adds a failure.  So failures are dropped first.
+ * Successes are at most dozens, because compilers support no more targets. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 
@@ -53,7 +53,7 @@ static const struct known {
 static const struct {
     const char *name;
     const char *language;
-    const char *installs; /* advice for the case that no toolchain of this family was found */
+    const char *installs; /* advice on what to install if no toolchain of this family was found */
 } families[] = {
     [TARGET_AMDGPU] = { "amdgpu", "HIP",
                         "install ROCm, or Debian's libamdhip64-5 or clang-19 with lld-19" },
@@ -250,8 +250,9 @@ static bool is_of_now(const struct toolchain_table *table, const struct probe *p
     return false;
 }
 
-/* Returns how useful a result is.  That of a removed toolchain is useless, a failure can be
- * determined again by a probe, and a target that works is in use. */
+/* Returns how useful a result is.  The result of a removed toolchain is useless.  A failure can
+ * be determined again by another probe.  A success is the most useful, because its target is in
+ * use. */
 static unsigned probe_worth(const struct toolchain_table *table, const struct probe *p)
 {
     if (!is_of_now(table, p))
@@ -313,8 +314,8 @@ static void append_text(char *text, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
-/* Writes which toolchains of the family can build for |target|, and why the others cannot, or that
- * they were not found.  Example: "hiprtc can; clang: ...; ". */
+/* Writes the toolchains of the family that can build for |target|, and the reason why each other
+ * one cannot, or that it was not found.  Example: "hiprtc can; clang: ...; ". */
 static void explain_absence(const struct toolchain_table *table, const struct target *target,
                             char *text, size_t size)
 {

@@ -5,8 +5,8 @@
  * The toolchain table: which compilers are installed on this host, and which targets each can
  * build.
  *
- * Role       filled from a worker's COMPILE_DESCRIBE answer and from probes; chooses the toolchain
- *            for a target.  This code neither loads nor runs a compiler
+ * Role       stores a worker's COMPILE_DESCRIBE answer and the results of probes; chooses the
+ *            toolchain for a target.  This code neither loads nor runs a compiler
  * Ownership  the table owns its rows; returned rows are borrowed until the next
  *            toolchain_table_describe
  * Threading  one thread at a time (the daemon's loop)
@@ -30,12 +30,12 @@ enum probe_state {
 
 struct toolchain {
     char name[16];     /* "hiprtc", "clang", "nvrtc" or "opencl" */
-    char version[192]; /* shown to people */
+    char version[192]; /* shown to users */
     char path[256];    /* file of the library or program; shown to users */
     enum target_family family;
     struct digest identity;
-    /* The only target, if it is known without a probe (OpenCL: that of the device); otherwise
-     * empty. */
+    /* The only target, if it is known without a probe, else empty.  For OpenCL, it is the device's
+     * target. */
     char only_target[LIMIT_TARGET_TEXT];
 };
 
@@ -46,7 +46,8 @@ KILN_MUST_CHECK enum kiln_code toolchain_table_create(struct toolchain_table **r
 void toolchain_table_destroy(struct toolchain_table *table);
 KILN_DEFINE_AUTO(toolchain_table)
 
-/* Replaces the rows by those of a DESCRIBE answer (JSON from a worker, which is validated). */
+/* Replaces the rows by those of a COMPILE_DESCRIBE answer: JSON from a worker, which is
+ * validated. */
 KILN_MUST_CHECK enum kiln_code toolchain_table_describe(struct toolchain_table *table,
                                                         struct bytes json, struct kiln_err *err);
 size_t toolchain_table_count(const struct toolchain_table *table);
@@ -71,13 +72,15 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
 /*
  * Chooses a toolchain for |target|, in the order hiprtc, clang, nvrtc, opencl among those of its
  * family:
- *   KILN_OK           *ret_toolchain can build it
- *   KILN_BUSY         *ret_toolchain must be probed first; then call again
- *   KILN_UNAVAILABLE  none is known to, and no process was free to probe one: call again later
- *   KILN_UNSUPPORTED  none can; the message lists the toolchains and why each cannot
  *
- * If |forced| is not empty, only the toolchain with that name is considered.  If there is none,
- * returns KILN_NOT_FOUND; the message lists the installed ones.
+ *   KILN_OK           *ret_toolchain can build for the target
+ *   KILN_BUSY         *ret_toolchain must be probed first; then call again
+ *   KILN_UNAVAILABLE  no toolchain is known to build for it, and no process was free to probe
+ *                     one: call again later
+ *   KILN_UNSUPPORTED  no toolchain can; the message lists the toolchains and why each cannot
+ *
+ * If |forced| is not empty, only the toolchain with that name is considered.  If there is no such
+ * toolchain, returns KILN_NOT_FOUND; the message lists the installed ones.
  */
 KILN_MUST_CHECK enum kiln_code toolchain_choose(const struct toolchain_table *table,
                                                 const struct target *target, struct bytes forced,

@@ -17,11 +17,11 @@
 #include <sys/socket.h>
 
 #define EXIT_DONE 0
-/* Exit status: the daemon sent something that is not a job, or a result could not be sent. */
+/* Exit status if the daemon sent something that is not a job, or if a result could not be sent. */
 #define EXIT_WIRE 3
 #define ARGUMENTS_MAX 12
 
-struct job_files { /* owned descriptors; -1: none */
+struct job_files { /* owned descriptors, or -1 */
     int job_fd;
     int object_fd;
     int log_fd;
@@ -38,7 +38,7 @@ struct worker {
     bool restarted; /* this process executed its program again for the current job */
     /* Owned; copies of standard output and error, for the time between jobs. */
     int worker_out, worker_err;
-    unsigned jobs_left; /* number of jobs left, including the current one; 0: unlimited */
+    unsigned jobs_left; /* number of jobs left, including the current one; 0 means unlimited */
 };
 
 /* The state of the job that runs. */
@@ -101,7 +101,7 @@ static void direct_output(int out_fd, int err_fd)
     dup2(err_fd, STDERR_FILENO);
 }
 
-/* Returns whether |ops| needs a process without the back ends that are already open. */
+/* Returns whether |ops| cannot share this process with a back end that is already open. */
 static bool needs_restart(const struct worker *w, const struct compiler_ops *ops)
 {
     for (size_t i = 0; i < COMPILERS; i++) {
@@ -111,7 +111,7 @@ static bool needs_restart(const struct worker *w, const struct compiler_ops *ops
     return false;
 }
 
-/* Clears the log, because another compiler than the requested one wrote it. */
+/* Clears the log, which a compiler other than the requested one may have written. */
 static void clear_log(int log_fd)
 {
     if (ftruncate(log_fd, 0) == 0)
@@ -120,7 +120,8 @@ static void clear_log(int log_fd)
 
 static bool keep_across_exec(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
 
-/* Appends |flag| and |value| unless |value| is NULL; the last element stays NULL. */
+/* Appends |flag| and |value| to the NULL-terminated |arguments|.  Does nothing if |value| is
+ * NULL. */
 static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag, const char *value)
 {
     size_t count = 0;
@@ -133,7 +134,8 @@ static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag,
 }
 
 /* Replaces this process's program by a new kiln-compiler that runs this job first.  Process, socket
- * and sandbox remain, but no library is loaded any longer.  Returns only on failure. */
+ * and sandbox remain the same, but no compiler library is loaded any longer.  Returns only on
+ * failure. */
 static enum compile_end restart_worker(const struct worker *w, const struct job_files *files,
                                        struct kiln_err *err)
 {
@@ -187,10 +189,11 @@ static bool accepts_any_version(const struct compile_job *job)
     return digest_equal(&job->toolchain_id, &any);
 }
 
-/* Compares the compiler with the version that kilnd expects.  A process keeps the libraries that it
- * has loaded even after an upgrade, so it restarts once if they differ.  If the restarted process
- * differs, too, kilnd's description of the compiler is outdated, and kilnd must request a new one.
- * If a compiler cannot be identified, the result is COMPILE_UNAVAILABLE, and |err| says why. */
+/* Compares the compiler with the version that kilnd expects.  A process keeps the libraries that
+ * it has loaded, even after an upgrade.  So if the versions differ, the process restarts once.
+ * If they still differ, kilnd's description of the compiler is outdated, and kilnd must request
+ * a new one.  If a compiler cannot be identified, the result is COMPILE_UNAVAILABLE, and |err|
+ * says why. */
 static enum compile_end check_identity(struct worker *w, const struct current_job *current,
                                        struct kiln_err *err)
 {
@@ -226,9 +229,9 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Adds a reference to the log to the message, for a kernel whose log is not empty.  The log of a
- * probe is never shown.  The message names the language, because source in OpenCL C for an AMD GPU
- * is a common mistake. */
+/* Appends a reference to the log to the message of a kernel whose log is not empty.  The log of a
+ * probe is never shown.  The message names the language, because OpenCL C source for an AMD GPU is
+ * a common mistake. */
 static void refer_to_log(const struct compiler_ops *ops, const struct compile_job *job, int log_fd,
                          struct kiln_err *err)
 {
@@ -253,8 +256,9 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
 }
 
 /* Compiles the job, and checks that the compiler is the one that kilnd expects.  Its identity is
- * known only after all its libraries are loaded, which needs a compilation.  So the first job of a
- * process is compiled first and checked afterwards; every later job is checked first. */
+ * known only after all its libraries are loaded, and they are loaded by the first compilation.  So
+ * the first job of a process is compiled first and checked afterwards; every later job is checked
+ * first. */
 static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {
@@ -327,7 +331,7 @@ static enum compile_end run_job(struct worker *w, const struct job_files *files,
         end = compile_job(w, &current, &object, err);
     else if (compilers_describe(&object, err))
         end = COMPILE_MEMORY;
-    fs_empty_directory("pocl"); /* because PoCL leaves files there after each job */
+    fs_empty_directory("pocl"); /* PoCL leaves files there after each job */
     if (end != COMPILE_DONE || current.job.kind == COMPILE_PROBE)
         return end;
     return write_object(&object, files->object_fd, err);

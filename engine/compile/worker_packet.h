@@ -20,7 +20,8 @@
 #define WORKER_JOB 1
 #define WORKER_JOB_FILES 3
 #define WORKER_PACKET_MAX 1024
-/* The source and its headers fit a frame's body; 64 KiB more are for names and options. */
+/* A client's source and its headers fit into the body of one frame; 64 KiB more are for names and
+ * options. */
 #define WORKER_JOB_MAX (LIMIT_FRAME_BODY + (64u << 10))
 
 void worker_job_write(struct buffer *b, const struct compile_job *job);

@@ -60,7 +60,7 @@ struct compiler_worker_options {
     unsigned max_jobs;                    /* 0: unlimited */
     uint64_t cpu_s;                       /* CPU time of one job in seconds; 0: unlimited */
     const struct sandbox_report *sandbox; /* borrowed; the layers that are reported to kilnd */
-    /* Arguments to pass to a process that replaces this one;  NULL: none. */
+    /* Arguments to pass to a process that replaces this one, or NULL. */
     const char *limits, *user;
 };
 

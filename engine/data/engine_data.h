@@ -4,7 +4,7 @@
 /*
  * Data that is built into the program: tuning databases and packages, used in place.
  *
- * Role       names each item like the file from which it was built, and detects damage to its
+ * Role       names each item after the file from which it was built, and detects damage to its
  *            bytes.  A look-up uses an item without checking all of it, because each record and
  *            each kernel in it has its own check.  After its first use, the whole item is compared
  *            with its digest, once per process and in small steps.  An item that fails this check
@@ -56,6 +56,6 @@ bool engine_item_check_begin(const struct engine_data *data, struct engine_item_
  * state is then its result. */
 bool engine_item_check_step(struct engine_item_check *check);
 /* Runs the whole check at once, for an item that could not be opened.  Returns true if the bytes
- * are those that were built in, so that the item was already bad then.  Returns false if the item
- * is damaged; it is then not used again. */
+ * are unchanged since the build; then the item was invalid from the beginning.  Returns false if
+ * the bytes are damaged; the item is then not used again. */
 bool engine_item_is_as_built(struct engine_item *item);

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* At most this many rows with the same name and arguments are tried. MIOpen's index allows only
- * one. In its first versions, the index also contained hash and size, so there could be several. */
+/* Maximum number of rows that are tried for one name and arguments. MIOpen's index allows only one.
+ * In its first versions, the index also contained hash and size, so there could be several. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
-/* Factor of the file's size that all listed rows together may have. Rows of a genuine file do not
- * overlap; the rows of a crafted file could all use the same pages. */
+/* All listed rows together may have at most this many times the bytes of the file. Rows of a
+ * genuine file do not overlap; the rows of a crafted file could all use the same pages. */
 #define LISTED_MAX 2
 
 enum kern_db_statement {
@@ -24,10 +24,10 @@ enum kern_db_statement {
 };
 
 struct kern_db {
-    char *path;      /* owned; as the caller names the file */
-    uint64_t size;   /* of the file, bytes */
+    char *path;      /* owned; the name of the file, as the caller wrote it */
+    uint64_t size;   /* of the file, in bytes */
     struct db *db;   /* owned */
-    uint64_t listed; /* bytes of the rows listed since the first one */
+    uint64_t listed; /* bytes of the rows listed since the listing began */
 };
 
 static const char *const statements[KERN_DB_STATEMENT_COUNT] = {
@@ -45,7 +45,8 @@ static const struct db_table table = { .name = "kern_db",
 
 /* ---- opening ---- */
 
-/* Opening a pipe could block for ever. */
+/* Checks that the file is a regular one before it is opened; opening a pipe could block for
+ * ever. */
 static enum kiln_code check_file(struct kern_db *db, struct kiln_err *err)
 {
     struct stat seen;
@@ -125,7 +126,8 @@ enum kiln_code kern_db_check(struct kern_db *db, struct kiln_err *err)
 
 /* ---- lookups ---- */
 
-/* The current row of |q|, a ROW or NEXT statement. The row borrows from |q|. */
+/* Returns the current row of |q|, which runs the statement ROW or NEXT. The row borrows from
+ * |q|. */
 static struct kern_row row_of(const struct query *q)
 {
     int64_t raw_size = query_i64(q, 5);
@@ -199,7 +201,7 @@ enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows, struct kiln
     return rc;
 }
 
-/* |after|: the id of the row before. */
+/* Checks that the row has a higher id than |after|, the id of the row before. */
 static enum kiln_code check_order(struct kern_db *db, uint64_t after, const struct kern_row *row,
                                   struct kiln_err *err)
 {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define PIECE (16u << 10) /* on the stack */
+#define PIECE (16u << 10) /* size of a buffer on the stack */
 
 static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *err)
 {
@@ -38,7 +38,7 @@ enum kiln_code kern_row_check(const struct kern_row *row, struct kiln_err *err)
 
 struct kern_unpacking {
     struct kern_row row;
-    struct bzip2_reader *reader; /* owned; NULL: the blob is the object */
+    struct bzip2_reader *reader; /* owned; NULL if the blob is not compressed */
     struct md5 md5;
     uint64_t raw_size, done; /* bytes */
 };

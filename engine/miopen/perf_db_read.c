@@ -27,7 +27,7 @@ static const char *const columns[] = {
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 static const struct db_table table = { "config", columns, COLUMNS };
 
-/* Returns the id, the other columns, and the name of the first column that has the wrong type. */
+/* Selects the id, the other columns, and the name of the first column that has the wrong type. */
 static const char *const statement = "select id"
 #define PERF_DB_NUMBER(name) ", " #name
 #define PERF_DB_TEXT(name) ", " #name
@@ -47,12 +47,12 @@ struct perf_db_reader {
     struct perf_db_rows rows;
     struct db *db;      /* owned */
     struct query query; /* reads the table config; its |db| is NULL until all rows were read */
-    uint64_t left;      /* rows of config that a genuine file may still have */
-    uint64_t next;      /* number of rows of perf_db that were taken so far */
+    uint64_t left;      /* how many more rows config can have in a genuine file */
+    uint64_t next;      /* number of rows of perf_db that were consumed so far */
     uint64_t reported;  /* the value of |next| at the latest report of progress */
     int64_t config_id;  /* id of the current row of config */
     size_t key_start;   /* where its key begins in |key_texts| */
-    bool is_in_record;  /* the rows of the current config are being read */
+    bool is_in_record;  /* true while rows of perf_db for the current row of config are read */
     struct tuning_keys keys;
     struct buffer key_texts; /* all keys so far */
     struct buffer value;
@@ -78,7 +78,7 @@ static void put_number(struct buffer *to, uint64_t number)
     buffer_put(to, digits + at, sizeof(digits) - at);
 }
 
-/* Refuses an 'x', because it separates the columns of a key. */
+/* Appends a word. Rejects an 'x', because it separates the columns of a key. */
 static enum kiln_code put_word(struct buffer *to, const char *column, struct bytes word,
                                struct kiln_err *err)
 {
@@ -121,7 +121,8 @@ static enum kiln_code put_key(struct buffer *to, const struct query *q, struct k
     return rc;
 }
 
-/* Adds the key of a row of config. KILN_INVALID: the row is bad; the message says why. */
+/* Adds the key of a row of config. Returns KILN_INVALID if the row is invalid; the message says
+ * why. */
 static enum kiln_code add_config(struct perf_db_reader *r, const struct query *q, size_t *ret_start,
                                  struct kiln_err *err)
 {
@@ -188,8 +189,8 @@ static void pop_row(struct perf_db_reader *r)
     r->next++;
 }
 
-/* Reports rows of perf_db whose config id is lower than |id|: config has no good row for them.
- * |ret_more|: the time is up, and there may be more of them. */
+/* Reports, as invalid, the rows of perf_db with a config id lower than |id| that were not read:
+ * config has no valid row for them. Sets |ret_more| if the time is up before the end. */
 static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
                                       bool *ret_more)
 {
@@ -206,7 +207,8 @@ static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint
     return rc;
 }
 
-/* Reads the rows of the current config. |ret_more|: the time is up, and there may be more. */
+/* Reads the rows of perf_db for the current row of config. Sets |ret_more| if the time is up before
+ * the end. */
 static enum kiln_code read_rows(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
 {
     const struct perf_db_row *row = NULL;
@@ -244,7 +246,7 @@ static enum kiln_code emit_record(struct perf_db_reader *r, struct kiln_err *err
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* A good row of config begins a record. */
+/* Begins a record with the current row of config. If the row is invalid, reports it instead. */
 static enum kiln_code begin_record(struct perf_db_reader *r, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -289,7 +291,7 @@ static enum kiln_code continue_record(struct perf_db_reader *r, uint64_t end_ns,
     return emit_record(r, err);
 }
 
-/* Reports the rows of perf_db that are left: config has no row for them. */
+/* Reports the remaining rows of perf_db, for which config has no row. */
 static enum kiln_code end_configs(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
 {
     enum kiln_code rc = report_dangling(r, INT64_MAX, end_ns, ret_more);
@@ -310,7 +312,6 @@ static enum kiln_code read_configs(struct perf_db_reader *r, uint64_t end_ns, bo
     return end_configs(r, end_ns, ret_more);
 }
 
-/* Reads all rows of perf_db in the first steps, and the rows of config in the following ones. */
 enum kiln_code perf_db_reader_step(struct perf_db_reader *r,
                                    const struct tuning_reader_events *events, uint64_t end_ns,
                                    bool *ret_more, struct kiln_err *err)

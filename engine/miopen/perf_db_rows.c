@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define ROW_MIN 6u /* bytes of the shortest row with its pointer in the page */
-/* Rows of a step; sorting so many takes some milliseconds. */
+#define ROW_MIN 6u /* bytes of the shortest row, including its pointer in the page */
+/* Maximum number of rows of a step; sorting them takes some milliseconds. */
 #define RUN_MAX 16384u
 
 static const char *const columns[] = { "id", "solver", "config", "params" };
@@ -84,7 +84,7 @@ static enum kiln_code fail_memory(struct kiln_err *err)
     return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
 }
 
-/* Adds the current row. KILN_INVALID: the row is bad; the message says why. */
+/* Adds the current row. Returns KILN_INVALID if the row is invalid; the message says why. */
 static enum kiln_code add_row(struct perf_db_rows *rows, struct kiln_err *err)
 {
     const struct query *q = &rows->query;

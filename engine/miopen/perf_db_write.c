@@ -23,7 +23,7 @@ static const char schema[] =
     "`config` INTEGER NOT NULL,`params` TEXT NOT NULL);"
     "CREATE UNIQUE INDEX IF NOT EXISTS `idx_perf_db` ON perf_db(solver, config);";
 
-/* A config's columns follow its id, in the order of a PerfDb key. */
+/* ADD_CONFIG inserts a config's id and then its columns, in the order of a PerfDb key. */
 enum { ADD_CONFIG, ADD_ROW, REMOVE_ROWS, REMOVE_CONFIG };
 static const char *const statements[] = {
     [ADD_CONFIG] = "insert or ignore into config (id"
@@ -212,7 +212,7 @@ static enum kiln_code remove_row(struct perf_db_writer *writer, size_t statement
 }
 
 /* Removes the rows of a record that could not be added completely. |err| keeps the first error. If
- * the removal fails, too, it gets that error, and the file is unusable. */
+ * the removal also fails, |err| gets that error, and the file is unusable. */
 static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config,
                                   const uint64_t *ids, size_t count, struct kiln_err *err)
 {

@@ -23,7 +23,7 @@ static struct sides sides_of(const struct problem *p)
 
 static char *put_number(char *at, uint32_t value)
 {
-    if (value < 10) { /* most numbers of a key */
+    if (value < 10) { /* most numbers of a key have one digit */
         *at = (char)('0' + value);
         return at + 1;
     }
@@ -159,7 +159,8 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 
 bool problem_key_has_tf32(struct bytes key)
 {
-    return memmem(key.data, key.size, "TF32", 4) != NULL; /* no other part of a key has it */
+    /* no other part of a key contains "TF32" */
+    return memmem(key.data, key.size, "TF32", 4) != NULL;
 }
 
 static bool is_blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
@@ -175,8 +176,8 @@ static struct bytes trim_blanks(struct bytes text)
     return text;
 }
 
-/* The byte after the first number of a key: '-' for FindDb, 'x' for PerfDb. Returns 0 if the text
- * is not a key, because it has blanks or does not begin with a number and such a byte. */
+/* Returns the byte after the first number of a key: '-' for FindDb, 'x' for PerfDb. Returns 0 if
+ * the text is not a key, because it has blanks or does not begin with a number and such a byte. */
 static char key_separator(struct bytes text)
 {
     size_t digits = 0;

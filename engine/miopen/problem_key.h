@@ -12,12 +12,14 @@
  *                conv_stride_h/w/d, dilation_h/w/d, bias, group_count, layout, data_type,
  *                direction)
  *
- * For B and W, MIOpen exchanges the tensors: in_* are dy's, out_* are x's. A PerfDb key does not
- * state the size of x. For a strided B or W, kiln takes the smallest x that gives this dy.
+ * For the directions B (backward data) and W (backward weights), MIOpen exchanges the tensors: in_*
+ * describe dy, out_* describe x. A PerfDb key does not state the size of x. For a strided problem
+ * in these directions, kiln takes the smallest x that gives this dy.
  *
- * Layouts have the same order: in, weights, out. A FindDb key names all three, unless all are NCHW
- * (NCDHW). A PerfDb key names only the layout of "in". A problem with mixed layouts would therefore
- * share the row of another problem, so it has no PerfDb key.
+ * There are three layouts, in this order: in, weights, out. A FindDb key names all three, or only
+ * NCHW (NCDHW) if all three have that layout. A PerfDb key names only the layout of "in". A problem
+ * with mixed layouts would therefore share the row of another problem, so kiln gives it no PerfDb
+ * key.
  *
  * MIOpen has no TF32. The keys of a problem that allows TF32 have the type TF32 instead of FP32, so
  * its records are separate. kiln never exports them to a file that MIOpen would read.
@@ -31,25 +33,26 @@
 
 #define PROBLEM_KEY_MAX 320 /* for both kinds of keys, with the terminating NUL */
 
-/* Returns the key's length. The problem must be valid (problem_check). */
+/* Writes the FindDb key and returns its length. The problem must be valid (problem_check). */
 size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 /* Like find_key_write.  For a problem with mixed layouts, writes "" and returns 0. */
 size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
-/* Whether a key is that of a problem that allows TF32. */
+/* Returns whether the problem of a key allows TF32. */
 bool problem_key_has_tf32(struct bytes key);
 
-/* Parse a key. On success, the problem is valid, and writing its key gives the same bytes.
- * KILN_INVALID: the text is not such a key; the message states the error and its column, from 1.
- * KILN_UNSUPPORTED: no problem of kiln has this key, because of a bias, an unknown type or mix of
- * layouts, or an output size that does not follow from the other values. Callers that store such a
- * key keep it verbatim. */
+/* Parse a key. On success, the problem is valid, and writing its key gives the same bytes. Return
+ * KILN_INVALID if the text is not such a key; the message states the error and its column, counted
+ * from 1. Return KILN_UNSUPPORTED if no problem of kiln has this key, because of a bias, an unknown
+ * type or mix of layouts, or an output size that does not follow from the other values. Callers
+ * that store such a key keep it verbatim. */
 KILN_MUST_CHECK enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 
-/* Parses what a user may type for a problem: a FindDb key, a PerfDb key, or a MIOpenDriver command
- * line. Each direction of a command line is a separate problem, so there are at most three. */
+/* Parses the text that a user enters for a problem: a FindDb key, a PerfDb key, or a
+ * MIOpenDriver command line. Each direction of a command line is a separate problem, so there
+ * are at most three. */
 KILN_MUST_CHECK enum kiln_code problem_named(struct bytes text, struct problem ret_problems[3],
                                              unsigned *ret_count, struct kiln_err *err);

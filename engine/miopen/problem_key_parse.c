@@ -41,7 +41,7 @@ static enum kiln_code read_layout(struct bytes name, uint32_t dims, uint32_t *re
     return refuse_value(err, dims == 3 ? "in three dimensions the layout" : "the layout", name);
 }
 
-/* The direction and spatial_dims of |p| are set already. */
+/* Sets the layouts. The direction and spatial_dims of |p| are set already. */
 static enum kiln_code read_layouts(const struct key_parts *parts, struct problem *p,
                                    struct kiln_err *err)
 {
@@ -82,7 +82,8 @@ static uint32_t read_direction(const struct key_parts *parts)
     }
 }
 
-/* Sets everything except |in|, the size of x. Depths of a 2-D problem get kiln's values. */
+/* Sets everything except |in|, the size of x. In a 2-D problem, the depths get the values that kiln
+ * uses there. */
 static enum kiln_code read_parts(const struct key_parts *parts, struct problem *p,
                                  struct kiln_err *err)
 {
@@ -165,8 +166,9 @@ enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem, st
     return rc;
 }
 
-/* The smallest input size that gives the output size |y|; 0 if it exceeds 32 bits. If no input size
- * gives |y|, the result is wrong, and the caller notices it when it checks the output. */
+/* Returns the smallest input size that gives the output size |y|, or 0 if it exceeds 32 bits. If
+ * no input size gives |y|, the result is wrong, and the caller notices that when it checks the
+ * output. */
 static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32_t stride,
                                uint32_t dilation)
 {

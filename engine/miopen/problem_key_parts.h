@@ -18,12 +18,15 @@ struct key_parts {
     struct bytes layouts[LAYOUT_ORDERS];
     unsigned layout_count;
     struct bytes type, direction;
-    struct bytes suffix;   /* FindDb only: "_g4_ciFP16"; empty if nothing but groups is stated */
+    /* FindDb only, such as "_g4_ciFP16"; empty if the key ends before it, or only states the
+     * groups */
+    struct bytes suffix;
     bool one_group_stated; /* the key ends with "_g1" */
 };
 
 /* Split a key into its parts, which borrow from |text|. The direction is one of F, B, W; there are
- * one or three layouts. KILN_INVALID: the message states the column. */
+ * one or three layouts. Return KILN_INVALID if the text has another form; the message states the
+ * column. */
 KILN_MUST_CHECK enum kiln_code find_key_split(struct bytes text, struct key_parts *ret_parts,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_split(struct bytes text, struct key_parts *ret_parts,

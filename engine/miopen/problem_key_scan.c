@@ -24,8 +24,8 @@ static void describe_byte(const struct scan *s, char text[16])
         snprintf(text, 16, "byte 0x%02x", s->text.data[s->at]);
 }
 
-/* Records the error that |what| was expected "as" or "after" |field|; |where| is one of these
- * words. */
+/* Reports that |what| was expected at this position. |where| is "as" or "after", for messages such
+ * as "expected a number as in_w" or "expected 'x' after in_w". */
 static void fail_expected(struct scan *s, const char *what, const char *where, const char *field)
 {
     char found[16];
@@ -131,8 +131,9 @@ static struct extent take_extent(struct scan *s, uint32_t dims, char between, ch
     return e;
 }
 
-/* Takes the sizes of "in" and of the filter. Whether the key is 2-D or 3-D shows after the third
- * number: in 2-D, that is the filter's height, which an 'x' follows; in 3-D, it is in_w. */
+/* Takes the sizes of "in" and of the filter. The separator after the third number tells whether the
+ * key is 2-D or 3-D. In 2-D, the third number is the filter's height, and an 'x' follows it. In
+ * 3-D, it is in_w, and a '-' follows it. */
 static void take_in_and_filter(struct scan *s, struct key_parts *parts)
 {
     uint32_t first = take_number(s, "in_h or in_d");
@@ -176,7 +177,7 @@ static void take_find_numbers(struct scan *s, struct key_parts *parts)
     take_separator(s, '-', "bias");
 }
 
-/* LAYOUT-TYPE-DIRECTION or LAYOUT-LAYOUT-LAYOUT-TYPE-DIRECTION. */
+/* Takes LAYOUT-TYPE-DIRECTION or LAYOUT-LAYOUT-LAYOUT-TYPE-DIRECTION. */
 static void take_find_words(struct scan *s, struct key_parts *parts)
 {
     struct bytes words[LAYOUT_ORDERS + 2];
@@ -245,7 +246,7 @@ static uint32_t take_column(struct scan *s, const char *field)
     return value;
 }
 
-/* PerfDb's order: height, width, depth. */
+/* Takes three numbers in PerfDb's order: height, width, depth. */
 static struct extent take_columns(struct scan *s, const char *const names[3])
 {
     struct extent e;
@@ -275,7 +276,7 @@ static void take_perf_numbers(struct scan *s, struct key_parts *parts)
     parts->groups = take_column(s, "group_count");
 }
 
-/* LAYOUTxTYPExDIRECTION; a type may contain an 'x': INT8x4. */
+/* Takes LAYOUTxTYPExDIRECTION. A type may itself contain an 'x', such as INT8x4. */
 static void take_perf_words(struct scan *s, struct key_parts *parts)
 {
     parts->layouts[0] = take_word(s, 'x', "layout");

@@ -4,29 +4,29 @@
 /*
  * MIOpen's tuning files: FindDb text (both dialects, system and user), PerfDb text and SQLite.
  *
- * Role       reads files that anybody may have written or damaged, record by record; writes ones
- *            that an unmodified MIOpen reads
- * Ownership  records borrow for the call
+ * Role       reads files of any origin, which may be damaged, record by record; writes files that
+ *            an unmodified MIOpen can read
+ * Ownership  a callback may use a record's texts only during the call
  * Threading  one thread at a time
  */
 #include "common/miopen/tuning_text.h"
 
 struct tuning_record {
-    struct bytes key;    /* FindDb: verbatim; PerfDb: as in engine/miopen/problem_key.h */
+    struct bytes key;    /* FindDb: verbatim; PerfDb: the form in engine/miopen/problem_key.h */
     struct bytes value;  /* text: verbatim; SQLite: the record's rows, joined in the order of ids */
     size_t entry_count;  /* SQLite: 0 for a config without rows */
-    uint64_t line;       /* text: from 1; SQLite: the config's id */
+    uint64_t line;       /* text: the line, from 1; SQLite: the config's id */
     const uint64_t *ids; /* SQLite: perf_db.id of each entry; text: NULL */
     size_t id_count;
     struct bytes raw; /* text only: the whole line without its '\n' */
 };
 
 struct tuning_reader_events {
-    /* A record with a valid key and valid entries. Returns false to stop reading (KILN_CANCELLED
-     * without a message). */
+    /* Receives a record with a valid key and valid entries. Returns false to stop reading; the
+     * reader then returns KILN_CANCELLED without a message. */
     bool (*record)(void *context, const struct tuning_record *record);
-    /* An invalid line or row: |why| is one message without the file's name (printable ASCII).
-     * Returns false to stop. */
+    /* Receives an invalid line or row. |why| is one message of printable ASCII, without the file's
+     * name. Returns false to stop reading. */
     bool (*bad)(void *context, uint64_t line, const char *why);
     /* Called from time to time and at the end. |done| and |total| are bytes (text) or rows
      * (SQLite). May be NULL. */
@@ -34,19 +34,18 @@ struct tuning_reader_events {
     void *context;
 };
 
-/* Reads a text file; |text| is its whole unpacked content. Reads it as MIOpen does: from front to
- * back, without blank lines, and with keys that end at the first '='. If a key is repeated, the
- * first record counts, and the second one is reported as |bad|. If an id is repeated in a record,
- * its first entry counts, and the second one is reported as |bad| and left out of |value|. A byte
- * order mark and a '\r' before '\n' are accepted and stay in |raw|. The last line may lack its
- * '\n'. */
+/* Reads a text file; |text| is its whole unpacked content. Follows MIOpen's rules: reads from front
+ * to back, skips blank lines, and ends a key at the first '='. If a key is repeated, its first
+ * record counts, and the later ones are reported as |bad|. If an id is repeated in a record, its
+ * first entry counts; the later ones are reported as |bad| and left out of |value|. A byte order
+ * mark and a '\r' before '\n' are accepted and stay in |raw|. The last line may lack its '\n'. */
 KILN_MUST_CHECK enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
                                                 const struct tuning_reader_events *events,
                                                 struct kiln_err *err);
 /* Reads a PerfDb with MIOpen's schema 1.1.0. Nobody may change the file meanwhile. Records come in
- * the order of config ids, entries in the order of perf_db ids; both ids are at least 1. A bad row
- * is reported with its own id, and |why| names its table. KILN_CORRUPT: not such a database; the
- * message names the missing table or column. */
+ * the order of config ids, entries in the order of perf_db ids; all ids are at least 1. An invalid
+ * row is reported with its own id, and |why| names its table. Returns KILN_CORRUPT if the file is
+ * not such a database; the message names the missing table or column. */
 KILN_MUST_CHECK enum kiln_code perf_db_read(const char *path,
                                             const struct tuning_reader_events *events,
                                             struct kiln_err *err);
@@ -58,9 +57,9 @@ struct perf_db_writer;
 KILN_MUST_CHECK enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
                                               struct kiln_err *err);
 /* Adds a record. Uses only its key, value, line and ids. The key must be a PerfDb key with 21
- * canonical numbers, so convert a FindDb key before. With line 0, or without ids, the next free ids
- * are used. KILN_INVALID: the key or value is not valid, or the file has the key already. Nothing
- * is written then, and the writer remains usable. */
+ * canonical numbers, so convert a FindDb key first. With line 0, or without ids, the next free ids
+ * are used. Returns KILN_INVALID if the key or value is invalid, or if the file already has the
+ * key. It has then written nothing, and the writer remains usable. */
 KILN_MUST_CHECK enum kiln_code perf_db_writer_add(struct perf_db_writer *writer,
                                                   const struct tuning_record *record,
                                                   struct kiln_err *err);

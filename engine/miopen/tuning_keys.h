@@ -6,18 +6,18 @@
  *
  * Role       detects repeated keys. Files may be hostile: the hash is keyed, so that nobody can
  *            construct keys that all collide
- * Ownership  keys stay in the caller's memory, which may move but not change
+ * Ownership  keys stay in the caller's memory. It may move, but its bytes may not change
  * Threading  one thread at a time for each set
  *
- * Not a hash_table, because an import adds up to millions of keys and then drops them all.  For a
- * million keys of 56 bytes, this set takes 0.2 µs and 34 bytes a key; a hash_table of allocated
- * items takes 0.8 µs and 56 bytes.
+ * Not a hash_table, because an import adds up to millions of keys and then drops them all. For a
+ * million keys of 56 bytes, this set takes 0.2 µs and 34 bytes for each key; a hash_table of
+ * allocated items takes 0.8 µs and 56 bytes.
  */
 #include "engine/digest/checksum.h"
 
 struct tuning_key_place { /* where a key is in the caller's memory */
     uint64_t offset;
-    uint32_t size; /* 0: the slot is free; keys are never empty */
+    uint32_t size; /* 0 if the slot is free; keys are never empty */
     uint32_t hash;
 };
 
@@ -27,7 +27,7 @@ struct tuning_keys {
     struct hash_key hash_key;
 };
 
-/* |expected|: a guess of the number of keys. */
+/* |expected| is a guess of the number of keys. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected,
                                                 struct kiln_err *err);
 void tuning_keys_done(struct tuning_keys *keys);
@@ -36,8 +36,8 @@ static inline uint64_t tuning_keys_bytes(const struct tuning_keys *keys)
     return keys->capacity * sizeof(struct tuning_key_place);
 }
 #define TUNING_KEYS_AUTO __attribute__((cleanup(tuning_keys_done)))
-/* Adds |key|, which is in the caller's memory that begins at |base|. |ret_known|: the key was added
- * before. */
+/* Adds |key|, which lies in the caller's memory that begins at |base|. Sets |ret_known| if the key
+ * was added before. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,
                                                struct bytes key, bool *ret_known,
                                                struct kiln_err *err);

@@ -21,12 +21,14 @@ KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_
                                                   enum tuning_format format,
                                                   struct tuning_reader **ret_reader,
                                                   struct kiln_err *err);
-/* Reads for one step, which ends at |end_ns| (monotonic clock).  |ret_more|: call it again. */
+/* Reads for one step, which ends at |end_ns| (monotonic clock).  Sets |ret_more| if it must be
+ * called again. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
                                                   const struct tuning_reader_events *events,
                                                   uint64_t end_ns, bool *ret_more,
                                                   struct kiln_err *err);
-/* Memory that the reader holds between two steps, with the mapping of a text; 0 for NULL. */
+/* Returns the memory in bytes that the reader holds between two steps, including the mapping of a
+ * text file; 0 for NULL. */
 uint64_t tuning_reader_bytes(const struct tuning_reader *reader);
 void tuning_reader_destroy(struct tuning_reader *reader);
 KILN_DEFINE_AUTO(tuning_reader)

@@ -10,14 +10,16 @@
 #include <string.h>
 
 #define PROGRESS_EACH (1u << 20) /* bytes */
-#define RECORD_USUAL 256u        /* bytes of a usual line, to guess the number of records */
+/* typical size of a line in bytes, to guess the number of records */
+#define RECORD_USUAL 256u
 
 struct tuning_text_reader {
     enum tuning_kind kind;
     const struct tuning_reader_events *events; /* callbacks of the current step */
     struct bytes text;
-    const uint8_t *at, *reported; /* positions: of reading, and of the latest progress report */
-    uint64_t line;                /* number of the current line, from 1 */
+    /* positions: up to which the text was read, and up to which progress was reported */
+    const uint8_t *at, *reported;
+    uint64_t line; /* number of the current line, from 1 */
     struct tuning_keys keys;
     struct buffer value;   /* the current record without repeated ids; empty if it has none */
     struct tuning_ids ids; /* of the current record's entries */
@@ -49,8 +51,8 @@ static void copy_entry(struct tuning_text_reader *r, struct bytes entry)
     buffer_put(&r->value, entry.data, entry.size);
 }
 
-/* Reads the entries of a record and reports repeated ids. KILN_INVALID: the line is bad; the
- * message says why. */
+/* Reads the entries of a record and reports repeated ids. Returns KILN_INVALID if the line is
+ * invalid; the message says why. */
 static enum kiln_code read_entries(struct tuning_text_reader *r, struct bytes value,
                                    struct kiln_err *err)
 {
@@ -125,8 +127,8 @@ static enum kiln_code emit_record(struct tuning_text_reader *r, struct bytes raw
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* Reads a line. Remembers its key only if the record is good, so that a later good record with the
- * same key counts. */
+/* Reads a line. Remembers its key only if the record is valid, so that a later valid record with
+ * the same key counts. */
 static enum kiln_code read_line(struct tuning_text_reader *r, struct bytes raw, struct bytes line,
                                 struct kiln_err *err)
 {

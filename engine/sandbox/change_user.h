@@ -5,8 +5,8 @@
  * Switches to another user permanently.
  *
  * Role       a process that root's kilnd starts may only open files that its new user may open.  So
- *            a source cannot include files that only root may read, which error messages would
- *            quote, and a compromised parser cannot read them either
+ *            a kernel's source cannot include files that only root may read; error messages would
+ *            quote them.  A compromised parser cannot read them either
  *
  * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started

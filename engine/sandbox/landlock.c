@@ -20,8 +20,8 @@ unsigned landlock_version(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-/* Returns the rights that |version| knows.  Each version adds rights at the next higher bits, so a
- * number of bits describes them. */
+/* Returns the rights that |version| knows.  Rights are bits, and each version adds the next higher
+ * bits.  So a table of the number of bits describes all versions. */
 struct landlock_rights landlock_rights(unsigned version)
 {
     static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* number of bits, by version */

@@ -29,7 +29,7 @@
 #include <linux/landlock.h>
 #include <stdint.h>
 
-/* Constants that older kernel headers lack: */
+/* Constants that older kernel headers lack */
 #define LANDLOCK_TRUNCATE (1ull << 14)        /* since version 3; in |files| */
 #define LANDLOCK_BIND_TCP (1ull << 0)         /* since version 4; in |network| */
 #define LANDLOCK_CONNECT_TCP (1ull << 1)      /* since version 4; in |network| */

@@ -25,7 +25,7 @@ enum sandbox_layer {
 
 struct sandbox_report {
     uint32_t has;      /* one bit for each layer that was verified to be in force */
-    uint32_t landlock; /* the Landlock version in force; 0: none */
+    uint32_t landlock; /* the Landlock version in force; 0 if none */
     /* Reasons for missing layers, such as "network: Operation not permitted; ..."; "" if none is
      * missing. */
     char why[LAYERS_TEXT_MAX];

@@ -33,7 +33,7 @@ static void close_from(int first)
  * death signal last, because a change of user clears it. */
 static void drop_everything(const char *name, supervisor_give_up *give_up, void *context)
 {
-    prctl(PR_SET_NAME, name); /* the name that ps shows */
+    prctl(PR_SET_NAME, name);
     close_from(STDERR_FILENO + 1);
     close(STDIN_FILENO);
     if (!give_up(context))
@@ -57,7 +57,7 @@ static bool report_ready(int ready_fd)
 _Noreturn static void run_init(int ready_fd, supervisor_give_up *give_up, void *context)
 {
     dup2(ready_fd, STDOUT_FILENO);
-    /* After this, because |give_up| may write to standard error. */
+    /* Drop privileges first, because |give_up| may write to standard error. */
     drop_everything("kiln-init", give_up, context);
     close(STDERR_FILENO);
     if (!report_ready(STDOUT_FILENO))
@@ -97,8 +97,9 @@ _Noreturn static void exit_like_worker(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-/* Runs the supervisor.  |starter| was this process's parent at the beginning.  If it ended before
- * PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid() returns another number. */
+/* Runs the supervisor.  |starter| was this process's parent when supervisor_fork was called.  If
+ * the parent ended before PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid()
+ * returns another number. */
 _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
                                      supervisor_give_up *give_up, void *context)
 {
@@ -129,8 +130,8 @@ static enum kiln_code fail_start(struct kiln_err *err)
     return kiln_fail_errno(err, errno, "cannot start a process in a private process namespace");
 }
 
-/* Starts init, and returns when it is ready.  If init has ended, the worker must not be forked:
- * that would fail with ENOMEM (pid_namespaces(7)), which is not a useful message. */
+/* Starts init, and returns when it is ready.  If init has ended, the caller must not fork the
+ * worker: fork would fail with ENOMEM (pid_namespaces(7)), which is not a useful message. */
 static enum kiln_code start_init(supervisor_give_up *give_up, void *context, pid_t *ret_init,
                                  struct kiln_err *err)
 {

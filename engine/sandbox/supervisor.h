@@ -23,13 +23,13 @@
  */
 #include "common/base/err.h"
 
-/* Called in the supervisor and in init to drop the privileges that creating the namespace needed,
- * so that both have fewer privileges than the worker has at its start.  If it returns false, the
- * process must exit. */
+/* A callback for the supervisor and for init.  It drops the privileges that creating the namespace
+ * needed, so that both have fewer privileges than the worker has at its start.  If it returns
+ * false, the process must exit. */
 typedef bool supervisor_give_up(void *context);
 
-/* Forks init and the worker; call it after unshare(CLONE_NEWPID).  If it succeeds, it returns only
- * in the worker.  On failure it returns in the caller, with the namespace empty.  Returns
- * KILN_UNAVAILABLE if init could not drop its privileges. */
+/* Forks init and the worker; call it after unshare(CLONE_NEWPID).  On success, it returns only in
+ * the worker.  On failure, it returns in the caller, and no process is left in the namespace.
+ * Returns KILN_UNAVAILABLE if init could not drop its privileges. */
 KILN_MUST_CHECK enum kiln_code supervisor_fork(supervisor_give_up *give_up, void *context,
                                                struct kiln_err *err);

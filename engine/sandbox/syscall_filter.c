@@ -15,7 +15,7 @@
 #define CLONE_NAMESPACES                                                                          \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
      CLONE_NEWNET)
-/* Older headers do not define it. */
+/* Older headers do not define PR_SET_VMA. */
 #define PRCTL_SET_VMA 0x53564d41
 
 static void filter_auto(scmp_filter_ctx *filter)

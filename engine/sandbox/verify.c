@@ -105,7 +105,7 @@ static void undo_escapes(char *text)
     *to = '\0';
 }
 
-/* Returns whether the mount of a line of mountinfo is writable.  The line has the form "ID PARENT
+/* Returns whether a line of mountinfo describes a writable mount.  The line has the form "ID PARENT
  * DEVICE ROOT PLACE OPTIONS ..." (proc(5)).  A malformed line counts as writable. */
 static bool is_writable(char *line, const char **ret_place)
 {

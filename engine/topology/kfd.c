@@ -265,7 +265,7 @@ uint64_t kfd_memory(const char *directory, const struct gpu *gpu)
         if (size < 0 || (size_t)size >= sizeof(path) ||
             kfd_properties_read(path, &reading, &errnum, &ignored) || reading.seen != 3u ||
             (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
-            return 0; /* because the sum of the other banks would be wrong */
+            return 0; /* the sum of the other banks would be wrong */
         sum += is_of_device(&bank) ? bank.size_in_bytes : 0;
     }
     return sum;

@@ -26,12 +26,14 @@ struct gpu {
     char target[32]; /* such as "gfx90a:sramecc+"; has sramecc if the kernel reports it */
     /* As the runtime reports them: on gfx10 and later, the number of work group processors. */
     unsigned compute_units;
-    uint64_t unique_id; /* 0: none */
+    uint64_t unique_id; /* 0 if the device has none */
     /* "GPU-" and 16 hexadecimal digits; "" if the device has no unique id. */
     char uuid[GPU_UUID_SIZE];
     char database_id[DATABASE_ID_MAX]; /* such as "gfx90a68" */
-    unsigned xcc;                      /* number of accelerator dies of this node; 0: not known */
-    uint64_t local_memory;             /* in bytes; 0: not known here, kfd_memory sums the banks */
+    /* number of accelerator dies (XCC) of this node; 0 if not known */
+    unsigned xcc;
+    /* in bytes; 0 if only the memory banks state it (see kfd_memory) */
+    uint64_t local_memory;
     unsigned memory_banks;
 };
 

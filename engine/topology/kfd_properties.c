@@ -25,8 +25,8 @@ bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret
     return size > 0;
 }
 
-/* Parses a line "name value". Returns the name if its number is malformed or repeated, else NULL.
- */
+/* Parses a line "name value".  Returns the name if its number is malformed or repeated, else
+ * NULL. */
 static const char *read_line(struct kfd_properties *p, const char *line, size_t size)
 {
     const char *blank = memchr(line, ' ', size);

@@ -36,9 +36,9 @@ static bool starts_with(struct bytes text, struct bytes start)
     return text.size >= start.size && memcmp(text.data, start.data, start.size) == 0;
 }
 
-/* The length of the longest arch that |text| begins with; 0 if it begins with none. Every request
- * for records calls this function. So it compares the sixth character first, in which arches differ
- * most. */
+/* Returns the length of the longest arch that |text| begins with, or 0 if there is none. Every
+ * request for records calls this function. So it compares the sixth character first, in which
+ * arches differ most. */
 static size_t arch_length(struct bytes text)
 {
     size_t longest = 0;
@@ -58,7 +58,7 @@ static int digit_of(uint8_t c, unsigned base)
     return value < (int)base ? value : -1;
 }
 
-/* Parses all of |text| as a number without leading zeros. Returns 0 if it is no such number. */
+/* Parses all of |text| as a number without leading zeros. Returns 0 if |text| is anything else. */
 static unsigned number_of(struct bytes text, unsigned base)
 {
     unsigned number = 0;
@@ -73,8 +73,8 @@ static unsigned number_of(struct bytes text, unsigned base)
     return number;
 }
 
-/* Parses the compute units. Accepts only one spelling of each number, because otherwise two files
- * could have the same id. */
+/* Parses the compute units. Accepts only one spelling of each number; otherwise two files could
+ * have the same id. */
 static bool units_of(struct bytes text, unsigned *ret_units)
 {
     bool decimal = text.data[0] == '_';

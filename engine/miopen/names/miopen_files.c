@@ -47,8 +47,8 @@ const size_t miopen_file_count = sizeof(miopen_files) / sizeof(miopen_files[0]);
 enum word { WORD_ID, WORD_BACKEND, WORD_VERSION, WORD_SCHEMA, WORD_ANY, WORDS };
 static const char *const words_of_patterns[WORDS] = { "ID", "BACKEND", "VERSION", "SCHEMA", "*" };
 
-/* The length of the word ("ID", "BACKEND" and so on) at the beginning of |pattern|. 0: the pattern
- * begins with an ordinary character. */
+/* Returns the length of the word ("ID", "BACKEND" and so on) at the beginning of |pattern|, or 0 if
+ * the pattern begins with an ordinary character. */
 static size_t word_at(const char *pattern, enum word *ret_word)
 {
     for (enum word word = 0; word < WORDS; word++) {
@@ -82,8 +82,8 @@ static void set_word(struct miopen_words *words, enum word word, struct bytes te
         words->version = text;
 }
 
-/* Matches |text| with |pattern|.  For each word, tries the longest text first.  A pattern has at
- * most three words. */
+/* Matches |text| with |pattern|.  For each word, tries the longest text first.  That is fast
+ * enough, because a pattern has at most three words. */
 static bool matches(const char *pattern, struct bytes text, struct miopen_words *words)
 {
     enum word word = WORD_ANY;

@@ -61,8 +61,8 @@ static enum kiln_code refuse_form(const char *name, enum miopen_content content,
         err);
 }
 
-/* Checks that the device can use the backend. A backend such as "HIP.fusion" is allowed where "HIP"
- * is. */
+/* Checks that the device can use the backend. A device that can use "HIP" can also use
+ * "HIP.fusion". */
 static enum kiln_code check_backend(const struct tuning_file_name *n, struct kiln_err *err)
 {
     return n->kind == TUNING_FIND ? database_id_backend_check(bytes_of_text(n->database_id),
@@ -90,8 +90,8 @@ static enum kiln_code read_words(const char *name, const struct miopen_file *fil
     return check_backend(n, &why) ? refuse_name(name, why.text, err) : KILN_OK;
 }
 
-/* Refuses a |name| that matches no row of miopen_files[].  If a row has the same ending, the
- * message says which form such a name must have. */
+/* Rejects a |name| that matches no row of miopen_files[]. If a row has the same ending, the message
+ * says which form such a name must have. */
 static enum kiln_code refuse_unknown(const char *name, struct bytes stem, struct kiln_err *err)
 {
     for (size_t i = 0; i < miopen_file_count; i++)

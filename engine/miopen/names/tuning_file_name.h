@@ -12,24 +12,26 @@
 enum tuning_format { TUNING_TEXT, TUNING_SQLITE };
 
 /* What a file's name states. MIOpen finds its files by name alone;
- * engine/miopen/names/miopen_files.h has the names. Each may be followed by .bz2. kiln's own names
- * are for devices that MIOpen does not support: sm_90_132.CUDA.fdb.txt,
- * opencl_1a2b3c4d.OpenCL.fdb.txt, sm_90_132_1.1.0.udb */
+ * engine/miopen/names/miopen_files.h has the names. Each name may be followed by .bz2. For devices
+ * that MIOpen does not support, kiln uses similar names: sm_90_132.CUDA.fdb.txt,
+ * opencl_1a2b3c4d.OpenCL.fdb.txt, sm_90_132_1.1.0.udb. */
 struct tuning_file_name {
     enum tuning_kind kind;
     enum tuning_format format;
     char database_id[DATABASE_ID_MAX];
-    char backend[16]; /* as in records: "HIP", "HIP.fusion"; for PerfDbs "" or "batchnorm" */
+    /* the backend in records, such as "HIP" or "HIP.fusion"; for PerfDbs "" or "batchnorm" */
+    char backend[16];
     char version[40]; /* only in user files: "2_17_0_a82233c22", "1.1.0"; otherwise "" */
     bool is_user;
 };
-/* KILN_INVALID: the form, the backend or the device is unknown, or the device does not use the
- * backend; the message says which. */
+/* Parses a file's name. Returns KILN_INVALID if the form, the backend or the device is unknown, or
+ * if the device does not use the backend; the message says which. */
 KILN_MUST_CHECK enum kiln_code tuning_file_name_parse(const char *name,
                                                       struct tuning_file_name *ret_name,
                                                       struct kiln_err *err);
-/* Whether MIOpen would look for such a file: its device is one of AMD's. */
+/* Returns whether MIOpen would look for such a file, that is, whether its device is one of
+ * AMD's. */
 bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
-/* Writes the name that MIOpen uses for such a file, in the version that |name| states, or without
- * one in its newest version. */
+/* Writes the name that MIOpen uses for such a file. Uses the version that |name| states; without
+ * one, writes the name that MIOpen's newest version uses. */
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);
