@@ -284,8 +284,8 @@ static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
     return serving_open(&d->serving, &options, err);
 }
 
-/* Unblocks the signals for a stop: the parent may have started kilnd with them blocked, and one may
- * be pending. */
+/* Unblocks the signals that kilnd handles.  The parent process may have started kilnd with these
+ * signals blocked; a pending one is delivered now. */
 static void unblock_signals(void)
 {
     sigset_t watched;
@@ -324,7 +324,7 @@ static enum kiln_code start_parts(struct daemon *d, struct kiln_err *err)
         return rc;
     manager_init(&d->manager, d->serving.loop, &d->serving.owner, &d->listener,
                  config_text(c, CONFIG_descriptor_store));
-    /* Comes first, so that an early stop leaves no socket file behind. */
+    /* Watch signals first, so that an early stop leaves no socket file behind. */
     rc = watch_signals(d, err);
     if (!rc)
         rc = open_socket(d, err);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Undoes the restrictions that a private kilnd inherits from the job that started it, because it
- * also serves other jobs.
+ * Undoes the restrictions that a private kilnd inherits from the job that started it, because that
+ * kilnd also serves other jobs.
  *
  * Role       uses all processors of the cgroup even if the job is bound to some (taskset, MPI),
  *            raises the soft resource limits to the hard ones (ulimit), and sets the nice value

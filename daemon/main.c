@@ -43,8 +43,9 @@
 
 #define EXIT_USAGE 2
 
-/* The format of the log is a setting, too, so kilnd finds it out itself: under systemd, the message
- * goes to the journal with its fields, where kilnctl doctor looks for it. */
+/* Logs that the configuration is invalid.  As the setting of the log's format could not be read,
+ * kilnd detects the format: under systemd, the message goes to the journal with its fields, where
+ * kilnctl doctor looks for it. */
 static int refuse_config(const struct kiln_err *why)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -53,8 +54,8 @@ static int refuse_config(const struct kiln_err *why)
     return EXIT_USAGE;
 }
 
-/* Checks the filesystem of a directory.  One that does not exist yet will be on the filesystem of
- * its nearest existing parent. */
+/* Checks the filesystem of a directory.  A directory that does not exist yet will be on the
+ * filesystem of its nearest existing parent. */
 static enum kiln_code check_directory(const struct config *config, int key, struct kiln_err *err)
 {
     char path[PATH_TEXT_MAX];

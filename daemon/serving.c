@@ -4,8 +4,8 @@
 #include "engine/jobs/transfer_limits.h"
 
 #define TICK_MS 1000
-/* While compiles wait: how often to check whether one must give way. Short compared with
- * YIELD_WAIT_NS. */
+/* While compiles wait for a compiler, how often to check whether a running compile must give way to
+ * them (engine/jobs/compile_yield.h).  It is short compared with YIELD_WAIT_NS. */
 #define SHARE_MS 100
 /* How often to check, during a stop, whether running work has ended. */
 #define DRAIN_TICK_MS 10
@@ -119,8 +119,8 @@ void serving_hurry(struct serving *s) { s->deadline_ms = 0; }
 
 /* ---- start ---- */
 
-/* Called when compilations wait for a compiler.  Users who wait for the first compiler should not
- * also wait for the next tick. */
+/* Called every SHARE_MS while compiles wait for a compiler: stops a running compile if it must give
+ * way to another user. */
 static void on_compiles_wait(struct loop_timer *timer)
 {
     struct serving *s = LOOP_OWNER_OF(struct serving, share, timer);

@@ -35,8 +35,9 @@ struct serving_options {
     unsigned readers; /* number of threads that read the stores */
     /* serving_open fills in its loop and its work queues. */
     const struct pool_options *pool;
-    const struct transfers_options *transfers; /* likewise */
-    const struct engine_options *engine;       /* serving_open fills in its executor and readers */
+    /* serving_open fills in its loop and its work queues */
+    const struct transfers_options *transfers;
+    const struct engine_options *engine; /* serving_open fills in its executor and readers */
     const struct server_limits *limits;
     struct listener *listener;
     const char *publish_group;
@@ -54,7 +55,7 @@ struct serving {
     struct server *server;
     struct loop_owner owner;
     struct loop_timer tick;
-    struct loop_timer share; /* runs while compiles wait */
+    struct loop_timer share; /* runs while compiles wait for a compiler */
     enum serving_phase phase;
     uint64_t deadline_ms; /* when draining ends */
 

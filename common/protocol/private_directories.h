@@ -8,9 +8,9 @@
  * Role       The cache is $XDG_CACHE_HOME/kiln/private, by default ~/.cache/kiln/private.  The
  *            state is $XDG_STATE_HOME/kiln/private, by default ~/.local/state/kiln/private.  A
  *            directory that cannot be used is replaced by one below kiln-private-UID in $TMPDIR, by
- *            default /tmp.  A directory cannot be used if the user has no home, if it is not
- *            writable, belongs to another user, or is on a network filesystem, or if the cache's
- *            path is too long for a socket
+ *            default /tmp.  A directory cannot be used if the user has no home directory; if the
+ *            directory is not writable, belongs to another user or is on a network filesystem; or
+ *            if the cache's path is too long for a socket
  * Threading  pure functions of the environment and the filesystem; may block
  */
 #include "common/base/paths.h"
@@ -22,7 +22,7 @@ struct private_directories {
     char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* a file in |cache| */
     /* A file in |state|, so that it still exists if the cache is deleted. */
     char lock[PATH_TEXT_MAX + 16];
-    /* Why a directory is below $TMPDIR or /tmp; "" if neither is. */
+    /* Why a directory is below $TMPDIR or /tmp; "" if neither directory is there. */
     char why_temporary[sizeof(((struct kiln_err *)0)->text)];
 };
 

@@ -34,7 +34,7 @@ struct problem {
     uint32_t x_layout, w_layout, y_layout; /* enum layout */
     uint32_t n, c, k, groups;
     struct extent in, filter, pad, stride, dilation;
-    uint32_t allow_tf32; /* 1: solvers may round the operands of fp32 products to TF32 */
+    uint32_t allow_tf32; /* 1 if solvers may round the operands of fp32 products to TF32 */
 };
 
 /* Returns the spatial size of y, which follows from x, filter, pad, stride and dilation.  The

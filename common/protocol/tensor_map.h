@@ -14,8 +14,8 @@
 
 #define TENSOR_MAP_DIMS_MAX 5u
 #define TENSOR_MAP_SPATIAL_MAX 3u
-/* Bytes on the wire: four u8, rank, offset; dims, stride, step and box of each dimension; corners
- * of each spatial dimension; channels, pixels. */
+/* Size of a map on the wire, in bytes.  Its fields are four u8, rank and offset; dims, stride, step
+ * and box of each dimension; two corners of each spatial dimension; channels and pixels. */
 #define TENSOR_MAP_WIRE_SIZE \
     (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
 
@@ -25,7 +25,8 @@
 
 enum tensor_map_mode {
     TENSOR_MAP_TILED, /* a copy transfers a box, which has a size in each dimension */
-    /* A copy transfers channels of a row of pixels, which continues from image to image. */
+    /* A copy transfers some channels of consecutive pixels.  After the last pixel of an image, it
+     * continues with the next image. */
     TENSOR_MAP_IM2COL,
 };
 
@@ -48,8 +49,8 @@ struct tensor_map {
     uint64_t strides[TENSOR_MAP_DIMS_MAX]; /* in bytes; strides[0] is the size of an element */
     uint32_t steps[TENSOR_MAP_DIMS_MAX];   /* distance between copied elements, in elements */
     uint32_t box[TENSOR_MAP_DIMS_MAX];     /* for tiled maps: elements per copy in each dimension */
-    /* For im2col maps: the corners of the box of pixels, w first, relative to the corners of the
-     * image; the number of channels and pixels per copy. */
+    /* For im2col maps: the two corners of the box of pixels, w first, relative to the corners of
+     * the image; and the number of channels and of pixels per copy. */
     int32_t lower[TENSOR_MAP_SPATIAL_MAX], upper[TENSOR_MAP_SPATIAL_MAX];
     uint32_t channels, pixels;
 };

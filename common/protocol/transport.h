@@ -25,8 +25,8 @@ struct transport;
 struct transport_frame { /* a received frame, whose contents are not trusted */
     struct frame_header header;
     struct bytes body; /* borrowed from the transport until the next receive */
-    /* The array is borrowed like |body|, but the holder of the frame owns the descriptors in it:
-     * to take one, it writes -1 in its place; transport_frame_done() closes the others. */
+    /* The array is borrowed like |body|.  The descriptors in it belong to the caller of receive.
+     * To keep one, the caller writes -1 in its place; transport_frame_done() closes the others. */
     int *descriptors;
     size_t descriptor_count;
 };

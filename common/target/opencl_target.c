@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the readable part; the hash distinguishes devices with the same one. */
+/* Lengths of the readable parts.  If the readable parts of two devices are equal, the hash
+ * differs. */
 #define DEVICE_CHARACTERS 72
 #define PLATFORM_CHARACTERS 40
-/* The text has at most "opencl:" 72 ":" 40 "-" 16 "-" 16: 154 < LIMIT_TARGET_TEXT. */
+/* The whole text has at most 154 characters ("opencl:" 72 ":" 40 "-" 16 "-" 16), fewer than
+ * LIMIT_TARGET_TEXT. */
 #define DRIVER_CHARACTERS 16
 
 /* Replaces each run of characters that a target must not contain by one '-'. */
@@ -39,7 +41,7 @@ void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const char *part = parts[i] ? parts[i] : "";
-        /* With its NUL, so that the parts are separated. */
+        /* Hash the terminating NUL, too, so that it separates the parts. */
         hash = bytes_hash(bytes_of(part, strlen(part) + 1), hash);
     }
     char device[DEVICE_CHARACTERS + 1], platform[PLATFORM_CHARACTERS + 1],

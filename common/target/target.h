@@ -36,7 +36,7 @@ void target_arch(const struct target *t, char *arch, size_t size);
 /* Returns NVIDIA's compute capability: 86 for sm_86, 90 for sm_90a.  Returns 0 for other
  * families. */
 unsigned target_capability(const struct target *t);
-/* Returns the backend ("HIP", "CUDA" or "OpenCL") of the find records for devices of this
+/* Returns the backend ("HIP", "CUDA" or "OpenCL") of the FindDb records for devices of this
  * family. */
 const char *target_backend(enum target_family family);
 /* Returns whether |word| is "HIP", "CUDA" or "OpenCL". */

@@ -37,14 +37,14 @@ struct one_compiler {
     struct built_in_programs programs;
     struct temp_root temp; /* |temp.fd| is -1 while it is not open */
     int wake_fd;           /* owned; -1 while it does not exist */
-    int launch;            /* owned; the connection to kiln-launch; -1: it is not running */
+    int launch;            /* owned; the connection to kiln-launch, or -1 if it is not running */
     enum process_state state;
     bool has_hung_up;     /* the process closed its end of |socket| */
-    int socket, control;  /* owned; connections to the process and to kiln-launch; -1: none */
+    int socket, control;  /* owned connections to the process and to kiln-launch's child, or -1 */
     unsigned jobs;        /* number of jobs given to the process */
     uint64_t deadline_ns; /* deadline of the event that |state| waits for */
     char directory[PATH_TEXT_MAX]; /* the process's directory; "" if there is no process */
-    const struct compile_job *job; /* borrowed; NULL: no job is running */
+    const struct compile_job *job; /* borrowed; NULL if no job is running */
     struct compile_result *result; /* borrowed; the result of |job| */
     struct worker_files files;     /* owned while |state| is PROCESS_BUSY */
     uint64_t started_ns;
@@ -236,8 +236,8 @@ static enum kiln_code pass_launch_request(struct one_compiler *c,
     return rc ? rc : launch_send_request(c->launch, request, err);
 }
 
-/* Opens a connection to a new child of kiln-launch, which starts the program that the connection
- * requests. */
+/* Asks kiln-launch for a connection to a new child process of it.  The child starts the program
+ * that is requested over this connection. */
 static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
 {
     const char *const arguments[] = { c->programs.compiler, NULL };

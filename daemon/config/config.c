@@ -148,7 +148,7 @@ static enum kiln_code take_files(struct config *config, const char *instead, str
         return take_file(config, instead, err);
     char directory[PATH_TEXT_MAX];
     char path[PATH_TEXT_MAX + sizeof(FILE_NAME) + 1];
-    /* Ignores the failure: a user without a home directory has no configuration files. */
+    /* Ignore the failure: a user without a home directory has no configuration files. */
     struct kiln_err none = KILN_ERR_INIT;
     if (paths_config_directory(directory, &none) != KILN_OK)
         return KILN_OK;
@@ -200,7 +200,7 @@ static enum kiln_code take_variables(struct config *config, const char *const *e
 
 struct flag { /* one argument of the command line */
     char name[64];
-    const char *value; /* NULL: the flag has no value */
+    const char *value; /* NULL if the flag has no value */
 };
 
 static struct flag split_argument(const char *argument)

@@ -4,11 +4,12 @@
 /*
  * kilnd's settings, each with its origin.  The table is daemon/config/config.def.
  *
- * Role       reads all sources; a later source in this list overrides earlier ones: the default;
- *            kilnd.json and then, by name, the .json files of kilnd.json.d (both in /etc/kiln for
- *            root, else in $XDG_CONFIG_HOME/kiln), or only the file of --config; the variables
- *            KILND_(KEY); the flags.  With --private, kilnd.json and kilnd.json.d are not read, and
- *            the directories are those of private_directories.h
+ * Role       reads all sources.  The lowest precedence have the defaults, then kilnd.json, then the
+ *            .json files of kilnd.json.d in the order of their names.  Both are in /etc/kiln for
+ *            root, else in $XDG_CONFIG_HOME/kiln; --config replaces both by one file.  Higher
+ *            precedence have the variables KILND_(KEY), and the highest have the flags.  With
+ *            --private, kilnd.json and kilnd.json.d are not read, and the directories are those of
+ *            private_directories.h
  * Ownership  a plain value
  * Threading  loaded by one thread; the active one is changed on the loop (daemon/config/reload.h)
  */
@@ -34,7 +35,7 @@ enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
 struct config {
     struct config_entry entries[CONFIG_KEYS];
     enum config_request request; /* what the flags request besides settings */
-    /* --private was given: serve one user, with separate directories. */
+    /* True if --private was given: kilnd serves one user and has separate directories. */
     bool is_private;
 };
 
@@ -50,8 +51,9 @@ bool config_is_default(const struct config *config, enum config_key key);
 uint64_t config_number(const struct config *config, enum config_key key);
 /* Returns the text of a setting, borrowed from |config|. */
 const char *config_text(const struct config *config, enum config_key key);
-/* Sets the socket that is really used: if the service manager opened one, that one replaces the
- * setting.  Unless the directory of temporary files is set, it becomes one next to the socket. */
+/* Sets the socket that is really used: a socket that the service manager opened replaces the
+ * setting.  If the directory for temporary files is not set, sets it to a directory next to the
+ * socket. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
 /* Returns {"value": text, "origin": text}, owned by the caller. */

@@ -30,7 +30,8 @@
 #endif
 
 #define CACHE_MAX (20ull << 30)
-/* Defaults of a private kilnd: how long it runs without clients, and how long a stop may take. */
+/* Defaults of a private kilnd: after how much time without clients it exits, and how long a stop
+ * may take. */
 #define PRIVATE_IDLE_EXIT_MS 60000
 #define PRIVATE_DRAIN_MS 5000
 #define CACHE_SHARE 10          /* the default is 1/CACHE_SHARE of the filesystem */
@@ -89,8 +90,8 @@ static uint64_t cache_limit_of(const char *directory)
     return share < CACHE_MAX ? share : CACHE_MAX;
 }
 
-/* Returns whether a directory is suitable for temporary files.  A world-writable one without the
- * sticky bit is not safe: every user may rename kilnd's files in it. */
+/* Returns whether a directory is suitable for temporary files.  A world-writable directory without
+ * the sticky bit is not, because every user may rename kilnd's files in it. */
 static bool takes_files(const char *directory, const struct worker_user *user)
 {
     char found[PATH_TEXT_MAX];

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For messages: the form of a value, by numeric type. */
+/* Descriptions of valid values for each numeric type, for messages. */
 static const char *const forms[] = {
     [SETTING_SIZE] = UNITS_SIZE_FORM,
     [SETTING_DURATION] = UNITS_TIME_FORM,

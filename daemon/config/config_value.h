@@ -40,8 +40,8 @@ struct setting_value {
  * the origin. */
 KILN_MUST_CHECK enum kiln_code setting_parse(const struct setting *setting, const char *text,
                                              struct setting_value *ret_value, struct kiln_err *err);
-/* Reads a JSON value: a text, as for setting_parse, or a number of bytes, of seconds, or of
- * things. */
+/* Reads a JSON value: a text, as for setting_parse, or a number.  A number is in bytes for SIZE and
+ * in seconds for DURATION. */
 KILN_MUST_CHECK enum kiln_code setting_from_json(const struct setting *setting,
                                                  const struct json *json,
                                                  struct setting_value *ret_value,

@@ -15,7 +15,7 @@
 
 struct engine_settings {
     struct engine_options options;
-    /* Memory that |options| point into, as the two members below. */
+    /* |options| points into this member and into the next two. */
     char packages[PATH_TEXT_MAX + 16];
     char path[PATH_TEXT_MAX];
     const char *directories[PACKAGE_DIRECTORIES_MAX + 1];

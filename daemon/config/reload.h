@@ -36,7 +36,8 @@ struct reload {
     bool waits[CONFIG_KEYS];
     struct reload_task *task; /* owned; not NULL while a reload is in progress */
     bool again;               /* another SIGHUP came during the reload */
-    struct kiln_err refused;  /* why the last reload was rejected; empty text: it was not */
+    /* why the last reload was rejected; its text is empty if it was accepted */
+    struct kiln_err refused;
 };
 
 /* Prepares for reloads.  Call it before the loop runs, with the configuration as config_load

@@ -105,8 +105,8 @@ void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, vo
     owner->open++;
 }
 
-/* Called when a handle has closed; the owner is gone when the last of its handles has.  libuv runs
- * close callbacks in reverse order, so any handle may be the last one. */
+/* Called when a handle has closed.  If it was the last handle of its owner, calls the owner's
+ * |gone|. libuv runs close callbacks in reverse order, so any handle may be the last one. */
 static void on_closed(uv_handle_t *uv)
 {
     struct loop_handle *handle = LOOP_OWNER_OF(struct loop_handle, uv, uv);

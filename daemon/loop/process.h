@@ -19,7 +19,8 @@ struct loop_process {
     struct loop_watch watch; /* watches |pid_fd| */
     struct loop_timer poll;  /* polls for the process's end if there is no |pid_fd| */
     int pid_fd;              /* owned while |watch| is open */
-    /* Also the number of its process group; 0: never started, or already reaped. */
+    /* Also the number of the process group. 0 if the process was never started or is already
+     * reaped. */
     pid_t pid;
     /* Called once, after the process was reaped and its group was killed.  The caller must still
      * close the handles. */
@@ -34,5 +35,5 @@ KILN_MUST_CHECK enum kiln_code loop_process_start(struct loop *loop, struct loop
                                                   struct kiln_err *err);
 /* Sends SIGKILL to the process group.  Does nothing once the process was reaped. */
 void loop_process_kill(const struct loop_process *process);
-/* Accepts a zeroed process.  The process itself continues. */
+/* Closes the handles; the process itself continues.  Accepts a zeroed struct. */
 void loop_process_close(struct loop_process *process);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Timers.  A delay of zero milliseconds means the next loop iteration, never within the call.
+ * Timers.  A timer with a delay of zero fires in the next loop iteration, never within the call.
  *
  * Ownership  embed it; loop_timer_close
  * Threading  the loop's thread

@@ -20,7 +20,8 @@ struct loop_watch {
     void (*ready)(struct loop_watch *watch, unsigned events); /* set by the caller before init */
 };
 
-/* Creates a watch of |fd|.  The caller sets |ready| before.  After a failure, no handle is open. */
+/* Creates a watch of |fd|.  The caller sets |ready| before the call.  After a failure, no handle is
+ * open. */
 KILN_MUST_CHECK enum kiln_code loop_watch_init(struct loop *loop, struct loop_watch *watch,
                                                struct loop_owner *owner, int fd,
                                                struct kiln_err *err);

@@ -104,10 +104,11 @@ static void count_one_less(struct work_queues *work_queues)
         uv_unref((uv_handle_t *)&work_queues->wake);
 }
 
-/* Charges the users for their tasks.  A task's time includes the time that its thread was idle
- * afterwards because the loop was busy.  While the loop is busy, tasks start rarely, so other users
- * are charged little work.  Without the idle time, a user who has used 20 ms more than the others
- * would wait far longer than 20 ms, although the threads are often idle. */
+/* Charges the users for their tasks.  A task is charged for the whole time for which it held its
+ * thread.  This includes the time after its end until the loop gave the thread new tasks.  If only
+ * the time of the work were charged, the charges of all users would grow much more slowly than the
+ * clock while the loop is busy.  A user who has used 20 ms more than the others would then wait far
+ * longer than 20 ms, although threads are idle. */
 static void charge_users(struct queue *q, const struct slot *slot, struct list *finished)
 {
     uint64_t held_ns = clock_monotonic_ns() - slot->given_ns, worked_ns = 0;

@@ -42,10 +42,10 @@ void manager_forget(const char *name);
 
 /* Sends READY=1, gives the manager the socket and starts the watchdog. */
 void manager_ready(struct manager *manager);
-/* Call about once a second: sends the status line if it changed. */
+/* Sends the status line if it changed.  Call this about once a second. */
 void manager_tick(struct manager *manager);
-/* Announce the beginning and the end of a reload.  |note| is added to the status line; "":
- * nothing. */
+/* Announce the beginning and the end of a reload.  |note| is added to the status line, unless it is
+ * "". */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
 /* Announces the stop, for which running work may take |timeout_ms|. */

@@ -16,8 +16,8 @@
 void notify_adopt(void);
 /* Returns true if a service manager listens. */
 bool notify_is_on(void);
-/* Returns the interval at which to send WATCHDOG=1, from WATCHDOG_USEC and WATCHDOG_PID; 0:
- * never. */
+/* Returns the interval at which to send WATCHDOG=1, from WATCHDOG_USEC and WATCHDOG_PID.  Returns 0
+ * if it need not be sent. */
 uint64_t notify_watchdog_ms(void);
 /* Returns the size of the manager's descriptor store, from FDSTORE; -1 if unknown. */
 int notify_store_size(void);

@@ -8,8 +8,8 @@
  *   main                  reads the arguments, confines the process, runs the jobs
  *   enter_box             sets limits, a process group, namespaces and the user: everything that
  *                         needs privileges, until none are left
- *   prepare_process       ends with kilnd; private directory, short environment, no access to the
- *                         host except what a compiler needs
+ *   prepare_process       makes the process end with kilnd, sets directory and environment, and
+ *                         removes access to everything on the host that a compiler does not need
  *   compiler_worker_serve runs the jobs (engine/compile/worker.c)
  *
  * kilnd starts it as kilnd's own user.  The process gives up its rights itself, before it reads a
@@ -73,7 +73,7 @@ struct arguments_given {
     struct process_limits limits;
     const char *user; /* NULL: the process keeps its user */
     unsigned uid, gid;
-    const char *outside; /* kilnd's namespaces; NULL: those in which this program was started */
+    const char *outside; /* kilnd's namespaces; if NULL, those in which this program was started */
 };
 
 static int usage(FILE *to, int status)
@@ -273,8 +273,8 @@ static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err
 
 /* Makes this process end with its parent.  The kernel sends a signal only for a parent that ends
  * after this request, so this also checks whether the parent has ended already.  |starter| was the
- * parent when this program began.  A supervising process between the two is outside of this
- * namespace. */
+ * parent when this program began.  If the parent is the supervisor of this process namespace, it is
+ * outside of the namespace, and getppid() returns 0. */
 static bool die_with_parent(pid_t starter)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

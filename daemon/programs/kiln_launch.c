@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kiln-launch: starts one process for kilnd, in a unit of the service manager.  Or starts several
- * compilers for a program with the engine linked in (libkiln.a), because they must not be children
- * of that program.
+ * kiln-launch: starts one process for kilnd, in a unit of the service manager.  With --keep, starts
+ * several compilers for a program with the engine linked in (libkiln.a), because they must not be
+ * children of that program.
  *
  *     kiln-launch PROGRAM
  *     descriptor 3 is a connection to kilnd (a socket unit with Accept=yes), as LISTEN_FDS says
  *
  *     kiln-launch --keep
- *     descriptor 3 is a connection to that program, which sends programs to start, each with a
- *     connection of its own (daemon/built_in/one_compiler.c)
+ *     descriptor 3 is a connection to the program with the engine, which sends one request for each
+ *     program to start; each request has a connection of its own (daemon/built_in/one_compiler.c)
  *
  *   main            waits for the request to start a program (daemon/programs/launch.h)
  *   become_program  in the child: sets descriptor 3 and the directory, executes the program
@@ -143,8 +143,9 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
     return poll(polled, 3, ms);
 }
 
-/* Supervises the process until it ends.  kilnd sends no more messages, so any event on |control|
- * means that the connection has ended.  |other| is the process at its other end, or NULL. */
+/* Supervises the process until it ends. kilnd sends no more messages, so any event on |control|
+ * means that the connection has ended.  |other| is the process at the connection's other end, or
+ * NULL. */
 static void keep_process(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .kind = LAUNCH_STARTED,
