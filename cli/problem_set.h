@@ -13,7 +13,7 @@
 #include <kiln/problem.h>
 
 /* A problem's members from direction to allow_tf32 are numbers without padding, in the order of the
- * wire format.  They can be compared, hashed and sent as bytes. */
+ * wire format.  So a whole problem can be compared, hashed and sent as bytes. */
 #define PROBLEM_NUMBERS 26
 _Static_assert(offsetof(struct kiln_problem, allow_tf32) + sizeof(uint32_t) -
                        offsetof(struct kiln_problem, direction) ==

@@ -7,7 +7,8 @@
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread at a time.  A ticker calls from a thread of its own, under the caller's
- * lock Time       callers pass it, so tests need no clock
+ *            lock
+ * Time       callers pass it, so that tests need no clock
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -27,9 +27,10 @@ void result_version(const char *program, bool json);
 struct result {
     const char *program;
     bool json;
-    /* The printed JSON already has the member "error", so do not print another document. */
+    /* True if the printed JSON already has the member "error"; another document must not be printed
+     * then. */
     bool reported;
-    /* Kilnd answers, so KILN_E_UNAVAILABLE means that something else is missing. */
+    /* True if kilnd answers; KILN_E_UNAVAILABLE then means that something else is missing. */
     bool daemon_answers;
 };
 

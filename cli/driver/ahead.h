@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Requests kernels ahead of time: a background thread requests every kernel of a file at once, so
- * that all compilers have work while the first problems run.
+ * Requests kernels ahead of time: a background thread requests the kernels of all problems in a
+ * file, so that all compilers have work while the first problems run.
  *
  * Role       makes the run faster and has no other effect.  kilnd combines these requests with
  *            those of the run, and answers the run's requests first.  Errors are ignored, because

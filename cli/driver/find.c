@@ -179,7 +179,7 @@ int find_print(const struct kiln_conv_result *result, FILE *out, struct kiln_err
 
 void find_warn(const struct kiln_conv_result *result, FILE *out)
 {
-    /* The warning was printed that the reference kernels are not built in. */
+    /* Whether the warning that the reference kernels are not built in was already printed. */
     static bool is_reported;
     struct kiln_error why = { 0 };
     int rc = kiln_conv_result_recorded(result, &why);

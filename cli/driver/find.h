@@ -27,7 +27,7 @@ struct find_call {
     const struct kiln_problem *problem;
     const struct kiln_conv_options
         *options; /* from the flags; find_run adds |device|, |solver| and the progress callback */
-    const char *solver; /* "": all */
+    const char *solver; /* "" for all solvers */
     int find_ms;        /* time limit of find if |options| has none; 0: no limit */
     bool tunes;
     FILE *progress; /* NULL: progress is not shown */

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 
 struct pocl_directory {
-    char path[256];    /* "": no private directory was created */
+    char path[256];    /* "" if no private directory was created */
     char why_not[300]; /* why it could not be created, and what to set; otherwise "" */
 };
 

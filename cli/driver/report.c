@@ -5,7 +5,7 @@
 #include "cli/driver/lines_report.h"
 #include "cli/result.h"
 
-/* The phases: the place of each in struct phases, and its names in JSON and in the table. */
+/* The offset of each phase in struct phases, and its names in JSON and in the table. */
 static const struct phase_name {
     size_t offset;
     const char *json, *table;

@@ -14,7 +14,7 @@
 struct rounding {
     double relative; /* factor of the magnitude, which is an element's sum of |a b| */
     double absolute; /* a constant, which is added to the relative part */
-    /* Up to this magnitude, nothing is rounded; negative: results are never exact. */
+    /* Up to this magnitude, nothing is rounded; negative if results are never exact. */
     double exact_below;
 };
 

@@ -28,15 +28,16 @@ CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const c
 struct db_progress;
 struct admin_call {
     const char *request;
-    const struct json *arguments;    /* admin_no_arguments: the request has none */
-    int file;                        /* descriptor that is sent with the request; -1: none */
-    int second_file;                 /* likewise */
-    struct call_progress *progress;  /* shows the progress; NULL: it is not shown */
-    struct db_progress *db_progress; /* used instead of |progress|; NULL: none */
+    const struct json *arguments; /* admin_no_arguments if the request has none */
+    /* descriptor that is sent with the request; -1 if there is none */
+    int file;
+    int second_file;                 /* a second such descriptor, or -1 */
+    struct call_progress *progress;  /* shows the progress; NULL if it is not shown */
+    struct db_progress *db_progress; /* used instead of |progress|, or NULL */
     int *ret_files;                  /* the returned descriptors; the caller closes them */
     size_t ret_files_max;
     size_t *ret_file_count;
-    int timeout_ms; /* applies if --timeout is not given; 0: no limit */
+    int timeout_ms; /* applies if --timeout is not given; 0 means no limit */
 };
 #define ADMIN_CALL_INIT .file = -1, .second_file = -1
 

@@ -15,8 +15,8 @@
 struct built_name {
     const char *file;        /* file name without directories, such as "gfx90a68.kdb" */
     const char *target;      /* target, such as "gfx90a:xnack+" or "sm_90" */
-    const char *database_id; /* NULL: the user gave none */
-    bool kilns;              /* true: in kiln's own format; false: in MIOpen's */
+    const char *database_id; /* NULL if the user gave none */
+    bool kilns;              /* true for kiln's own format, false for MIOpen's */
 };
 
 /* Checks a database id.  Returns KILN_E_INVALID if |database_id| is malformed or belongs to a

@@ -28,7 +28,7 @@ static int check_free(const struct backup_options *o, const char *path, struct k
  * does not report it. */
 static const struct json *ask_left_out(const struct invocation *invocation, struct json **ret_stats)
 {
-    /* Ignored, because the copy is complete without it. */
+    /* This failure is ignored, because the copy is complete without the list. */
     struct kiln_error unknown = { .code = KILN_E_OK };
     if (admin_ask(invocation, "tuning_stats", admin_no_arguments, ret_stats, &unknown))
         return NULL;

@@ -26,7 +26,7 @@ static const struct option options[] = {
 #undef AT
 
 struct comparison {
-    int fds[2]; /* owned; the files that are sent; -1: none */
+    int fds[2]; /* owned; the files that are sent, or -1 */
     size_t count;
     /* Kind, device and backend of the compared records; "": not known yet. */
     struct db_file_name records;

@@ -11,15 +11,16 @@
 #include "cli/kilnctl/admin.h"
 
 struct db_sending {
-    /* True: merge the values into recorded ones by statistics; false: replace them. */
+    /* Whether to merge the values into recorded ones by statistics, instead of replacing them. */
     bool merges;
     const char *path; /* the file's name in messages */
-    /* Its parts give kilnd kind, format, database id and backend; NULL with |url|. */
+    /* The file's name, from which kilnd takes kind, format, database id and backend; NULL with
+     * |url|. */
     const char *name;
-    const char *url; /* used instead of |fd|; NULL: none */
+    const char *url; /* used instead of |fd|, or NULL */
     const char *sha256;
     int fd;
-    const char *database_id, *kind, *backend, *tier; /* NULL: kilnd derives it from |name| */
+    const char *database_id, *kind, *backend, *tier; /* NULL if kilnd takes it from |name| */
     bool strict;
     /* Print all keys that are stored unchanged, not only the first ones. */
     bool verbose;

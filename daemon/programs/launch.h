@@ -27,7 +27,8 @@
 
 struct launch_request {
     const char *const *arguments; /* NULL-terminated, with the program's name first */
-    /* Borrowed; |directory| is the working directory; -1: that of kiln-launch. */
+    /* Borrowed.  |directory| becomes the working directory; with -1, that of kiln-launch
+     * remains. */
     int fd_3, directory;
 };
 

@@ -13,11 +13,11 @@
 #include <sys/types.h>
 
 struct watched {
-    pid_t pid; /* 0: only |fd| identifies the process */
-    /* Owned: the pidfd to poll.  When the process has ended, poll reports POLLIN.  -1: there is no
-     * pidfd, and |pid| is checked periodically. */
+    pid_t pid; /* 0 if only |fd| identifies the process */
+    /* Owned: the pidfd to poll.  When the process has ended, poll reports POLLIN.  If there is no
+     * pidfd, this is -1, and |pid| is checked periodically. */
     int fd;
-    unsigned long long born; /* start time of the process, because pids are reused; 0: unknown */
+    unsigned long long born; /* start time of the process, because pids are reused; 0 if unknown */
 };
 
 /* Begins to watch a process.  Returns false, with errno set, if there is no such process. */

@@ -24,7 +24,7 @@ struct inbox {
     size_t wanted; /* size of the current frame; FRAME_HEADER_SIZE until its header is complete */
     struct frame_header header;
     bool is_returned;  /* |data| contains the body that the last inbox_next returned */
-    uint8_t *kept;     /* owned; the bytes passed to inbox_keep; NULL: none */
+    uint8_t *kept;     /* owned; the bytes passed to inbox_keep, or NULL */
     size_t kept_size;  /* size of |kept| in memory */
     struct bytes left; /* the part of |kept| that was not used yet */
 };

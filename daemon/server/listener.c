@@ -306,9 +306,9 @@ void listener_close(struct listener *l)
     if (l->lock_fd >= 0) {
         char lock[sizeof(l->path) + sizeof(LISTENER_LOCK_SUFFIX)];
         snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, l->path);
-        unlink(
-            /* While the file is locked: a process that has opened it sees that its name is gone. */
-            lock);
+        /* Remove the file while it is locked.  A process that has opened it then notices that its
+         * name is gone. */
+        unlink(lock);
         close(l->lock_fd);
     }
     *l = LISTENER_CLOSED;

@@ -33,7 +33,7 @@ gid_t peer_admin_group(void);
 gid_t peer_publish_group(const char *name);
 
 struct peer_groups {
-    gid_t admin, publish; /* PEER_NO_GROUP: no user is a member */
+    gid_t admin, publish; /* PEER_NO_GROUP if no user is a member */
 };
 
 /* The ids that the kernel shows for users and groups that are not mapped into this user namespace.

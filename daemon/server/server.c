@@ -110,7 +110,7 @@ static void refuse_without_descriptors(struct server *server)
 static void take_connection(struct server *server, int fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    uid_t uid = geteuid(); /* until the peer is identified */
+    uid_t uid = geteuid(); /* kilnd's uid, until the peer is identified */
     if (open_connection(server, fd, &uid, &err) != KILN_OK)
         refuse_connection(server, fd, uid, &err);
 }
@@ -191,7 +191,7 @@ void server_check_times(struct server *server, uint64_t now_ms)
     LIST_EACH (&server->sessions, struct session, link, s)
         session_check_time(s, now_ms);
     if (server->draining)
-        /* Because some sessions may now be idle: their work ended without a reply. */
+        /* Some sessions may now be idle, because their work ended without a reply. */
         server_reap_soon(server);
 }
 

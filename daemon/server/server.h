@@ -86,8 +86,9 @@ struct server_options {
     struct loop *loop; /* borrowed, as are the members below */
     struct engine *engine;
     struct listener *listener;
-    struct closer *closer;              /* must outlive the loop, whose last iterations use it */
-    const char *publish_group;          /* name of the group of publishers; NULL or "": none */
+    struct closer *closer; /* must outlive the loop, whose last iterations use it */
+    /* name of the group of publishers; NULL or "" if there is none */
+    const char *publish_group;
     bool own_user_only;                 /* refuse all other users, whatever their groups */
     const struct server_limits *limits; /* copied */
 };

@@ -31,7 +31,7 @@ struct pool {
     unsigned living;         /* number of |workers| */
     unsigned leaving;        /* number of processes that exited but are not freed yet */
     unsigned failures;       /* number of failed starts in a row */
-    struct kiln_err failure; /* the last failed start */
+    struct kiln_err failure; /* why the last start failed */
     /* Of struct compile_task; the compile queue passes at most one for each compile slot. */
     struct list waiting;
     /* Of struct compile_task; tasks without a worker whose done callbacks are due. */
@@ -246,7 +246,7 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
     if (!died && end != COMPILE_CRASHED && end != COMPILE_TIMED_OUT)
         return;
     if (task->job.kind != COMPILE_KERNEL)
-        log_probe_end(task); /* but not other jobs: the engine logs those, with their users */
+        log_probe_end(task); /* the engine logs the end of all other jobs, with their users */
     if (task->job.kind != COMPILE_KERNEL)
         p->counts.probe_crashes += task != &w->warmup.task;
     else if (end == COMPILE_TIMED_OUT)

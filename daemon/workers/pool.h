@@ -21,20 +21,20 @@ struct pool_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
     const char *program;             /* path of kiln-compiler; copied */
-    /* Name of the unit that starts workers; NULL or "": there is none; copied. */
+    /* Copied; the name of the unit that starts workers.  NULL or "" if there is none. */
     const char *service;
     /* Directory for temporary files of workers; created if it does not exist. */
     const char *temp_base;
     struct worker_user user; /* the user that workers run as, set by themselves or by the unit */
     unsigned workers;        /* at least 1 */
     bool require_sandbox;    /* value of the setting sandbox */
-    /* limits.jobs: how many of kiln's own jobs a worker runs before it is replaced. */
+    /* |limits.jobs| is how many of kiln's own jobs a worker runs before it is replaced. */
     struct process_limits limits;
     uint64_t timeout_ms;       /* maximum wall-clock time of one job */
-    uint64_t start_timeout_ms; /* 0: the default */
-    uint64_t grace_ms;         /* how long a source may wait for a warm-up; 0: the default */
-    /* Warm workers are kept for the recent number of concurrent sources.  Each such number is
-     * forgotten after one to two windows of this length; 0: the default. */
+    uint64_t start_timeout_ms; /* 0 means the default */
+    uint64_t grace_ms;         /* how long a source may wait for a warm-up; 0 means the default */
+    /* The pool keeps as many warm workers as sources were recently compiled at the same time.  It
+     * forgets such a number after one to two windows of this length. 0 means the default. */
     uint64_t window_ms;
 };
 

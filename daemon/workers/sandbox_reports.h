@@ -19,8 +19,8 @@ struct sandbox_reports {
     uint32_t logged; /* layers that were logged as missing */
 };
 
-/* Records the report of a process that is ready.  Logs one line for all processes, and another one
- * only if a further layer is missing. */
+/* Records the report of a process that is ready.  Logs the layers that are missing.  For later
+ * processes, logs a line only if another layer is missing. */
 void sandbox_reports_add(struct sandbox_reports *reports, const struct sandbox_report *report);
 /* Records the report of a process that was killed because of it. */
 void sandbox_reports_refuse(struct sandbox_reports *reports, const struct sandbox_report *report);

@@ -17,10 +17,11 @@
 #define PREFIX "kilnd-temp-"
 #define RANDOM_LETTERS 6 /* number of characters that mkdtemp replaces */
 #define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
-/* The sweep removes a directory that contains files only if it has this marker; otherwise the
- * directory belongs to a user. */
+/* At its start, kilnd removes the directories of dead daemons (the sweep).  It removes a directory
+ * that contains files only if it has this marker; otherwise the directory belongs to a user. */
 #define MARKER ".made-by-kilnd"
-/* How often to try to create a directory: a sweep may remove a new one before it is locked. */
+/* How often kilnd tries to create a directory.  Several attempts may be needed, because another
+ * daemon's sweep may remove a new directory before it is locked. */
 #define TRIES_MAX 8
 
 static void dir_auto(DIR **dir)
@@ -72,7 +73,7 @@ static bool is_mark_or_link(const char *name)
 /* Removes the content of kilnd's directory |fd| except its marker. */
 static enum kiln_code remove_content(int fd, struct kiln_err *err)
 {
-    fchmod(fd, 0700); /* because the compilers' user may have removed this permission */
+    fchmod(fd, 0700); /* the compilers' user may have removed this permission */
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     __attribute__((cleanup(dir_auto))) DIR *dir = again >= 0 ? fdopendir(again) : NULL;
     enum kiln_code rc = KILN_OK;
@@ -118,8 +119,8 @@ static void sweep_directories(const char *base)
         KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
             remove_ours(dirfd(dir), e->d_name, fd);
-        else if (fd >= 0) /* its creator was killed before it wrote the marker; removed only if it
-                             is empty */
+        /* its creator was killed before it wrote the marker; removed only if it is empty */
+        else if (fd >= 0)
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }
 }

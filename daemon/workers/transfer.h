@@ -4,8 +4,8 @@
 /*
  * Transfers: one kiln-transfer process for each.
  *
- * Role       starts each at once.  The system divides processors and network between them, and the
- *            engine limits their number (engine/jobs/transfer_limits.h).  A user with
+ * Role       starts each transfer immediately.  The system divides processors and network between
+ *            them, and the engine limits their number (engine/jobs/transfer_limits.h).  A user with
  *            TRANSFERS_STUCK_MAX_UID processes that SIGKILL does not end starts no new transfer
  *            until one of them ends
  * Ownership  owns the processes; borrows tasks until their done callback
@@ -19,7 +19,7 @@ struct transfers_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
     const char *program;             /* path of kiln-transfer; copied */
-    /* Name of the unit that starts them; NULL or "": there is none; copied. */
+    /* Copied; the name of the unit that starts the processes.  NULL or "" if there is none. */
     const char *service;
     struct worker_user user; /* the user that the processes run as */
     uint64_t timeout_ms;     /* maximum wall-clock time of one transfer */

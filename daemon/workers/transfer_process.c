@@ -290,7 +290,8 @@ static bool read_report(struct transfer_process *p)
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = transfer_receive_report(p->socket, &report, &err);
     if (rc == KILN_UNAVAILABLE)
-        loop_watch_set(&p->watch, 0); /* stop reading: its exit status explains the reason */
+        /* stop reading; the exit status of the process explains the reason */
+        loop_watch_set(&p->watch, 0);
     else if (rc && rc != KILN_BUSY)
         transfer_process_stop(p, STOP_NONSENSE);
     if (rc)

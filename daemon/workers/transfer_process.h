@@ -32,13 +32,13 @@ struct transfer_process_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
     const char *program;             /* borrowed */
-    /* Borrowed; name of the unit that starts it; "": there is none. */
+    /* Borrowed; the name of the unit that starts the process, or "" if there is none. */
     const char *service;
     /* The user that the process runs as; also the owner of its directory. */
     struct worker_user user;
     unsigned disk_part;  /* see transfer_job */
     uint64_t timeout_ms; /* maximum wall-clock time of one transfer */
-    /* If there is no progress for this time, the process is killed. */
+    /* The process is killed if it makes no progress for this time. */
     uint64_t silence_ms;
     /* How long to wait for the process's end, after its result and after SIGKILL. */
     uint64_t exit_ms;
@@ -67,10 +67,10 @@ struct transfer_process {
     struct worker_process process;
     struct loop_watch watch;
     struct loop_timer deadline, silence, killed;
-    int socket; /* owned; -1: closed */
+    int socket; /* owned; -1 when closed */
     bool running, reported, is_stuck;
     enum transfer_stop stop;
-    /* A transfer_stop: why the file shall not be copied; 0: it shall be copied. */
+    /* Why the file must not be copied (enum transfer_stop), or 0 if it shall be copied. */
     atomic_int unwanted;
     struct file_take take; /* the copy of the file, in steps */
     bool takes_more;       /* the copy needs another step */

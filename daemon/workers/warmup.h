@@ -22,7 +22,7 @@ struct warmup { /* the warm-up of one process */
 };
 
 struct warmup_need {
-    char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last source; "": none is known */
+    char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last source; "" if none is known */
     char target[LIMIT_TARGET_TEXT];
     struct digest toolchain_id;
     /* Set by the owner: length of a window. A need is forgotten after two windows at most. */
@@ -31,8 +31,8 @@ struct warmup_need {
     /* Largest number of concurrent sources in the current window, and in the previous one. */
     unsigned concurrent_max, concurrent_max_before;
     char failed[TOOLCHAIN_NAME_MAX]; /* toolchain of the last warm-up that failed */
-    struct digest failed_id;         /* likewise */
-    uint64_t failed_ns;              /* when it failed; 0: no warm-up failed */
+    struct digest failed_id;         /* identity of that toolchain */
+    uint64_t failed_ns;              /* when it failed; 0 if no warm-up failed */
 };
 
 /* Records that a client's source starts; |under_way| sources run now, including this one. Call it

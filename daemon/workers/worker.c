@@ -142,7 +142,8 @@ static bool read_message(struct worker *w)
     else if (rc == KILN_UNAVAILABLE)
         on_hang_up(w);
     else
-        kill_for(w, BLAME_NONSENSE); /* invalid, or too late: then the process was killed already */
+        /* the message is invalid, or came after the process was killed */
+        kill_for(w, BLAME_NONSENSE);
     return !rc && w->socket >= 0;
 }
 

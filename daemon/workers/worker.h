@@ -53,11 +53,12 @@ struct worker_options {
     struct work_queues *work_queues; /* borrowed; removes temporary files, which may block */
     struct temp_root *temp;          /* borrowed */
     const char *program;             /* borrowed; path of kiln-compiler */
-    /* Borrowed; name of the unit that starts it; "": there is none. */
+    /* Borrowed; the name of the unit that starts the process, or "" if there is none. */
     const char *service;
     const char *outside;  /* borrowed; namespaces that the process must not be in */
     bool require_sandbox; /* a worker that lacks a layer of the sandbox is not used */
-    /* The process sets them itself; limits.jobs: how many jobs it runs before it is replaced. */
+    /* The process sets these limits itself.  |limits.jobs| is how many jobs it runs before it is
+     * replaced. */
     struct process_limits limits;
     uint64_t timeout_ms;       /* maximum wall-clock time of one job */
     uint64_t start_timeout_ms; /* maximum time until the worker reports that it is ready */
@@ -95,7 +96,7 @@ struct worker {
     /* The worker has run a client's source, so this job is its last. */
     bool is_spent;
     char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last job, whose libraries are loaded */
-    struct digest toolchain_id;         /* identity of |toolchain|; zeros: not known */
+    struct digest toolchain_id;         /* identity of |toolchain|; zeros if it is not known */
     struct compile_task *task;          /* borrowed; the current job */
     struct warmup warmup;               /* filled by the pool */
     struct worker_files files;          /* owned while there is a job */
