@@ -39,7 +39,7 @@ struct option_list {
 
 struct option {
     const char *name; /* without the dashes */
-    char letter;      /* 0: none */
+    char letter;      /* 0 means none */
     enum option_kind kind;
     size_t offset;     /* offset of the value in the table's struct */
     const char *value; /* name of the value in --help; NULL for flags */

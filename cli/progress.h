@@ -18,7 +18,7 @@
 struct progress {
     FILE *out; /* borrowed */
     const char *label;
-    unsigned width; /* width of the terminal; 0: the output is not a terminal */
+    unsigned width; /* width of the terminal; 0 if the output is not a terminal */
     uint64_t total;
     uint64_t started_ns; /* start of the command, for the elapsed time shown */
     uint64_t counted_ns; /* start of the counted work, for the estimate of the time left */

@@ -12,7 +12,7 @@
 #include <kiln/client.h>
 
 struct session_options {
-    const char *socket; /* NULL: libkiln's default */
+    const char *socket; /* NULL for libkiln's default */
     struct option_number timeout;
     bool json;
     bool help;

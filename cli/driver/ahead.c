@@ -17,7 +17,7 @@
 
 /* The problems of one request.  They share a solver, because options apply to a whole request. */
 struct batch {
-    /* Solver of the batch; "": the best one. */
+    /* Solver of the batch; "" for the best one. */
     char solver[sizeof(((struct kiln_driver_line *)0)->solver)];
     struct problem_set problems;
 };

@@ -8,7 +8,7 @@
 #include <kiln/device.h>
 
 struct listing {
-    struct table *table;    /* owned by the caller; NULL: the output is JSON */
+    struct table *table;    /* owned by the caller; NULL if the output is JSON */
     struct table *not_here; /* owned by the caller; lists devices that cannot be used, and why */
     struct json *devices;   /* owned by the caller */
     struct json *not_found; /* owned by the caller */

@@ -28,9 +28,9 @@ struct find_call {
     const struct kiln_conv_options
         *options; /* from the flags; find_run adds |device|, |solver| and the progress callback */
     const char *solver; /* "" for all solvers */
-    int find_ms;        /* time limit of find if |options| has none; 0: no limit */
+    int find_ms;        /* time limit of find if |options| has none; 0 means no limit */
     bool tunes;
-    FILE *progress; /* NULL: progress is not shown */
+    FILE *progress; /* NULL if progress is not shown */
 };
 CLI_MUST_CHECK int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
                             struct kiln_error *err);

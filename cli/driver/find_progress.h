@@ -15,7 +15,7 @@
 struct find_progress {
     FILE *out;
     const char *label;
-    unsigned width; /* width of the terminal; 0: the output is not a terminal */
+    unsigned width; /* width of the terminal; 0 if the output is not a terminal */
     uint64_t drawn_ns;
     unsigned tenths; /* number of plain lines printed so far for |solver| */
     char solver[64]; /* the solver that is running */

@@ -18,10 +18,10 @@
 struct bench {
     struct kiln_client *client;
     struct kiln_device *device;
-    const char *toolchain;                /* NULL: the daemon chooses */
-    const struct kiln_conv_options *find; /* how to choose a solver; NULL: use kilnd's plan */
-    int find_ms;    /* time limit of find for each problem if no budget is given; 0: none */
-    FILE *progress; /* where find and tune show their progress; NULL: nowhere */
+    const char *toolchain;                /* NULL if the daemon chooses */
+    const struct kiln_conv_options *find; /* how to choose a solver; NULL to use kilnd's plan */
+    int find_ms;    /* time limit of find for each problem if no budget is given; 0 means none */
+    FILE *progress; /* where find and tune show their progress; NULL if it is not shown */
 };
 
 /* The plan options for the bench's device.  An empty |solver| leaves the choice to kilnd. */
@@ -56,8 +56,8 @@ struct measurement {
     uint64_t seed;
     struct kiln_error err; /* KILN_E_OK if everything that was requested was done */
     char solver[64], toolchain[64];
-    char config[1032];              /* the solver's perf config; "": nothing to tune */
-    struct kiln_conv_result *found; /* owned; NULL: neither find nor tune ran */
+    char config[1032];              /* the solver's perf config; "" if there is nothing to tune */
+    struct kiln_conv_result *found; /* owned; NULL if neither find nor tune ran */
     uint64_t workspace;
     struct measured_object objects[MEASURE_OBJECTS_MAX];
     unsigned object_count;

@@ -55,8 +55,8 @@ static void count_result(struct totals *t, const struct kiln_error *err)
     t->mixed |= err->code != t->first.code;
 }
 
-/* Counts the solvers that find had no time to measure.  Those that it did not need to measure have
- * no reason. */
+/* Counts the solvers that find had no time to measure.  Solvers that need not be measured are
+ * untimed, too, but have no reason. */
 static size_t count_untimed(const struct kiln_conv_result *found)
 {
     size_t untimed = 0;

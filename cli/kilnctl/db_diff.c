@@ -28,7 +28,7 @@ static const struct option options[] = {
 struct comparison {
     int fds[2]; /* owned; the files that are sent, or -1 */
     size_t count;
-    /* Kind, device and backend of the compared records; "": not known yet. */
+    /* Kind, device and backend of the compared records; "" if not known yet. */
     struct db_file_name records;
     char key[1100]; /* the key whose differences were printed last */
 };

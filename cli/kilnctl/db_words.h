@@ -21,7 +21,7 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* first parts of the names */
+#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* backends, up to the first dot */
 
 /* Return the dialect of FindDb and the format of PerfDb that this version of MIOpen uses, or NULL
  * if it is unknown or both are used.  |version| may be NULL. */

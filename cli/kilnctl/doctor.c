@@ -210,7 +210,7 @@ static int run_doctor(const struct invocation *invocation, struct kiln_error *er
     if (!d.answers) {
         size_t before = d.findings.count;
         check_from_outside(&d);
-        /* First, because they keep kilnd from starting. */
+        /* These causes keep kilnd from starting, so show them first. */
         findings_causes_first(&d.findings, before);
         return print_findings(&d, err);
     }

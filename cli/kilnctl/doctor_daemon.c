@@ -11,7 +11,7 @@
  * node full of ranks. */
 #define FILES_WANTED 4096u
 #define REFUSED_SHOWN 8 /* maximum number of unused package files to list */
-/* maximum normal difference between times of this host's clock */
+/* Two times that should be equal may differ by this much without a warning. */
 #define AHEAD_MAX_S 300u
 
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *f)

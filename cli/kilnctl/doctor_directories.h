@@ -16,14 +16,14 @@
 struct directory_facts {
     char what[16]; /* "cache" or "state" */
     char path[512];
-    char setting[600]; /* the file that sets the directory; "": not known */
+    char setting[600]; /* the file that sets the directory; "" if not known */
     char trouble[128]; /* why nothing else is known about the directory */
     char network[32];  /* type of a network filesystem; "" for other filesystems */
     char fuse[32];     /* type of an unknown FUSE filesystem; "" for others */
     bool read_only;
-    /* |inodes| 0: the number of inodes is not limited. */
+    /* If |inodes| is 0, the number of inodes is not limited. */
     uint64_t bytes, free_bytes, inodes, free_inodes;
-    uint64_t database_bytes; /* size of kernels.db; 0: none, or not known */
+    uint64_t database_bytes; /* size of kernels.db; 0 if there is none, or if it is not known */
 };
 
 /* Gathers the facts for a kilnd that does not answer.  |config| is the file of its settings; NULL

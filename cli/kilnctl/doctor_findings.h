@@ -25,7 +25,7 @@ struct finding {
     char check[32];
     enum verdict verdict;
     char what[512];
-    char advice[768]; /* "": no action is needed */
+    char advice[768]; /* "" if no action is needed */
 };
 
 /* Enough for the fixed checks, and two for each of 8 toolchains and some GPUs. */

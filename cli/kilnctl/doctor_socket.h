@@ -17,10 +17,10 @@ struct socket_facts {
     char path[256];
     bool is_system;      /* the path belongs to the system's kilnd, not to a private one */
     bool has_unit;       /* the system kilnd's kilnd.socket is installed, and systemd runs */
-    char elsewhere[256]; /* another standard path with a socket; "": none */
+    char elsewhere[256]; /* another standard path with a socket, or "" */
     char own[256];       /* where the caller's private socket would be */
     bool no_runtime;     /* XDG_RUNTIME_DIR is not set, so |own| has no directory */
-    int stat_errno;      /* errno of stat(2) for the path; 0: it exists */
+    int stat_errno;      /* errno of stat(2) for the path; 0 if it exists */
     mode_t mode;
     uid_t uid; /* uid of the owner */
     gid_t gid;
@@ -30,7 +30,7 @@ struct socket_facts {
     char user[64];      /* the caller's name */
     bool in_group;      /* the caller's process has the socket's group */
     bool in_group_file; /* the caller's account has the group, effective from the next login */
-    int connect_errno;  /* errno of connect(2); 0: connected */
+    int connect_errno;  /* errno of connect(2); 0 if connected */
 };
 
 void socket_facts_gather(const char *path, struct socket_facts *ret_facts);

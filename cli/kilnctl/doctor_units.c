@@ -16,7 +16,7 @@
 struct unit {
     char name[VALUE_MAX], load[VALUE_MAX], active[VALUE_MAX], sub[VALUE_MAX], enabled[VALUE_MAX];
     char result[VALUE_MAX], status[VALUE_MAX], listen[VALUE_MAX];
-    char restarts[VALUE_MAX]; /* since the last start by a person or a socket */
+    char restarts[VALUE_MAX]; /* number of restarts since a person or a socket started the unit */
 };
 
 /* The purpose of a unit for kilnd, and what it means if the unit is stopped. */
@@ -96,7 +96,8 @@ static void judge_masked(const struct unit *unit, const struct manager *m, struc
                     unit->name);
 }
 
-/* True if it waits for its next start after a failed one, or starts again at this moment. */
+/* Returns true if the unit waits to be started again after a failed start, or is being started
+ * again. */
 static bool is_tried_again(const struct unit *unit)
 {
     bool restarted = unit->restarts[0] && strcmp(unit->restarts, "0") != 0;

@@ -19,7 +19,7 @@ static const struct option options[] = {
 
 struct listening {
     bool json;
-    uint64_t left; /* number of events still to print; UINT64_MAX: no end */
+    uint64_t left; /* number of events still to print; UINT64_MAX means no end */
 };
 
 /* Prints an event, such as "14:05:09 compiled key=7f3a... target=gfx90a". */

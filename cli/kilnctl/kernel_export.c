@@ -72,7 +72,7 @@ static bool is_file_name(const char *name)
 /* Where a file is written, under the name that MIOpen looks for. */
 struct place {
     char path[PATH_MAX];
-    char version[64]; /* the kernels' MIOpen version; "": none */
+    char version[64]; /* the kernels' MIOpen version, or "" */
 };
 
 static int choose_place(const char *directory, const struct json *entry, struct place *ret_place,

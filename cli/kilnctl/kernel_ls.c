@@ -32,7 +32,7 @@ static const struct option options[] = {
 /* Collects the pages, as rows of a table or items of a JSON array. */
 struct listing {
     const struct ls_options *options;
-    struct table *table; /* NULL: the output is JSON */
+    struct table *table; /* NULL if the output is JSON */
     FILE *json;
     uint64_t count;
 };
@@ -58,7 +58,7 @@ static void add_row(struct table *table, const struct json *kernel)
 {
     char size[UNITS_TEXT_MAX], compile[UNITS_TEXT_MAX], used[UNITS_TEXT_MAX];
     const char *database_id = json_get_text(kernel, "database_id", "");
-    double compile_s = json_get_number(kernel, "compile_s", 0); /* 0: kilnd did not compile it */
+    double compile_s = json_get_number(kernel, "compile_s", 0); /* 0 if kilnd did not compile it */
     table_cell(table, "%.*s", KEY_SHOWN, json_get_text(kernel, "key", "-"));
     table_cell(table, "%.40s", json_get_text(kernel, "target", "-"));
     table_cell(table, "%s", *database_id ? database_id : "-");

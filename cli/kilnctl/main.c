@@ -37,7 +37,7 @@ struct call {
     struct option_list before; /* the arguments from the command's name on */
     struct option_list words;
     const struct command *command;
-    const char *group; /* the group whose help is requested; NULL: none */
+    const char *group; /* the group whose help is requested, or NULL */
     size_t used;       /* number of words in the command's name */
     void *options;
     bool reported; /* the command's JSON contains the error */

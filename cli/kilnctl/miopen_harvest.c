@@ -46,7 +46,7 @@ struct job_file {
     const char *name; /* borrowed; path below the overlay, such as "user/gfx906_60.udb" */
     const char *path; /* borrowed */
     send_fn *send;
-    /* Borrowed; version of the MIOpen that the kernels are from; "": not known. */
+    /* Borrowed; version of the MIOpen that the kernels are from; "" if not known. */
     const char *version;
 };
 

@@ -15,8 +15,8 @@
 struct new_file {
     const char *path;
     bool replace; /* replace an existing file; if false, return KILN_E_IO if there is one */
-    mode_t mode;  /* 0: 0666 without the bits of the umask */
-    int from;     /* a descriptor to copy the content from; -1: use |data| */
+    mode_t mode;  /* 0 means 0666 without the bits of the umask */
+    int from;     /* a descriptor to copy the content from; -1 to write |data| */
     const void *data;
     size_t size; /* size of |data| */
 };

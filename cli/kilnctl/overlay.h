@@ -17,8 +17,8 @@
 
 struct overlay {
     const struct invocation *invocation; /* borrowed */
-    const char *version;                 /* MIOpen's version; NULL: not known */
-    /* NULL: FindDb in the recorded dialect; PerfDb in both formats. */
+    const char *version;                 /* MIOpen's version; NULL if not known */
+    /* If NULL, FindDb is written in the recorded dialect, and PerfDb in both formats. */
     const char *dialect, *format;
     bool replace;
     char directory[PATH_MAX]; /* absolute */

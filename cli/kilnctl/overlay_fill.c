@@ -100,7 +100,8 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
-    if (overlay_manifest_find(&o->manifest, name)) /* it is the same in both formats */
+    if (overlay_manifest_find(&o->manifest,
+                              name)) /* written already: both formats have the same file */
         return KILN_E_OK;
     int rc =
         overlay_path(o->directory, to_user ? "user" : "system", directory, sizeof(directory), err);
@@ -122,8 +123,8 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
 struct selection {
     const char *id, *kind, *tier;
     const char *format; /* of perf */
-    /* True: write only |tier|, into user/; false: write |tier| and the tiers below it, into
-     * system/. */
+    /* If true, only |tier| is written, into user/. Otherwise |tier| and the tiers below it are
+     * written, into system/. */
     bool to_user;
 };
 

@@ -21,11 +21,11 @@ enum { OVERLAY_PARTS = 3 }; /* the file, its write-ahead log, and its journal */
 
 struct overlay_fingerprint {
     struct {
-        uint64_t size, s, ns, inode; /* all 0: the file is absent or empty */
+        uint64_t size, s, ns, inode; /* all 0 if the file is absent or empty */
     } parts[OVERLAY_PARTS];
     /* The fingerprint was taken just after a change, so a later change may have the same time. */
     bool is_fresh;
-    char digest[65]; /* SHA-256, in hexadecimal; "": not computed */
+    char digest[65]; /* SHA-256, in hexadecimal; "" if not computed */
 };
 
 /* Gets the file's current fingerprint, without a digest.  Returns KILN_E_NOT_FOUND if there is no

@@ -25,7 +25,7 @@ struct overlay_file {
 };
 
 struct overlay_manifest {
-    char version[MIOPEN_VERSION_MAX]; /* MIOpen's version; "": not known */
+    char version[MIOPEN_VERSION_MAX]; /* MIOpen's version; "" if not known */
     bool is_shared;                   /* other users may read the files, as the umask allows */
     struct overlay_file *files;       /* owned */
     size_t count;

@@ -44,8 +44,8 @@ struct build {
     const char *format;
     struct prefetch prefetch; /* owned */
     struct json *reply;       /* owned; NULL before kilnd has built the package */
-    int package;              /* owned; the package's descriptor; -1: none yet */
-    char *manifest;           /* owned; NULL: the package is not signed */
+    int package;              /* owned; the package's descriptor, or -1 */
+    char *manifest;           /* owned; NULL if the package is not signed */
     bool written;
     uint64_t failures; /* number of problems that failed while kilnd built the package */
 };

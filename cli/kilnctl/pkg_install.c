@@ -35,7 +35,7 @@ static const struct option options[] = {
 
 /* The files that are sent to kilnd. */
 struct files {
-    int package, manifest; /* owned; -1: there is none */
+    int package, manifest; /* owned; -1 if there is none */
 };
 
 static void files_done(struct files *l)
@@ -164,7 +164,7 @@ static bool fits_gpu(const struct json *gpu, const char *name)
 static void note_fit(const struct invocation *invocation, const struct json *package)
 {
     KILN_AUTO(json) struct json *coverage = NULL;
-    /* Ignored: after a failure, no note is printed. */
+    /* This failure is ignored; no note is printed then. */
     struct kiln_error unknown = { .code = KILN_E_OK };
     const char *name = json_get_text(package, "name", "?");
     if (admin_ask(invocation, "package_coverage", admin_no_arguments, &coverage, &unknown))

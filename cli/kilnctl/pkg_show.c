@@ -19,7 +19,7 @@ static const struct option options[] = {
 struct showing {
     const char *name;
     struct json *package; /* borrowed; the package without its kernels */
-    struct table *table;  /* NULL: the output is JSON */
+    struct table *table;  /* NULL if the output is JSON */
     FILE *rows;
     bool begun;
 };

@@ -15,8 +15,8 @@
 /* Time-out of a request; enough for 256 kernels of some seconds each on a machine with one core. */
 #define TIMEOUT_MS (30 * 60 * 1000)
 
-/* A batch of problems.  An answer has its index within the batch; |first| is the index in the
- * prefetch of the batch's first problem. */
+/* A batch of problems. kilnd numbers answers within the batch; |first| is the number of the batch's
+ * first problem within the whole prefetch. */
 struct batch {
     struct prefetch *prefetch;
     size_t first;

@@ -21,10 +21,10 @@
 
 struct prefetch_question {
     const struct invocation *invocation;
-    const char *path; /* file with MIOpenDriver command lines; "-": standard input */
+    const char *path; /* file with MIOpenDriver command lines; "-" is standard input */
     const char *target;
-    const char *database_id, *toolchain, *solver; /* NULL: none is given, or kilnd chooses */
-    /* Number of concurrent problems; 0: as many as kilnd allows. */
+    const char *database_id, *toolchain, *solver; /* NULL if none is given, or if kilnd chooses */
+    /* Number of concurrent problems; 0 means as many as kilnd allows. */
     size_t jobs;
     const char *label; /* label of the progress bar */
 };

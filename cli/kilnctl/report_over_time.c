@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Kilnd's limit, and a few more for the period that is not recorded yet. */
+/* Maximum number of columns: as many samples as kilnd returns, and a few for the current period. */
 #define COLUMNS_MAX 2100
 /* Minimum number of columns, so that the report of a new kilnd has thin columns at the right
  * instead of one wide column. */

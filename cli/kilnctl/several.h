@@ -16,7 +16,7 @@ struct several {
     const struct invocation *invocation; /* borrowed */
     const char *noun;        /* borrowed; name of the argument in a failure's JSON, such as "key" */
     struct json *failures;   /* owned */
-    struct kiln_error first; /* the first failure; KILN_E_OK: there is none */
+    struct kiln_error first; /* the first failure; KILN_E_OK if there is none */
     size_t later;            /* number of failures after the first one */
     size_t done;             /* number of arguments that succeeded */
     bool over; /* kilnd is absent or denies access, so the other arguments would fail, too */

@@ -17,7 +17,7 @@
 struct sign_file { /* borrowed; the file to sign */
     int fd;
     const char *name; /* name of the file when it is published */
-    uint64_t version; /* the edition number that the signer chose; 0: none */
+    uint64_t version; /* the edition number that the signer chose, or 0 */
 };
 /* Creates the signed manifest of a file. For a packed file, the manifest also states the digest of
  * the content. */

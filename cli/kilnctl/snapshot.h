@@ -16,7 +16,7 @@
 struct snapshot {
     int fd;
     bool merged;    /* the file is a copy that includes the write-ahead log */
-    char note[512]; /* what could not be read of tuning data; usually "" */
+    char note[512]; /* says which tuning data could not be read; usually "" */
 };
 
 enum snapshot_of {

@@ -32,8 +32,8 @@ struct hash_link {
 struct hash_table {             /* a zeroed table is empty */
     struct hash_link **buckets; /* owned */
     struct hash_link *single;   /* the only bucket if there was no memory for |buckets| */
-    size_t mask;                /* number of buckets (a power of two) minus one; 0: use |single| */
-    size_t count;               /* items */
+    size_t mask;  /* number of buckets (a power of two) minus one; 0 if |single| is used */
+    size_t count; /* items */
 };
 
 /* Frees the buckets.  The table is then empty and can be used again. */

@@ -16,7 +16,7 @@ struct place { /* one kind of directory, for root and for other users */
     const char *variable; /* the variable of the XDG Base Directory Specification */
     const char *below_home;
     const char *what;
-    const char *flag; /* kilnd's command-line option; NULL: there is none */
+    const char *flag; /* kilnd's command-line option; NULL if there is none */
 };
 
 static const struct place cache = { "/var/cache/kiln", "CACHE_DIRECTORY", "XDG_CACHE_HOME",

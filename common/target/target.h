@@ -23,7 +23,7 @@ struct target {
     char text[LIMIT_TARGET_TEXT]; /* canonical form, NUL-terminated */
     /* Not part of the text; target_parse clears them. */
     bool has_tensor_maps; /* the client that will launch the kernels can encode tensor maps */
-    uint32_t processors;  /* multiprocessors (compute units) of the device; 0: not known */
+    uint32_t processors;  /* multiprocessors (compute units) of the device; 0 if not known */
 };
 
 /* Parses and canonicalises: sorts AMD features (sramecc before xnack) and checks the characters.

@@ -34,7 +34,7 @@ struct slot { /* one thread and its current tasks */
     struct list_link link;
     uint64_t given_ns;         /* when the loop's thread passed |tasks| to it */
     bool is_long;              /* the current task is not brief */
-    _Atomic uint64_t began_ns; /* when the current task began; 0: there is none */
+    _Atomic uint64_t began_ns; /* when the current task began; 0 if there is none */
 };
 
 struct queue {

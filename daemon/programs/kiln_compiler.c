@@ -68,10 +68,10 @@ struct arguments_given {
     const char *describe; /* internal flag: describe one back end, and answer on descriptor 3 */
     bool resume;          /* internal flag: |files| belong to a job that was received already */
     int files[3];
-    uint64_t max_jobs;       /* 0: no limit */
-    const char *limits_text; /* NULL: no limits */
+    uint64_t max_jobs;       /* 0 means no limit */
+    const char *limits_text; /* NULL means no limits */
     struct process_limits limits;
-    const char *user; /* NULL: the process keeps its user */
+    const char *user; /* NULL if the process keeps its user */
     unsigned uid, gid;
     const char *outside; /* kilnd's namespaces; if NULL, those in which this program was started */
 };

@@ -63,7 +63,7 @@ int __lsan_is_turned_off(void) { return 1; }
 /* ---- cleaning up after a sudden end ---- */
 
 static struct {
-    char directory[512];           /* "": there is nothing to remove */
+    char directory[512];           /* "" if there is nothing to remove */
     struct transfer_result result; /* contains the file's name */
 } workplace;
 

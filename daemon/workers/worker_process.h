@@ -33,12 +33,12 @@ struct worker_process {
 
 struct worker_spawn {
     const char *program; /* program of a child; for other processes the unit names it */
-    const char *service; /* path of the unit's socket; "": there is none */
+    const char *service; /* path of the unit's socket; "" if there is none */
     /* NULL-terminated; the program's name comes first, and must exist longer than the process. */
     const char *const *arguments;
-    int fd_3;         /* borrowed; becomes the process's descriptor 3 */
-    int directory;    /* borrowed; working directory of a launched process; -1: that of the unit */
-    uint64_t lost_ms; /* how long to wait for a launched process after a kill; 0: the default */
+    int fd_3;      /* borrowed; becomes the process's descriptor 3 */
+    int directory; /* borrowed; working directory of a launched process; -1 for that of the unit */
+    uint64_t lost_ms; /* how long to wait for a launched process after a kill; 0 for the default */
 };
 
 /* Starts the process.  On failure, the handles that were opened close themselves, and |exited| is

@@ -57,8 +57,8 @@ void worker_collect(struct worker_files *files, enum compile_end end, const char
 
 struct compiler_worker_options {
     int socket_fd;                        /* borrowed */
-    unsigned max_jobs;                    /* 0: unlimited */
-    uint64_t cpu_s;                       /* CPU time of one job in seconds; 0: unlimited */
+    unsigned max_jobs;                    /* 0 means unlimited */
+    uint64_t cpu_s;                       /* CPU time of one job in seconds; 0 means unlimited */
     const struct sandbox_report *sandbox; /* borrowed; the layers that are reported to kilnd */
     /* Arguments to pass to a process that replaces this one, or NULL. */
     const char *limits, *user;

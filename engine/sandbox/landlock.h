@@ -43,7 +43,7 @@ struct landlock_rights { /* the rights that a ruleset handles */
 };
 
 struct landlock_rules {
-    int fd;           /* owned; -1: none */
+    int fd;           /* owned; -1 if there is none */
     uint64_t handled; /* file rights that the ruleset handles */
 };
 

@@ -31,7 +31,7 @@ enum namespace_kind {
 };
 
 /* The namespaces of a process, as inode numbers: processes with the same number are in the same
- * namespace.  0: unknown. */
+ * namespace.  0 means unknown. */
 struct namespace_ids {
     uint64_t of[NAMESPACES];
 };
@@ -39,7 +39,7 @@ struct namespace_ids {
 /* Buffer size for namespaces_to_text. */
 #define NAMESPACE_TEXT_MAX 128
 
-struct namespace_errors { /* an errno for each kind of namespace; 0: it is private */
+struct namespace_errors { /* an errno for each kind of namespace; 0 if it is private */
     int of[NAMESPACES];
 };
 

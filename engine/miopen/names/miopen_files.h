@@ -48,7 +48,7 @@ struct miopen_file {
     /* In this pattern, the words ID (a database id or arch), BACKEND, VERSION and SCHEMA stand for
      * such texts, and * stands for any text. */
     const char *name;
-    unsigned since, until; /* the releases that use the name; 0: no limit */
+    unsigned since, until; /* the releases that use the name; 0 means no limit */
 };
 extern const struct miopen_file miopen_files[];
 extern const size_t miopen_file_count;
