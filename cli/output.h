@@ -37,7 +37,7 @@ void output_json_text(char *text);
 enum align { ALIGN_LEFT, ALIGN_RIGHT };
 
 struct column {
-    const char *title; /* NULL in every column: the table has no heading */
+    const char *title; /* if it is NULL in every column, the table has no heading */
     enum align align;
 };
 

@@ -27,7 +27,8 @@ struct progress {
     uint64_t done, failed;
     unsigned tenths; /* how many tenths plain lines have reported */
     bool bytes;      /* the counted units are bytes, shown in KiB, MiB, ... */
-    bool no_total;   /* the total is unknown: no bar, and no lines for tenths */
+    /* the total is unknown, so there is no bar, and there are no lines for tenths */
+    bool no_total;
 };
 
 /* Updates the display every second during a long step in which nothing calls progress_update. */

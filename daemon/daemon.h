@@ -6,9 +6,11 @@
  *
  * Start      inherited descriptors, signals, socket, temporary directory, pool, state directory,
  *            engine, server; then the notification READY.  A stop that is requested during start-up
- * is carried out when all parts run Stop       on SIGTERM or SIGINT, kilnd accepts no more
- * connections and requests.  Running work may finish until drain_timeout passes or a second signal
- * comes.  Then kilnd closes sessions, compilers, engine and loop Threading  the main thread
+ *            is carried out when all parts run
+ * Stop       on SIGTERM or SIGINT, kilnd accepts no more connections and requests.  Running work
+ *            may finish until drain_timeout passes or a second signal comes.  Then kilnd closes
+ *            sessions, compilers, engine and loop
+ * Threading  the main thread
  */
 #include "daemon/config/config.h"
 

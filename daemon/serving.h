@@ -11,14 +11,14 @@
  * Ownership  embed it, zeroed; owns all that it opens, borrows what options point to
  * Threading  one thread, the loop's
  *
- *   serving_begin    creates the loop; the host may then add handles of its own, with |owner|
+ *   serving_begin    creates the loop; the program may then add handles of its own, with |owner|
  *   serving_open     opens everything else
  *   serving_start    clients are served once loop_run is called
  *   serving_drain    refuses connections and requests, lets running work finish for a while, then
  *                    calls serving_close
- *   serving_close    notifies the host (|closing|) and closes at once; also called after one of the
- *                    functions above failed.  loop_run returns when all handles are closed,
- *                    including the host's
+ *   serving_close    notifies the program (|closing|) and closes at once; also called after one of
+ *                    the functions above failed.  loop_run returns when all handles are closed,
+ *                    including the program's
  *   serving_end      frees what is left
  */
 #include "daemon/executor_uv.h"
@@ -26,7 +26,7 @@
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 
-/* The limits of transfers; the host fills in the program and its user. */
+/* The limits of transfers. daemon.c fills in the path of kiln-transfer and its user. */
 extern const struct transfers_options TRANSFERS_STANDARD;
 
 enum serving_phase { SERVING_RUNS, SERVING_DRAINS, SERVING_CLOSES };
@@ -59,10 +59,10 @@ struct serving {
     enum serving_phase phase;
     uint64_t deadline_ms; /* when draining ends */
 
-    /* Callbacks of the host, which sets them before serving_start. */
+    /* Callbacks of the program around the serving core, which sets them before serving_start. */
     /* Called once a second while kilnd serves; may be NULL. */
     void (*ticked)(struct serving *serving);
-    /* Returns whether the host has work that draining must wait for; may be NULL. */
+    /* Returns whether the program has work that draining must wait for; may be NULL. */
     bool (*is_busy)(struct serving *serving);
     void (*closing)(struct serving *serving); /* called before anything is closed */
 };

@@ -36,8 +36,8 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
 
 struct reference_verdict {
     uint64_t wrong; /* number of elements whose error is larger than their bound, or that are NaN */
-    /* The worst element: that farthest beyond its bound, or if there is none, that with the
-     * largest error. */
+    /* The worst element.  It is the element farthest beyond its bound or, if none is beyond it, the
+     * element with the largest error. */
     uint64_t index;
     double got, want, bound; /* values at |index| */
     double error;            /* largest |got - want| */

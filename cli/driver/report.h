@@ -27,9 +27,8 @@ struct report {
     struct totals totals;
 };
 
-/* Where a problem came from: line |line| of the file (0: the command line), with the text
- * |command|.
- */
+/* The origin of a problem: line |line| of the file, or the command line if |line| is 0; |command|
+ * is its text. */
 struct report_place {
     unsigned line;
     const char *command;

@@ -44,8 +44,8 @@ extern const struct command command_status, command_stats, command_metrics, comm
     command_db_diff, command_db_merge, command_db_stats, command_db_vacuum, command_db_verify,
     command_db_backup, command_miopen_overlay, command_miopen_harvest;
 
-/* Joins the words of a PROBLEM with blanks: one word if it is quoted, several after "--".  Returns
- * KILN_E_INVALID if they do not fit. */
+/* Joins the words of the argument PROBLEM with blanks.  A quoted PROBLEM is one word; after "--",
+ * it is several words.  Returns KILN_E_INVALID if they do not fit. */
 CLI_MUST_CHECK int command_join_words(const struct invocation *invocation, char *line, size_t size,
                                       struct kiln_error *err);
 

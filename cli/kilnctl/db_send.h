@@ -25,7 +25,8 @@ struct db_sending {
     /* Print all keys that are stored unchanged, not only the first ones. */
     bool verbose;
     const char *verbose_name; /* name of the option that sets |verbose|, for a message */
-    uint64_t listed_keys;     /* out: number of such keys that were printed */
+    /* result: number of keys that are stored unchanged and were printed */
+    uint64_t listed_keys;
 };
 
 /* Prints bad lines on standard error as they arrive ("file:line: why").  Prints keys that are kept

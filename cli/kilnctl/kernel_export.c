@@ -106,8 +106,8 @@ static int export_cache(const struct export_options *o, const struct json *entry
     return db_write(&file, err);
 }
 
-/* Creates the link for the version.  Takes the version from the option; if none was given, kilnd's
- * reply states it. */
+/* Creates the link that MIOpen 3.5 needs (miopen_version_link).  The version is that of the option
+ * or, if none was given, of kilnd's reply. */
 static int link_version(const struct invocation *invocation, const struct place *place,
                         struct kiln_error *err)
 {

@@ -27,7 +27,7 @@ struct harvest {
     struct json *unchanged; /* borrowed; the reply's list of files that were not sent */
     /* Borrowed; the reply's list of names that are not those of MIOpen's files. */
     struct json *unknown;
-    /* Numbers of all such names, and of those that are similar to MIOpen's. */
+    /* Number of these unknown names, and number of unknown names that are similar to MIOpen's. */
     uint64_t unknown_count, likely_count;
     uint64_t said; /* number of files that were printed or, if there are too many, only counted */
 };

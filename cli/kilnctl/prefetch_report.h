@@ -35,13 +35,13 @@ struct prefetch_report {
     struct prefetch_failure *failures; /* owned */
     /* Length of |failures|; smaller than the number of failures if memory ran out. */
     size_t recorded;
-    /* The kernels that were counted; of struct prefetch_kernel, owned. */
+    /* Owned; the kernels that were counted, as struct prefetch_kernel. */
     struct hash_table kernels;
     bool incomplete; /* memory ran out, so some failures or kernels were not recorded */
 };
 
 void prefetch_report_done(struct prefetch_report *report);
-/* Counts a plan, and those of its kernels that were not counted before. */
+/* Counts a plan, and its kernels that were not counted before. */
 void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan);
 /* Adds a problem or line that failed.  Copies |what| and |err|. */
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,

@@ -27,7 +27,7 @@ struct buffer {
     size_t size;
     size_t capacity;
     size_t limit; /* an append that would make the buffer larger than this fails */
-    bool failed;  /* an append failed: out of memory, or beyond |limit| */
+    bool failed;  /* an append failed because memory ran out, or because of |limit| */
 };
 
 struct reader {

@@ -94,7 +94,7 @@ UNWATCHED static long call_system(long number, long a, long b, long c, long d)
     return x0;
 }
 #else
-#define call_system syscall /* this sets errno, but only once, when the last child has ended */
+#define call_system syscall /* sets errno, but only once, when the last child has ended */
 #endif
 
 /* Reaps children until there is none left, or until |parent| has exited.  Both events send SIGCHLD,

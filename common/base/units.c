@@ -92,8 +92,8 @@ static uint64_t take_unit(const char **at, const struct unit *units, uint64_t no
     if (size == 0)
         return **at ? 0 : none;
     bool any_case =
-        /* Units of sizes ignore case ("5g"); those of times do not, because "M" could mean a
-         * month. */
+        /* Upper and lower case mean the same in sizes ("5g"), but not in times, because "M" could
+         * mean a month. */
         units == size_units;
     for (; units->name; units++) {
         if (strlen(units->name) == size && (any_case ? strncasecmp(*at, units->name, size)

@@ -225,7 +225,7 @@ struct transposed_axis {
  *
  *   (in - 1) * stride + dilation * (filter - 1) + 1 - 2 * pad + output_pad
  *
- * Returns 0 if it is not positive or is too large. */
+ * Returns 0 if the size is not positive or is too large. */
 static uint32_t transposed_size(struct transposed_axis a)
 {
     long long size = (long long)(a.in - 1) * a.stride + (long long)a.dilation * (a.filter - 1) + 1 -

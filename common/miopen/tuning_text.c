@@ -354,7 +354,7 @@ static void begin_entry(struct buffer *to, struct bytes id)
     put_text(to, ":");
 }
 
-/* Formats the time in the C locale: printf would otherwise use the decimal point of the thread's
+/* Formats the time in the C locale, because printf uses the decimal point of the thread's
  * locale. */
 static void put_measure(struct buffer *to, const struct tuning_entry *e)
 {

@@ -8,7 +8,8 @@
  *   find, old    algorithm:solver,time_ms,workspace,algorithm,<unused>;...
  *   perf         solver:params;...
  *
- * Role       parses and writes entries, in kilnd and in libkiln: kilnd sends values verbatim
+ * Role       parses and writes entries, in kilnd and in libkiln, because kilnd sends values
+ *            verbatim
  * Ownership  entries borrow from the text
  * Threading  pure functions; nothing depends on the process's locale
  */
@@ -61,8 +62,8 @@ KILN_MUST_CHECK enum kiln_code tuning_solver_check(struct bytes solver, struct k
 KILN_MUST_CHECK enum kiln_code tuning_entry_check(enum tuning_kind kind,
                                                   const struct tuning_entry *entry, char direction,
                                                   struct kiln_err *err);
-/* Appends "ID:VALUES", and a ';' before it if |to| is not empty.  Times are written as MIOpen does:
- * six significant digits, shortest form. */
+/* Appends "ID:VALUES", and a ';' before it if |to| is not empty.  Writes times as MIOpen does, with
+ * six significant digits and in the shortest form. */
 void tuning_entry_write_find(struct buffer *to, enum find_dialect dialect,
                              const struct tuning_entry *e);
 void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct bytes params);
@@ -78,6 +79,6 @@ KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes 
 #define TUNING_BATCHNORM "batchnorm"
 /* Returns |backend| without TUNING_FUSION at its end. */
 struct bytes tuning_backend_base(struct bytes backend);
-/* Returns KILN_INVALID unless |backend| is HIP, CUDA or OpenCL, or one of the two special ones
+/* Returns KILN_INVALID unless |backend| is HIP, CUDA or OpenCL, or one of the two special backends
  * above.  The message only lists HIP, CUDA and OpenCL. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err);

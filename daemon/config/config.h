@@ -4,14 +4,17 @@
 /*
  * kilnd's settings, each with its origin.  The table is daemon/config/config.def.
  *
- * Role       reads all sources.  The lowest precedence have the defaults, then kilnd.json, then the
- *            .json files of kilnd.json.d in the order of their names.  Both are in /etc/kiln for
- *            root, else in $XDG_CONFIG_HOME/kiln; --config replaces both by one file.  Higher
- *            precedence have the variables KILND_(KEY), and the highest have the flags.  With
- *            --private, kilnd.json and kilnd.json.d are not read, and the directories are those of
- *            private_directories.h
+ * Role       reads all sources.  A later source in this list overrides the earlier ones:
+ *              - the defaults;
+ *              - kilnd.json, then the .json files of kilnd.json.d by name.  Both are in /etc/kiln
+ *                for root, else in $XDG_CONFIG_HOME/kiln.  --config names one file instead of both;
+ *              - the variables KILND_(KEY);
+ *              - the flags.
+ *            With --private, kilnd.json and kilnd.json.d are not read, and the directories are
+ *            those of private_directories.h
  * Ownership  a plain value
- * Threading  loaded by one thread; the active one is changed on the loop (daemon/config/reload.h)
+ * Threading  loaded by one thread; the active configuration is changed on the loop's thread
+ *            (daemon/config/reload.h)
  */
 #include "daemon/config/config_value.h"
 

@@ -30,7 +30,7 @@ struct slot { /* one thread and its current tasks */
     /* Borrowed; a single task, or several brief ones in the order in which they run. */
     struct list tasks;
     struct list finished; /* the same tasks, for the loop's thread, once they are done */
-    /* In the list of free slots, or in that of slots whose tasks are done. */
+    /* Link in the list of free slots, or in the list of slots whose tasks are done. */
     struct list_link link;
     uint64_t given_ns;         /* when the loop's thread passed |tasks| to it */
     bool is_long;              /* the current task is not brief */

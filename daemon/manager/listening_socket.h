@@ -22,6 +22,6 @@ KILN_MUST_CHECK enum kiln_code listening_socket_open(struct inherited *inherited
 KILN_MUST_CHECK enum kiln_code listening_socket_open_private(const char *path,
                                                              struct listener *ret_listener,
                                                              struct kiln_err *err);
-/* Drops unused descriptors: asks the manager to close those that an earlier kilnd stored and this
- * kilnd does not use, and closes all that were not taken. */
+/* Drops unused descriptors: asks the manager to close the stored descriptors that this kilnd does
+ * not use, and closes all inherited descriptors that were not taken. */
 void listening_socket_drop_unused(struct inherited *inherited);

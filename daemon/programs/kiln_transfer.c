@@ -46,7 +46,8 @@
 /* Limit of processor time for a user's file, whose content may be crafted to take long.  It is
  * lower, because no signature in it is checked. */
 #define CPU_MAX_USER_S 300u
-/* The priority of a compiler: kilnd goes first, because many users wait for it. */
+/* Transfers have the same low priority as compilers. kilnd goes first, because many users wait for
+ * it. */
 #define NICENESS 10
 #define PROGRESS_EVERY_NS 200000000u
 

@@ -12,9 +12,10 @@
 #include "daemon/workers/worker.h"
 
 enum loaded { /* which libraries a process has loaded, from worst to best for a job */
-              /* Those of an older version of the job's compiler, which was upgraded since. */
+              /* the libraries of an older version of the job's compiler, which was upgraded
+               * since */
               LOADED_STALE,
-              LOADED_OTHER, /* those of another compiler */
+              LOADED_OTHER, /* the libraries of another compiler */
               LOADED_NOTHING,
               LOADED_IT,
 };

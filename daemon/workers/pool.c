@@ -238,7 +238,7 @@ static void log_probe_end(const struct compile_task *task)
         log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->result.err.text);
 }
 
-/* Counts the end of a job: the worker died, or a program that it ran did. */
+/* Counts a job that ended because the worker, or a program that it ran, died or took too long. */
 static void count_end(struct pool *p, const struct worker *w, const struct compile_task *task)
 {
     enum compile_end end = task->result.end;

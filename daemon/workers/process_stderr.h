@@ -5,8 +5,8 @@
  * Logs what a worker process prints on standard error.
  *
  * Role       the process's standard error is a pipe that kilnd reads.  The process does not get
- *            kilnd's own standard error, which may be a terminal, a file or the journal: hostile
- *            source may have taken control of the process.  Each line becomes a log record
+ *            kilnd's own standard error, which may be a terminal, a file or the journal, because a
+ *            hostile source may have taken control of the process.  Each line becomes a log record
  *            worker_output, which is rate-limited; long lines are cut.  When many short lines come
  *            at once, most are only counted
  * Ownership  embedded in its owner, which may be freed once all its handles have closed

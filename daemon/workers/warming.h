@@ -46,5 +46,6 @@ void warming_ended(struct warming *warming, struct worker *worker);
  * Other jobs already wait for |claimed| of these workers. */
 bool warming_is_worth_waiting(const struct warming *warming, const struct compile_job *job,
                               unsigned claimed);
-/* Returns the time after which the first warm-up that jobs wait for will have taken too long. */
+/* Jobs wait only for a limited time for a warm-up.  Returns the time until the first of these waits
+ * ends. */
 uint64_t warming_grace_ms(const struct warming *warming);

@@ -76,8 +76,8 @@ static void on_deadline(struct loop_timer *timer)
 }
 
 /* Waits for the exit of a process that closed its socket, which most likely means that it is
- * exiting.  Does not kill it at once, because its own exit status is more informative than that of
- * a kill. */
+ * exiting.  Does not kill it at once, because its own exit status says more than the signal of a
+ * kill. */
 static void on_hang_up(struct worker *w)
 {
     w->hung_up = true;

@@ -14,7 +14,7 @@ struct arguments {
     char **items; /* owned, NULL-terminated when not empty */
     size_t count;
     size_t capacity;
-    bool failed; /* an addition failed: out of memory */
+    bool failed; /* an addition failed because memory ran out */
 };
 
 void arguments_done(struct arguments *a);

@@ -13,8 +13,8 @@
 #include "common/base/err.h"
 #include "engine/compile/compile_job.h"
 
-/* Name of the headers' directory in the job's directory.  It differs from every program's name,
- * because those do not begin with '-'. */
+/* Name of the headers' directory in the job's directory.  No program has this name, because a
+ * program's name does not begin with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
 /* Creates an empty file without a name, for the output of a child program.  The file is deleted

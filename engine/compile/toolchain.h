@@ -46,8 +46,8 @@ KILN_MUST_CHECK enum kiln_code toolchain_table_create(struct toolchain_table **r
 void toolchain_table_destroy(struct toolchain_table *table);
 KILN_DEFINE_AUTO(toolchain_table)
 
-/* Replaces the rows by those of a COMPILE_DESCRIBE answer: JSON from a worker, which is
- * validated. */
+/* Replaces the rows by those of a COMPILE_DESCRIBE answer, which is JSON.  It comes from a worker,
+ * so it is validated. */
 KILN_MUST_CHECK enum kiln_code toolchain_table_describe(struct toolchain_table *table,
                                                         struct bytes json, struct kiln_err *err);
 size_t toolchain_table_count(const struct toolchain_table *table);

@@ -38,7 +38,7 @@ struct kern_name { /* the search key of a kernel; compared byte for byte */
 
 struct kern_row {
     uint64_t id;
-    struct bytes name; /* as stored: "conv3x3.s.o"; any bytes except NUL */
+    struct bytes name; /* such as "conv3x3.s.o"; any bytes except NUL */
     struct bytes args;
     struct bytes stored; /* the blob, as stored */
     struct bytes md5;    /* kernel_hash as stored */
@@ -80,8 +80,8 @@ struct kern_listing { /* which rows to list, and the callback for each of them *
     bool (*each)(void *context, const struct kern_row *row); /* returns false to stop */
     void *context;
 };
-/* Lists the rows in the order of their ids, as stored: without unpacking or checking them. Returns
- * KILN_CORRUPT if the file is damaged, so that the rows after the listed ones cannot be read. */
+/* Lists the rows in the order of their ids. Does not unpack or check them. Returns KILN_CORRUPT if
+ * the file is damaged, so that the rows after the listed ones cannot be read. */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                                             struct kiln_err *err);
 /* Checks the pages, and that table and index have the same rows; does not unpack the rows' objects.

@@ -189,8 +189,9 @@ static void pop_row(struct perf_db_reader *r)
     r->next++;
 }
 
-/* Reports, as invalid, the rows of perf_db with a config id lower than |id| that were not read:
- * config has no valid row for them. Sets |ret_more| if the time is up before the end. */
+/* Reports rows of perf_db that were not read yet, up to the config id |id| (exclusive). They are
+ * invalid, because config has no valid row for them. Sets |ret_more| if the time is up before the
+ * end. */
 static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
                                       bool *ret_more)
 {

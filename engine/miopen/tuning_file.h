@@ -12,13 +12,15 @@
 #include "common/miopen/tuning_text.h"
 
 struct tuning_record {
-    struct bytes key;    /* FindDb: verbatim; PerfDb: the form in engine/miopen/problem_key.h */
-    struct bytes value;  /* text: verbatim; SQLite: the record's rows, joined in the order of ids */
-    size_t entry_count;  /* SQLite: 0 for a config without rows */
-    uint64_t line;       /* text: the line, from 1; SQLite: the config's id */
-    const uint64_t *ids; /* SQLite: perf_db.id of each entry; text: NULL */
+    /* verbatim for FindDb; for PerfDb in the form of engine/miopen/problem_key.h */
+    struct bytes key;
+    /* of a text file, verbatim; of SQLite, the record's rows, joined in the order of ids */
+    struct bytes value;
+    size_t entry_count;  /* 0 for a config without rows in SQLite */
+    uint64_t line;       /* number of the line in a text file, from 1; in SQLite, the config's id */
+    const uint64_t *ids; /* in SQLite, perf_db.id of each entry; NULL for a text file */
     size_t id_count;
-    struct bytes raw; /* text only: the whole line without its '\n' */
+    struct bytes raw; /* the whole line of a text file, without its '\n' */
 };
 
 struct tuning_reader_events {

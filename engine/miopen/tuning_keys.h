@@ -4,9 +4,9 @@
 /*
  * The keys seen so far in a tuning file.
  *
- * Role       detects repeated keys. Files may be hostile: the hash is keyed, so that nobody can
+ * Role       detects repeated keys. As files may be hostile, the hash is keyed, so that nobody can
  *            construct keys that all collide
- * Ownership  keys stay in the caller's memory. It may move, but its bytes may not change
+ * Ownership  keys stay in the caller's memory, which may move, but whose bytes may not change
  * Threading  one thread at a time for each set
  *
  * Not a hash_table, because an import adds up to millions of keys and then drops them all. For a

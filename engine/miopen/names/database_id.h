@@ -21,8 +21,9 @@
 #include "common/base/err.h"
 #include "common/miopen/device_database_id.h"
 
-/* Parses an id. Uses the arches of common/target/amdgpu_machines.def: "gfx90878" is gfx908 with 120
- * compute units. The message of KILN_INVALID describes the form of an id. */
+/* Parses an id. The arches of common/target/amdgpu_machines.def tell where the arch ends:
+ * "gfx90878" is gfx908 with 120 compute units, because 0x78 is 120. The message of KILN_INVALID
+ * describes the form of an id. */
 KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
                                                  struct kiln_err *err);
 /* Splits |text| at "@". Both parts borrow from |text|; without a version, |ret_version| is empty.
