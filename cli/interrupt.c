@@ -8,8 +8,8 @@
 
 static char message[256]; /* complete before the handler is installed */
 
-/* Prints the message, with async-signal-safe calls only, and ends by the signal: SA_RESETHAND has
- * restored the default action. */
+/* Prints the message, with async-signal-safe calls only, and ends by the signal, whose default
+ * action SA_RESETHAND has restored. */
 static void on_signal(int number)
 {
     size_t left = strlen(message);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Prints a message if a long command is interrupted: which results are kept, and how to continue.
+ * Prints a message if a long command is interrupted.  It says which results are kept, and how to
+ * continue.
  *
  * Ownership  |kept| is borrowed until the program ends
  * Threading  the main thread

@@ -14,7 +14,7 @@
 #include <kiln/kernel.h>
 
 /* Returns the name of a tier (KILN_TIER_*): "hot", "disk", ..., or "unknown" for any other number.
- * Static storage. */
+ * The text is static. */
 const char *tier_name(int tier);
 
 struct tier_counts {

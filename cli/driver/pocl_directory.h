@@ -22,7 +22,8 @@ struct pocl_directory {
     char why_not[300]; /* why it could not be created, and what to set; otherwise "" */
 };
 
-/* Returns whether opening the device |name| (NULL: any) may open a PoCL device. */
+/* Returns whether opening the device |name|, or any device if it is NULL, may open a PoCL
+ * device. */
 bool pocl_directory_is_for(const char *name);
 /* Creates the directory and turns PoCL's kernel cache off. */
 void pocl_directory_init(struct pocl_directory *directory);

@@ -163,8 +163,8 @@ static struct vector vector_of(const struct tensor *t, const uint64_t at[AXES], 
     return (struct vector){ t->data + offset_of(t, at), step };
 }
 
-/* Computes the input that filter tap |tap| multiplies for |output|, along one spatial axis (0:
- * depth).  Returns false if that input is in the padding. */
+/* Computes the input that filter tap |tap| multiplies for |output|, along one spatial axis, of
+ * which 0 is the depth.  Returns false if that input is in the padding. */
 static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t tap,
                      uint64_t *ret_input)
 {

@@ -19,7 +19,7 @@ CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *re
                              const struct json *arguments, struct json **ret_reply,
                              struct kiln_error *err);
 
-/* Like admin_ask without arguments, with the timeout |timeout_ms|; 0 means the client's. */
+/* Like admin_ask without arguments, with the timeout |timeout_ms|; 0 means the client's timeout. */
 CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const char *request,
                                     int timeout_ms, struct json **ret_reply,
                                     struct kiln_error *err);
@@ -41,8 +41,8 @@ struct admin_call {
 };
 #define ADMIN_CALL_INIT .file = -1, .second_file = -1
 
-/* Like admin_ask, but waits without limit unless |call| or --timeout sets one.  On failure no files
- * are returned. */
+/* Like admin_ask, but waits without limit unless |call| or --timeout sets a limit.  On failure no
+ * files are returned. */
 CLI_MUST_CHECK int admin_call(const struct invocation *invocation, const struct admin_call *call,
                               struct json **ret_reply, struct kiln_error *err);
 /* Adds a member to a request's arguments; does nothing if |text| is NULL. */

@@ -108,7 +108,7 @@ static void print_damaged(const struct json *reply)
     for (const struct json *j = json_first(rows); j && shown < ROWS_SHOWN; j = json_next(j)) {
         char line[768];
         const char *why = json_get_text(j, "why", "?");
-        if (strncmp(why, "row ", 4) == 0) /* false if the text already names the row */
+        if (strncmp(why, "row ", 4) == 0) /* the text already names the row */
             snprintf(line, sizeof(line), "%.700s", why);
         else
             snprintf(line, sizeof(line), "row %llu, '%.255s': %.400s",

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* PAGE is the number of kernels in one answer, which are about 200 KB of JSON. */
+/* PAGE is the number of kernels in one answer, which then has about 200 KB of JSON. */
 #define PAGE 500u
 #define KEY_SHOWN 12
 

@@ -44,8 +44,8 @@ static int ask_caches(struct overlay *o, const char *id, const char *version,
     return admin_call(o->invocation, &call, &ret_caches->answer, err);
 }
 
-/* Gets the kernels of one MIOpen version: of the given version, or of the only version that is
- * stored, else those that are stored without a version. */
+/* Gets the kernels of the given MIOpen version.  If no version is given, gets the kernels of the
+ * only stored version, or else the kernels that are stored without a version. */
 static int choose_caches(struct overlay *o, const char *id, struct caches *ret_caches,
                          struct kiln_error *err)
 {

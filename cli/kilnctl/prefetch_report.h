@@ -22,7 +22,7 @@ struct prefetch_failure {
 
 struct prefetch_kernel {
     struct hash_link link;
-    bool in_memory; /* kilnd had stored it only in memory when it answered */
+    bool in_memory; /* kilnd had the kernel only in memory when it answered */
     char key[65];
 };
 

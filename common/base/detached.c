@@ -51,7 +51,8 @@ struct spawn { /* borrowed by the intermediate until the calling thread continue
     posix_spawnattr_t attributes;
     pid_t parent; /* id of this process */
     int result;   /* an errno */
-    /* A staying intermediate writes to it, and closes it, after it has spawned the program. */
+    /* Write end of a pipe.  An intermediate that stays writes to it, and closes it, after it has
+     * spawned the program. */
     int done;
 };
 

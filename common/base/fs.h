@@ -25,8 +25,8 @@ int fs_cut_to_existing(char *path);
  * directory costs only some seconds. */
 #define FS_REMOVED_MAX (1u << 18)
 
-/* Removes |name|, a file or a directory with its contents; |parent_fd| has the meaning that it has
- * for unlinkat(2).  Follows no symbolic link.  The directories may have any mode and any depth.
+/* Removes |name|, a file or a directory with its contents; |parent_fd| has the same meaning as for
+ * unlinkat(2).  Follows no symbolic link.  The directories may have any mode and any depth.
  * Entries that cannot be removed stay; the message names the first one and the reason.  Returns
  * KILN_FULL if there were more than |max| entries; call it again for the rest.  May block. */
 enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned max, struct kiln_err *err);
@@ -43,7 +43,7 @@ void fs_empty_directory(const char *path);
  * not exist. */
 KILN_MUST_CHECK enum kiln_code fs_read_file(const char *path, size_t limit,
                                             struct buffer *ret_content, struct kiln_err *err);
-/* Reads all of an open file, from its start and of at most |limit| bytes, with pread. */
+/* Reads all of an open file from its start with pread.  The file may have at most |limit| bytes. */
 KILN_MUST_CHECK enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *ret_content,
                                           struct kiln_err *err);
 /* Reads |size| bytes, or up to the end of the file.  Repeats pread(2) after short reads and EINTR.

@@ -114,7 +114,8 @@ static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
     DIR *dir = fdopendir(directory_fd);
     if (!dir) {
         close(directory_fd);
-        return; /* the caller's attempt to remove it fails and reports that it is not empty */
+        /* the caller's attempt to remove the directory fails, and reports that it is not empty */
+        return;
     }
     for (struct dirent *e; !r->is_full && (e = readdir(dir));) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)

@@ -5,7 +5,7 @@
  * JSON values.  Only this module uses cJSON.  It is a separate library (kiln_json), which libkiln
  * does not link.
  *
- * Role       bodies of administration requests, configuration files
+ * Role       reads and writes the bodies of administrative requests; reads configuration files
  * Ownership  json_parse, json_object and json_array return owned trees (json_destroy); adding a
  *            value to a parent transfers ownership; getters borrow from the tree
  * Threading  one thread per tree

@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The uid shown for users that do not exist in this container: proc_sys_kernel(5), overflowuid. */
+/* The uid that the kernel shows for users that do not exist in this container (overflowuid in
+ * proc_sys_kernel(5)). */
 #define UNMAPPED 65534u
 
 /* Returns true for UNMAPPED.  The kernel shows this uid as the owner of files whose owner exists on

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Default paths.  Root: /run/kiln, /var/cache/kiln, /var/lib/kiln, /etc/kiln.  Other users:
- * $XDG_RUNTIME_DIR/kiln, $XDG_CACHE_HOME/kiln, $XDG_STATE_HOME/kiln, $XDG_CONFIG_HOME/kiln, with
- * the XDG defaults below $HOME.  The default of XDG_RUNTIME_DIR is /run/user/<uid>.  A process of a
- * systemd unit uses the directories that its unit names (CacheDirectory=, StateDirectory=,
- * ConfigurationDirectory=).  A setuid program ignores all environment variables when it looks for
- * sockets.
+ * Default paths.  For root, they are /run/kiln, /var/cache/kiln, /var/lib/kiln, /etc/kiln.  For
+ * other users, they are $XDG_RUNTIME_DIR/kiln, $XDG_CACHE_HOME/kiln, $XDG_STATE_HOME/kiln,
+ * $XDG_CONFIG_HOME/kiln, with the XDG defaults below $HOME.  The default of XDG_RUNTIME_DIR is
+ * /run/user/<uid>. A process of a systemd unit uses the directories that its unit names
+ * (CacheDirectory=, StateDirectory=, ConfigurationDirectory=).  A setuid program ignores all
+ * environment variables when it looks for sockets.
  *
  * Threading  pure functions of the environment and the filesystem; may block
  */

@@ -168,7 +168,7 @@ const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX])
     static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     double value = (double)bytes;
     size_t i = 0;
-    /* A value of 1023.95 or more gets the next unit: it would be printed as 1024.0. */
+    /* A value of 1023.95 or more gets the next unit, because it would be printed as 1024.0. */
     for (; value >= 1023.95 && i + 1 < sizeof(names) / sizeof(names[0]); i++)
         value /= 1024;
     snprintf(text, UNITS_TEXT_MAX, i == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value,

@@ -15,7 +15,7 @@
 
 struct log_limit {
     unsigned used; /* number of lines of the burst that were used */
-    /* the time up to which this struct has counted lines that may be written again */
+    /* every LOG_LIMIT_EVERY_NS after this time, |used| gets smaller by one */
     uint64_t since_ns;
     uint64_t withheld; /* number of lines withheld since the last report */
 };

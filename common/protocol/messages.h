@@ -54,7 +54,8 @@ enum argument_kind {
 enum plan_source {
     PLAN_SOURCE_FORCED, /* the client specified solver and perf config */
     PLAN_SOURCE_PERF,   /* the client or the heuristic chose the solver, a perf record its config */
-    PLAN_SOURCE_FIND,   /* a find record chose the solver; its perf record, if any, the config */
+    /* a find record chose the solver, and its perf record, if any, the config */
+    PLAN_SOURCE_FIND,
     PLAN_SOURCE_HEURISTIC, /* no record applied */
 };
 
@@ -65,12 +66,13 @@ enum plan_source {
 
 #define TUNING_NEAREST 1u      /* if there is no record, return that of a similar problem */
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */
-#define TUNING_STALE 1u        /* in an answer: it was measured with another driver or toolchain */
-#define TUNING_NEAR 2u         /* in an answer: the problem has another batch or spatial size */
-#define TUNING_TOKEN_SIZE 16u  /* in bytes; the token marks a tuning_put that is sent twice */
-#define LEASE_SHARE 1u         /* for tuning_lease: take a share of a search that has begun */
-#define LEASE_WAIT 2u          /* if nothing can be granted now, delay the answer */
-#define LEASE_MORE 4u          /* grant a share in addition to those that the connection holds */
+/* in an answer: the record was measured with another driver or toolchain */
+#define TUNING_STALE 1u
+#define TUNING_NEAR 2u        /* in an answer: the problem has another batch or spatial size */
+#define TUNING_TOKEN_SIZE 16u /* in bytes; the token marks a tuning_put that is sent twice */
+#define LEASE_SHARE 1u        /* for tuning_lease: take a share of a search that has begun */
+#define LEASE_WAIT 2u         /* if nothing can be granted now, delay the answer */
+#define LEASE_MORE 4u         /* grant a share in addition to those that the connection holds */
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report it */

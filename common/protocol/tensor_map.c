@@ -113,7 +113,7 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
     return KILN_OK;
 }
 
-/* Checks the row of a box in shared memory, which has |row| elements. */
+/* Checks a row of |row| elements of a box in shared memory. */
 static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct kiln_err *err)
 {
     static const uint32_t swizzled[] = { 0, 32, 64, 128 };

@@ -236,8 +236,8 @@ static enum kiln_code pass_launch_request(struct one_compiler *c,
     return rc ? rc : launch_send_request(c->launch, request, err);
 }
 
-/* Asks kiln-launch for a connection to a new child process of it.  The child starts the program
- * that is requested over this connection. */
+/* Asks kiln-launch to fork a child, and connects to this child.  The child starts the program that
+ * is requested over this connection. */
 static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
 {
     const char *const arguments[] = { c->programs.compiler, NULL };

@@ -29,7 +29,7 @@ enum config_key {
 
 struct config_entry {
     struct setting_value value;
-    /* "default", a file's path, "variable KILND_X", "flag --x", "LISTEN_FDS" */
+    /* "default", the path of a file, "variable KILND_X", "flag --x" or "LISTEN_FDS" */
     char origin[CONFIG_ORIGIN_MAX];
 };
 

@@ -21,8 +21,8 @@
 #define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
-#ifndef KILN_BUILT_CACHE_DIR /* CMake sets it with -DKILN_CACHE_DIR; "": the default depends on \
-                                the user */
+/* CMake sets it with -DKILN_CACHE_DIR.  If it is "", the default depends on the user. */
+#ifndef KILN_BUILT_CACHE_DIR
 #define KILN_BUILT_CACHE_DIR ""
 #endif
 #ifndef KILN_BUILT_CACHE

@@ -68,7 +68,8 @@ enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err)
     uv_check_init(&loop->uv, &loop->queue_check);
     uv_idle_init(&loop->uv, &loop->queue_idle);
     uv_handle_set_data((uv_handle_t *)&loop->queue_check, loop);
-    /* Always active, because starting and stopping it for each task would cost 50 instructions. */
+    /* Keep the handle always active, because starting and stopping it for each task would cost 50
+     * instructions. */
     uv_check_start(&loop->queue_check, on_check);
     uv_unref((uv_handle_t *)&loop->queue_check);
     return KILN_OK;

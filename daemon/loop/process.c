@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Child processes.  Does not use libuv's, which need a handler for SIGCHLD and reap by pid.
+ * Child processes. libuv's are not used, because they need a handler for SIGCHLD and reap by pid.
  */
 #include "daemon/loop/process.h"
 

@@ -11,7 +11,7 @@
 
 #define WATCH_READ 1u
 #define WATCH_WRITE 2u
-/* Only reported: the descriptor failed, and no more events will come. */
+/* Reported, but never requested.  The descriptor failed, and no more events will come. */
 #define WATCH_BROKEN 4u
 
 struct loop_watch {

@@ -10,8 +10,8 @@
  *            between users, by the time for which their tasks hold a thread.  When many brief tasks
  *            wait, a thread runs several of them in a row
  * Ownership  tasks are borrowed until their done callback returns
- * Threading  call it on the loop's thread.  A done callback runs there, exactly once, never within
- *            a call
+ * Threading  all calls are made on the loop's thread.  A done callback runs there, exactly once,
+ *            never within a call
  */
 #include "daemon/loop/loop.h"
 #include "engine/jobs/executor.h"

@@ -158,7 +158,8 @@ static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, stru
     return rc;
 }
 
-/* Returns the mode of the socket.  Members of its group may use root's socket, too. */
+/* Returns the mode of the socket.  If kilnd runs as root, members of the socket's group may use it,
+ * too. */
 static mode_t mode_of_socket(void) { return geteuid() == 0 ? 0660 : 0600; }
 
 /* Returns the group that may connect to root's socket; kilnd's own group if |group| does not

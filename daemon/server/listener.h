@@ -51,8 +51,8 @@ KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_liste
 void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]);
 /* Adopts a socket that an earlier kilnd made.  Becomes the owner of the descriptor of |kept| if it
  * succeeds.  Returns KILN_NOT_FOUND, with a message, if |path| no longer names this socket, and
- * KILN_BUSY if another daemon uses |path|.  |group| has the meaning that it has for listener_open,
- * and may have changed. */
+ * KILN_BUSY if another daemon uses |path|.  |group| has the same meaning as for listener_open, and
+ * may have changed since. */
 KILN_MUST_CHECK enum kiln_code listener_resume(struct inherited_fd *kept, const char *path,
                                                const char *group, struct listener *ret_listener,
                                                struct kiln_err *err);

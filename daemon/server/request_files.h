@@ -9,8 +9,8 @@
  * Ownership  owns the descriptors that it keeps; embed it
  * Threading  the loop's thread
  *
- * The kernel ends a read after a message that brought descriptors, so they always belong to the
- * last frame that began in it.
+ * The kernel ends a read after a message that brought descriptors, so the descriptors always belong
+ * to the last frame that began in that read.
  */
 #include "common/base/fd_message.h"
 #include "common/protocol/limits.h"

@@ -21,8 +21,8 @@ enum loaded { /* which libraries a process has loaded, from worst to best for a 
 };
 
 bool worker_is_idle(const struct worker *worker);
-/* Compares the libraries that the worker has loaded with |toolchain|; an |id| of zeros matches
- * any. */
+/* Compares the libraries that the worker has loaded with |toolchain|; an |id| of zeros matches any
+ * version. */
 enum loaded worker_loaded(const struct worker *worker, struct bytes toolchain,
                           const struct digest *id);
 /* Prefers an idle worker with the job's toolchain loaded, then one with nothing loaded, then any

@@ -34,7 +34,7 @@ struct pool {
     struct kiln_err failure; /* why the last start failed */
     /* Of struct compile_task; the compile queue passes at most one for each compile slot. */
     struct list waiting;
-    /* Of struct compile_task; tasks without a worker whose done callbacks are due. */
+    /* Of struct compile_task; these tasks have no worker, and their done callbacks are due. */
     struct list ending;
     struct warming warming;
     unsigned out;
@@ -43,7 +43,8 @@ struct pool {
     struct loop_timer restart; /* starts workers, one in each loop iteration */
     struct loop_timer settle;  /* runs callbacks in the next loop iteration, never within a call */
     struct loop_timer grace;   /* fires when jobs have waited long enough for a warm-up */
-    struct loop_timer review;  /* fires one window later; ends warm processes that are not needed */
+    /* fires one window after a client's source; ends unneeded warm processes */
+    struct loop_timer review;
     char outside[NAMESPACE_TEXT_MAX]; /* names of kilnd's namespaces */
     struct sandbox_reports sandbox;
     bool stopping;
@@ -52,9 +53,9 @@ struct pool {
     void *context;
 };
 
-/* Returns true if no new worker can be started, and no existing one can take a job now or later.  A
- * starting worker does not count as one that can: if all workers hang at their start, there is
- * always a starting one. */
+/* Returns true if no new worker can be started, and no existing one can take a job now or later.
+ * A starting worker does not count, because there is always one if all workers hang at their
+ * start. */
 static bool is_broken(const struct pool *p)
 {
     bool may_start = p->failures < FAILURES_REPORTED, one_works = false;

@@ -39,7 +39,8 @@ struct pool_options {
 };
 
 struct pool_counts {
-    /* Numbers of workers now; |total| as configured, |starting| includes warm-ups. */
+    /* Current numbers of workers.  |total| is the configured number; |starting| includes
+     * warm-ups. */
     unsigned total, busy, starting, idle;
     /* Number of processes started, including those that were never ready. */
     uint64_t worker_starts;

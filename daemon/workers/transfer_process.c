@@ -152,8 +152,8 @@ static void run_clearing(struct transfer_process *p);
 static void on_cleared(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
-    if (p->takes_more) { /* queued again in the fair queue, so that other users' tasks run in
-                            between */
+    /* The task waits in the fair queue again, so that other users' tasks run in between. */
+    if (p->takes_more) {
         run_clearing(p);
         return;
     }

@@ -105,9 +105,9 @@ bool warming_retire_surplus(struct warming *warming)
 
 /* ---- warm-ups ---- */
 
-/* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up. Returns NULL
- * if no such worker is idle, if enough are warm, or while the first one warms up.  It waits for the
- * first because a warm-up may kill its process, and should then kill only one. */
+/* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up.  Returns
+ * NULL if no such worker is idle, if enough are warm, or while the first one warms up.  The first
+ * warm-up must end first, because a warm-up may kill its process, and should then kill only one. */
 struct worker *warming_next(struct warming *warming)
 {
     unsigned prepared = 0, preparing = 0;

@@ -25,7 +25,7 @@ struct warmup_need {
     char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last source; "" if none is known */
     char target[LIMIT_TARGET_TEXT];
     struct digest toolchain_id;
-    /* Set by the owner: length of a window. A need is forgotten after two windows at most. */
+    /* Length of a window, set by the owner.  A need is forgotten after two windows at most. */
     uint64_t window_ns;
     uint64_t since_ns; /* when the current window began */
     /* Largest number of concurrent sources in the current window, and in the previous one. */

@@ -13,7 +13,7 @@
  *
  *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE
  *                                     BUSY --last result--> LEAVING   its share of jobs is done
- *                                     BUSY --result--> KILLED         of a client's job
+ *                                     BUSY --result--> KILLED         after a client's job
  *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    time-out, invalid message, the pool stops;
  *                                                        IDLE: its loaded libraries are useless
  *   any --exit--> GONE

@@ -26,7 +26,8 @@ static enum compile_end end_of_signal(const struct worker *w, int signal)
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
     case SIGKILL:
-        /* The kernel's OOM killer or a person sent it, so the kernel's source is not the cause. */
+        /* Linux's OOM killer or a person sent the signal, so the GPU kernel's source is not the
+         * cause. */
         return COMPILE_UNAVAILABLE;
     default: return end_by_log(w);
     }

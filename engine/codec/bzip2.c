@@ -11,7 +11,7 @@
 /* These are MIOpen's values, so that the same input gives the same stream as in MIOpen. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
-#define READ_MAX (64u << 10)    /* maximum of packed bytes that one call unpacks */
+#define READ_MAX (64u << 10)    /* maximum number of packed bytes that one call unpacks */
 #define FILE_CHUNK (256u << 10) /* bytes of one read or write of a file */
 
 static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)

@@ -23,7 +23,7 @@
  * PROCESSES_EACH for each processor. */
 #define PROCESSES_BASE 640u
 #define PROCESSES_EACH 8u
-/* Limit for all workers together, which run as one user.  It is equal to the limit of the packaged
+/* Limit for all workers together, which run as one user.  It is equal to TasksMax of kiln's systemd
  * slice. */
 #define PROCESSES_OF_WORKERS 16384u
 

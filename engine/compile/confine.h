@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The sandbox of a compiler process: it sees only the host files that a compiler needs.
+ * The sandbox of a compiler process, which sees only the host files that a compiler needs.
  *
  * Role       protects the host's files from kernel sources.  A source may say #include
  *            "/etc/shadow", and the error message would quote that file.  A source may also exploit

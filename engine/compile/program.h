@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Programs that a compiler process runs: clang, and itself to describe a back end.
+ * Programs that kiln-compiler runs: clang, and kiln-compiler itself to describe a back end.
  *
  * Role       starts programs and waits for them.  A child ends with the compiler process that
  *            started it, and may use only the CPU time that this process has left

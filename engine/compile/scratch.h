@@ -21,7 +21,7 @@
  * when its last descriptor is closed.  It is in the private directory, because the sandbox forbids
  * memfd_create. */
 KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
-/* Writes a file of the compiler back end into |directory|, which exists. */
+/* Writes a file of the compiler back end into |directory|, which must exist. */
 KILN_MUST_CHECK enum kiln_code scratch_put(const char *directory, const char *name,
                                            struct bytes content, struct kiln_err *err);
 /* Creates |directory|, writes the job's source into it, and writes the headers into its

@@ -314,8 +314,8 @@ static void append_text(char *text, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
-/* Writes the toolchains of the family that can build for |target|, and the reason why each other
- * one cannot, or that it was not found.  Example: "hiprtc can; clang: ...; ". */
+/* For each toolchain of the family, writes that it can build for |target|, why it cannot, or that
+ * it was not found.  Example: "hiprtc can; clang: ...; ". */
 static void explain_absence(const struct toolchain_table *table, const struct target *target,
                             char *text, size_t size)
 {

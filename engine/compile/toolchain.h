@@ -70,8 +70,8 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
                                    const struct target *target);
 
 /*
- * Chooses a toolchain for |target|, in the order hiprtc, clang, nvrtc, opencl among those of its
- * family:
+ * Chooses a toolchain for |target|, in the order hiprtc, clang, nvrtc, opencl among the toolchains
+ * of its family:
  *
  *   KILN_OK           *ret_toolchain can build for the target
  *   KILN_BUSY         *ret_toolchain must be probed first; then call again

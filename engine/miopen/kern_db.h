@@ -60,7 +60,7 @@ KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struc
 /* Like kern_row_unpack, but piece by piece, for callers that must not block for long. */
 struct kern_unpacking;
 /* Begins to unpack a row. Until the unpacking is destroyed, the caller must keep the bytes that
- * |row|'s members point to; |row| itself may go. */
+ * |row|'s members point to, but not |row| itself. */
 KILN_MUST_CHECK enum kiln_code kern_unpacking_begin(const struct kern_row *row,
                                                     struct kern_unpacking **ret_unpacking,
                                                     struct kiln_err *err);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The exact text of MIOpen's own statements, because sqlite_schema stores it. */
+/* The statements have exactly the text of MIOpen's own ones, because sqlite_schema stores it. */
 static const char schema[] = "CREATE TABLE IF NOT EXISTS `kern_db` ("
                              "`id` INTEGER PRIMARY KEY ASC"
                              ",`kernel_name` TEXT NOT NULL"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The exact text of MIOpen's own statements, because sqlite_schema stores it. */
+/* The statements have exactly the text of MIOpen's own ones, because sqlite_schema stores it. */
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS `config` (`id` INTEGER PRIMARY KEY ASC,`layout` TEXT NOT NULL,"
     "`data_type` TEXT NOT NULL,`direction` TEXT NOT NULL,`spatial_dim` INT NOT NULL,"

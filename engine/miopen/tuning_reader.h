@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Reading a tuning file in short steps.
+ * Reads a tuning file in short steps.
  *
- * Role       a file of 256 MiB takes seconds to read.  A step ends after TUNING_READ_BYTES or at
- *            its |end_ns|, but reads at least one line or row
+ * Role       keeps the caller responsive, because a file of 256 MiB takes seconds to read.  A step
+ *            ends after TUNING_READ_BYTES or at its |end_ns|, but reads at least one line or row
  * Ownership  a reader owns the open file; a text is borrowed until its reader is destroyed
  * Threading  one thread at a time for each reader
  */

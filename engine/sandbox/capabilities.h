@@ -15,6 +15,6 @@ bool has_capability(int capability);
 /* Clears the bounding and ambient sets, so that no set-user-id program and no file capabilities can
  * give capabilities back.  Needs CAP_SETPCAP; without it the sets stay as they are. */
 void give_up_future_capabilities(void);
-/* Drops all capabilities.  Returns false if the kernel refuses that.  Without them, root can only
- * open files by their permissions, as any other user. */
+/* Drops all capabilities.  Returns false if the kernel refuses that.  Without capabilities, root
+ * can only open files by their permissions, as any other user. */
 bool give_up_capabilities(void);

@@ -4,9 +4,9 @@
 /*
  * Switches to another user permanently.
  *
- * Role       a process that root's kilnd starts may only open files that its new user may open.  So
- *            a kernel's source cannot include files that only root may read; error messages would
- *            quote them.  A compromised parser cannot read them either
+ * Role       ensures that a process that root's kilnd starts may only open files that its new user
+ *            may open.  So a kernel's source cannot include files that only root may read; error
+ *            messages would quote them.  A compromised parser cannot read them either
  *
  * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started

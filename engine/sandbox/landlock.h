@@ -38,7 +38,7 @@
 
 struct landlock_rights { /* the rights that a ruleset handles */
     uint64_t files;      /* rights for files, which landlock_allow can allow */
-    uint64_t network;    /* rights for the network; kiln allows none of the handled ones */
+    uint64_t network;    /* rights for the network, all of which kiln forbids */
     uint64_t scoped;     /* rights that are only allowed towards processes with the same ruleset */
 };
 

@@ -28,7 +28,7 @@ static void limit_processes(unsigned max)
     int size = snprintf(text, sizeof(text), "%u", max);
     KILN_AUTO(fd) int fd = open("/proc/sys/kernel/pid_max", O_WRONLY | O_CLOEXEC);
     ssize_t done = fd >= 0 ? write(fd, text, (size_t)size) : 0;
-    (void)done; /* if this failed, RLIMIT_NPROC still limits them */
+    (void)done; /* if this failed, RLIMIT_NPROC still limits the processes */
 }
 
 enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)

@@ -120,9 +120,9 @@ static bool map_own_user(uid_t uid, gid_t gid)
            write_text("/proc/self/gid_map", group);
 }
 
-/* Enters a new user namespace.  Returns 0 or an errno.  Makes the process dumpable meanwhile: if it
- * changed its user, it is not dumpable, root owns its files in /proc, and it could not write its
- * own maps. */
+/* Enters a new user namespace.  Returns 0 or an errno.  A process that changed its user is not
+ * dumpable.  Root then owns its files in /proc, and it could not write its own maps of users and
+ * groups.  So this function makes it dumpable meanwhile. */
 static int enter_user_namespace(void)
 {
     uid_t uid = geteuid();

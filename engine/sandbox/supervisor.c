@@ -41,9 +41,8 @@ static void drop_everything(const char *name, supervisor_give_up *give_up, void 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Notifies the supervisor that init is ready.  Returns false if the supervisor has ended.
- * PR_SET_PDEATHSIG does not report an end that came before the call, but the pipe has no reader
- * then. */
+/* Notifies the supervisor that init is ready.  Returns false if the supervisor has ended.  If the
+ * supervisor ended before PR_SET_PDEATHSIG was set, no signal comes, but the pipe has no reader. */
 static bool report_ready(int ready_fd)
 {
     ssize_t put;

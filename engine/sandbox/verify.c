@@ -136,7 +136,7 @@ static bool directory_alone_is_writable(const char *directory)
     return alone;
 }
 
-/* Returns whether this process cannot list "/", which without Landlock every user may do. */
+/* Returns whether this process cannot list "/", which every user may do without Landlock. */
 static bool cannot_list_root(void)
 {
     KILN_AUTO(fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

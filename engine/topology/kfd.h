@@ -24,7 +24,7 @@ struct gpu {
     unsigned node;   /* number of the node in KFD */
     char arch[16];   /* "gfx90a" */
     char target[32]; /* such as "gfx90a:sramecc+"; has sramecc if the kernel reports it */
-    /* As the runtime reports them: on gfx10 and later, the number of work group processors. */
+    /* The number that the runtime reports. On gfx10 and later, it counts work group processors. */
     unsigned compute_units;
     uint64_t unique_id; /* 0 if the device has none */
     /* "GPU-" and 16 hexadecimal digits; "" if the device has no unique id. */
