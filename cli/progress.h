@@ -27,7 +27,7 @@ struct progress {
     uint64_t done, failed;
     unsigned tenths; /* how many tenths plain lines have reported */
     bool bytes;      /* the counted units are bytes, shown in KiB, MiB, ... */
-    /* the total is unknown, so there is no bar, and there are no lines for tenths */
+    /* The total is unknown, so there is no bar, and there are no lines for tenths. */
     bool no_total;
 };
 

@@ -35,7 +35,7 @@ struct serving_options {
     unsigned readers; /* number of threads that read the stores */
     /* serving_open fills in its loop and its work queues. */
     const struct pool_options *pool;
-    /* serving_open fills in its loop and its work queues */
+    /* serving_open fills in its loop and its work queues. */
     const struct transfers_options *transfers;
     const struct engine_options *engine; /* serving_open fills in its executor and readers */
     const struct server_limits *limits;

@@ -29,7 +29,7 @@ struct db_progress;
 struct admin_call {
     const char *request;
     const struct json *arguments; /* admin_no_arguments if the request has none */
-    /* descriptor that is sent with the request; -1 if there is none */
+    /* Descriptor that is sent with the request; -1 if there is none. */
     int file;
     int second_file;                 /* a second such descriptor, or -1 */
     struct call_progress *progress;  /* shows the progress; NULL if it is not shown */

@@ -20,7 +20,7 @@ struct db_file_name {
     char backend[16];     /* for find "HIP", "HIP.fusion", ...; for perf "" or "batchnorm" */
     bool is_user;
     bool is_sqlite;
-    /* true if MIOpen knows the device; false if only kiln does, as with "sm_90_132" */
+    /* True if MIOpen knows the device; false if only kiln does, as with "sm_90_132". */
     bool is_miopens;
 };
 /* Parses |name|, which may be a path.  Returns false if it is not the name of a tuning file. */

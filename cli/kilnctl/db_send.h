@@ -25,7 +25,7 @@ struct db_sending {
     /* Print all keys that are stored unchanged, not only the first ones. */
     bool verbose;
     const char *verbose_name; /* name of the option that sets |verbose|, for a message */
-    /* result: number of keys that are stored unchanged and were printed */
+    /* Result: number of keys that are stored unchanged and were printed. */
     uint64_t listed_keys;
 };
 

@@ -100,8 +100,8 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
-    if (overlay_manifest_find(&o->manifest,
-                              name)) /* written already: both formats have the same file */
+    /* The file was written already, because it is the same in both formats. */
+    if (overlay_manifest_find(&o->manifest, name))
         return KILN_E_OK;
     int rc =
         overlay_path(o->directory, to_user ? "user" : "system", directory, sizeof(directory), err);

@@ -23,7 +23,7 @@ void fd_message_put(struct msghdr *message, void *space, const int *fds, size_t 
  * received, including the closed ones.  Ignores control messages of other kinds. */
 size_t fd_message_take(const struct msghdr *message, int *ret_fds, size_t max);
 
-/* maximum number of descriptors that the next two functions pass in one call */
+/* Maximum number of descriptors that the next two functions pass in one call. */
 #define FD_MESSAGE_MAX 3u
 
 /* Sends |content| and |count| descriptors with sendmsg(2), which is repeated after EINTR. */

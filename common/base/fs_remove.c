@@ -114,7 +114,7 @@ static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
     DIR *dir = fdopendir(directory_fd);
     if (!dir) {
         close(directory_fd);
-        /* the caller's attempt to remove the directory fails, and reports that it is not empty */
+        /* The caller's attempt to remove the directory fails, and reports that it is not empty. */
         return;
     }
     for (struct dirent *e; !r->is_full && (e = readdir(dir));) {

@@ -47,7 +47,7 @@ static const struct {
 typedef void (*log_sink)(enum log_level level, const char *message);
 
 static atomic_int threshold = LOG_LEVEL_INFO;
-/* if NULL, records go to the outputs below */
+/* If NULL, records go to the outputs below. */
 static _Atomic(log_sink) current_sink;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the members below */
 static struct log_limit limits[LOG_EVENTS];

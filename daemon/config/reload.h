@@ -36,7 +36,7 @@ struct reload {
     bool waits[CONFIG_KEYS];
     struct reload_task *task; /* owned; not NULL while a reload is in progress */
     bool again;               /* another SIGHUP came during the reload */
-    /* why the last reload was rejected; its text is empty if it was accepted */
+    /* Why the last reload was rejected; its text is empty if it was accepted. */
     struct kiln_err refused;
 };
 

@@ -206,7 +206,7 @@ static bool close_next(struct closer *closer)
     pthread_mutex_lock(&closer->lock);
     user->busy = false;
     user->held -= is_file;
-    /* forget that the user was full, even if no check noticed the change */
+    /* Forget that the user was full, even if no check noticed the change. */
     if (!is_full(closer, user))
         user->full_since_ns = 0;
     remove_if_gone(closer, user);

@@ -87,7 +87,7 @@ struct server_options {
     struct engine *engine;
     struct listener *listener;
     struct closer *closer; /* must outlive the loop, whose last iterations use it */
-    /* name of the group of publishers; NULL or "" if there is none */
+    /* Name of the group of publishers; NULL or "" if there is none. */
     const char *publish_group;
     bool own_user_only;                 /* refuse all other users, whatever their groups */
     const struct server_limits *limits; /* copied */

@@ -12,8 +12,8 @@
 #include "daemon/workers/worker.h"
 
 enum loaded { /* which libraries a process has loaded, from worst to best for a job */
-              /* the libraries of an older version of the job's compiler, which was upgraded
-               * since */
+              /* The libraries of an older version of the job's compiler, which was upgraded
+               * since. */
               LOADED_STALE,
               LOADED_OTHER, /* the libraries of another compiler */
               LOADED_NOTHING,

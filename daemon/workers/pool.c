@@ -43,7 +43,7 @@ struct pool {
     struct loop_timer restart; /* starts workers, one in each loop iteration */
     struct loop_timer settle;  /* runs callbacks in the next loop iteration, never within a call */
     struct loop_timer grace;   /* fires when jobs have waited long enough for a warm-up */
-    /* fires one window after a client's source; ends unneeded warm processes */
+    /* Fires one window after a client's source; ends unneeded warm processes. */
     struct loop_timer review;
     char outside[NAMESPACE_TEXT_MAX]; /* names of kilnd's namespaces */
     struct sandbox_reports sandbox;

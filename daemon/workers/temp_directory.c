@@ -119,7 +119,7 @@ static void sweep_directories(const char *base)
         KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
             remove_ours(dirfd(dir), e->d_name, fd);
-        /* its creator was killed before it wrote the marker; removed only if it is empty */
+        /* Its creator was killed before it wrote the marker; removed only if it is empty. */
         else if (fd >= 0)
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }

@@ -290,7 +290,7 @@ static bool read_report(struct transfer_process *p)
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = transfer_receive_report(p->socket, &report, &err);
     if (rc == KILN_UNAVAILABLE)
-        /* stop reading; the exit status of the process explains the reason */
+        /* Stop reading; the exit status of the process explains the reason. */
         loop_watch_set(&p->watch, 0);
     else if (rc && rc != KILN_BUSY)
         transfer_process_stop(p, STOP_NONSENSE);

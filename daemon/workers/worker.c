@@ -142,7 +142,7 @@ static bool read_message(struct worker *w)
     else if (rc == KILN_UNAVAILABLE)
         on_hang_up(w);
     else
-        /* the message is invalid, or came after the process was killed */
+        /* The message is invalid, or came after the process was killed. */
         kill_for(w, BLAME_NONSENSE);
     return !rc && w->socket >= 0;
 }

@@ -159,7 +159,7 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 
 bool problem_key_has_tf32(struct bytes key)
 {
-    /* no other part of a key contains "TF32" */
+    /* No other part of a key contains "TF32". */
     return memmem(key.data, key.size, "TF32", 4) != NULL;
 }
 

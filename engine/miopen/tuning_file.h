@@ -12,9 +12,10 @@
 #include "common/miopen/tuning_text.h"
 
 struct tuning_record {
-    /* verbatim for FindDb; for PerfDb in the form of engine/miopen/problem_key.h */
+    /* Verbatim for FindDb; for PerfDb in the form of engine/miopen/problem_key.h. */
     struct bytes key;
-    /* of a text file, verbatim; of SQLite, the record's rows, joined in the order of ids */
+    /* The value of a text file, verbatim; of SQLite, the record's rows, joined in the order of ids.
+     */
     struct bytes value;
     size_t entry_count;  /* 0 for a config without rows in SQLite */
     uint64_t line;       /* number of the line in a text file, from 1; in SQLite, the config's id */

@@ -42,7 +42,7 @@ static enum kiln_code map_file(const char *path, struct bytes *ret_map, struct k
         return KILN_OK;
     size_t size = (size_t)seen.st_size;
     void *map =
-        /* no other process can truncate the file */
+        /* No other process can truncate the file. */
         mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return kiln_fail_errno(err, errno, "cannot map it");

@@ -10,14 +10,14 @@
 #include <string.h>
 
 #define PROGRESS_EACH (1u << 20) /* bytes */
-/* typical size of a line in bytes, to guess the number of records */
+/* Typical size of a line in bytes, to guess the number of records. */
 #define RECORD_USUAL 256u
 
 struct tuning_text_reader {
     enum tuning_kind kind;
     const struct tuning_reader_events *events; /* callbacks of the current step */
     struct bytes text;
-    /* positions: up to which the text was read, and up to which progress was reported */
+    /* Positions up to which the text was read, and up to which progress was reported. */
     const uint8_t *at, *reported;
     uint64_t line; /* number of the current line, from 1 */
     struct tuning_keys keys;

@@ -30,9 +30,9 @@ struct gpu {
     /* "GPU-" and 16 hexadecimal digits; "" if the device has no unique id. */
     char uuid[GPU_UUID_SIZE];
     char database_id[DATABASE_ID_MAX]; /* such as "gfx90a68" */
-    /* number of accelerator dies (XCC) of this node; 0 if not known */
+    /* Number of accelerator dies (XCC) of this node; 0 if not known. */
     unsigned xcc;
-    /* in bytes; 0 if only the memory banks state it (see kfd_memory) */
+    /* In bytes; 0 if only the memory banks state it (see kfd_memory). */
     uint64_t local_memory;
     unsigned memory_banks;
 };

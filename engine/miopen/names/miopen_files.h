@@ -25,15 +25,15 @@ enum miopen_content {
     MIOPEN_PERF_TEXT,   /* PerfDb */
     MIOPEN_PERF_SQLITE, /* PerfDb */
     MIOPEN_KERNELS,     /* kern_db */
-    /* data of MIOpen's heuristics, which kiln does not read; `kilnctl miopen overlay` makes
-     * links to it */
+    /* Data of MIOpen's heuristics, which kiln does not read; `kilnctl miopen overlay` makes
+     * links to it. */
     MIOPEN_MODEL,
-    /* locks, times and SQLite's logs, which are useless without the file that they accompany */
+    /* Locks, times and SQLite's logs, which are useless without the file that they accompany. */
     MIOPEN_TRANSIENT
 };
 
 /* Releases are written as one number: 2017 is MIOpen 2.17. */
-/* value of |until| for a name that kiln accepts and no release of MIOpen uses */
+/* Value of |until| for a name that kiln accepts and no release of MIOpen uses. */
 #define MIOPEN_NEVER 1u
 /* The first release that throws an exception if its heuristic models are missing, and the first
  * release that has a version directory below MIOPEN_CUSTOM_CACHE_DIR.  Some builds of 3.5 have no
@@ -53,7 +53,7 @@ struct miopen_file {
 extern const struct miopen_file miopen_files[];
 extern const size_t miopen_file_count;
 
-/* the texts that match ID, BACKEND and so on; empty if the word is not in the pattern */
+/* The texts that match ID, BACKEND and so on; empty if the word is not in the pattern. */
 struct miopen_words {
     struct bytes id, backend;
     struct bytes version; /* the text that matches VERSION or SCHEMA */

@@ -19,7 +19,7 @@ struct tuning_file_name {
     enum tuning_kind kind;
     enum tuning_format format;
     char database_id[DATABASE_ID_MAX];
-    /* the backend in records, such as "HIP" or "HIP.fusion"; for PerfDbs "" or "batchnorm" */
+    /* The backend in records, such as "HIP" or "HIP.fusion"; for PerfDbs "" or "batchnorm". */
     char backend[16];
     char version[40]; /* only in user files: "2_17_0_a82233c22", "1.1.0"; otherwise "" */
     bool is_user;
