@@ -426,7 +426,8 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
     struct kiln_err err = KILN_ERR_INIT;
     signal(SIGCHLD, SIG_DFL); /* if SIGCHLD is ignored, the exit statuses of workers are lost */
     signal(SIGPIPE, SIG_IGN); /* so that kilnd does not end when a reader of its log exits */
-    signal(SIGXFSZ, SIG_IGN); /* so that writing a too large file fails instead of ending kilnd */
+    /* so that writing beyond a size limit fails instead of ending kilnd */
+    signal(SIGXFSZ, SIG_IGN);
     keep_memory();
     notify_adopt();
     host_init(&d.host, config, &d.listener, &d.reload);

@@ -115,8 +115,8 @@ static int usual_places(bool is_system, struct directory_facts facts[2], char co
     return KILN_E_OK;
 }
 
-/* If kilnd has not created the directory yet, uses the nearest existing parent, which is on the
- * same filesystem. */
+/* Reads the facts of a directory's filesystem.  If kilnd has not created the directory yet, its
+ * nearest existing parent is on the same filesystem. */
 static void read_filesystem(struct directory_facts *facts)
 {
     char path[sizeof(facts->path)];

@@ -37,7 +37,8 @@ struct json *json_number(double value);
 struct json *json_bool(bool value);
 void json_set(struct json *object, const char *name,
               struct json *value); /* takes ownership of |value|: do not use it afterwards */
-/* Adds an empty array. Returns it, borrowed, to be filled; NULL if out of memory. */
+/* Adds an empty array and returns it, so that the caller can fill it.  The tree owns the array.
+ * Returns NULL if out of memory. */
 struct json *json_set_array(struct json *object, const char *name);
 void json_set_text(struct json *object, const char *name, const char *text);
 /* Sets a member to |text|, up to its first NUL. */

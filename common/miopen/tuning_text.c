@@ -36,7 +36,7 @@ const char *tuning_kind_name(enum tuning_kind kind)
     return kind == TUNING_FIND ? "find" : "perf";
 }
 
-/* The precision and the text that print a word in a message.  The word must be printable. */
+/* The two arguments with which "%.*s" prints a word in a message.  The word must be printable. */
 #define SHOWN_MAX 60
 #define SHOWN(b) ((b).size > SHOWN_MAX ? SHOWN_MAX : (int)(b).size), (const char *)(b).data
 

@@ -35,7 +35,7 @@
 #define PRIVATE_IDLE_EXIT_MS 60000
 #define PRIVATE_DRAIN_MS 5000
 #define CACHE_SHARE 10          /* the default is 1/CACHE_SHARE of the filesystem */
-#define CACHE_UNIT (1ull << 20) /* the default is rounded to this, to be readable */
+#define CACHE_UNIT (1ull << 20) /* the default is rounded to a multiple of this, to be readable */
 
 static bool is_unset(const struct config *c, enum config_key key)
 {

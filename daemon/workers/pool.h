@@ -44,8 +44,8 @@ struct pool_counts {
     unsigned total, busy, starting, idle;
     /* Number of processes started, including those that were never ready. */
     uint64_t worker_starts;
-    uint64_t worker_crashes;  /* number of jobs for a kernel whose worker died */
-    uint64_t worker_timeouts; /* number of jobs for a kernel that took too long */
+    uint64_t worker_crashes;  /* number of compiles of a kernel during which the worker died */
+    uint64_t worker_timeouts; /* number of compiles of a kernel that took too long */
     /* Number of crashes and time-outs of probes and descriptions, not of warm-ups. */
     uint64_t probe_crashes;
 };

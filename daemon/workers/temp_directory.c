@@ -148,7 +148,7 @@ static bool claim_directory(struct temp_root *root)
     return false;
 }
 
-/* Adds the name of the full filesystem, and what to do, to the message. */
+/* Adds to the message which filesystem is full, and what to do. */
 static enum kiln_code advise_temp_dir(const char *base, struct kiln_err *err)
 {
     struct kiln_err why = *err;

@@ -47,7 +47,8 @@ void bzip2_packer_destroy(struct bzip2_packer *packer);
 KILN_DEFINE_AUTO(bzip2_packer)
 
 struct bzip2_progress {
-    void (*report)(void *context, uint64_t read); /* |read|: compressed bytes so far */
+    /* |read| is the number of compressed bytes so far */
+    void (*report)(void *context, uint64_t read);
     void *context;
 };
 /* Unpacks |from_fd| from its current offset to its end into |to_fd|. The file may consist of

@@ -109,7 +109,8 @@ KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer,
                                                   struct bytes args, struct bytes raw,
                                                   struct kiln_err *err);
 /* Like kern_db_writer_add, but piece by piece, for callers that must not block for long. Call
- * begin, then continue until |ret_more| is false, then put. */
+ * kern_packing_begin, then kern_packing_continue until |ret_more| is false, then
+ * kern_db_writer_put. */
 struct kern_packing;
 /* Begins to pack an object. The caller must keep what |name| and |raw| point to until it destroys
  * the packing. */

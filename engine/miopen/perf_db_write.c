@@ -89,8 +89,7 @@ struct key_parts {
     int64_t numbers[COLUMNS];
 };
 
-/* Accepts only the canonical spelling of a number, so that reading the file returns the same key.
- */
+/* Accepts only the canonical spelling of a number, so that reading the file gives the same key. */
 static bool parse_number(struct bytes text, int64_t *ret_number)
 {
     int64_t number = 0;

@@ -46,7 +46,7 @@ struct miopen_file {
     enum miopen_content content;
     const char *part; /* the part of MIOpen: "fusion", "batchnorm"; "" for convolutions */
     /* In this pattern, the words ID (a database id or arch), BACKEND, VERSION and SCHEMA stand for
-     * such texts, and * stands for any text. */
+     * texts of that kind, and * stands for any text. */
     const char *name;
     unsigned since, until; /* the releases that use the name; 0 means no limit */
 };
