@@ -18,7 +18,8 @@
 #define KILN_LIBDIR_FROM_KILNCTL "../lib"
 #endif
 #define LIBRARY "libkiln-rtc.so.0"
-/* Maximum number of different reasons in a report.  Compiles with others are not counted. */
+/* Maximum number of different reasons in a report.  Compiles with further reasons are not
+ * counted. */
 #define REASONS_MAX 32
 
 struct run_options {
