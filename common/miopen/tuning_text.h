@@ -26,7 +26,8 @@
 enum tuning_kind { TUNING_FIND, TUNING_PERF };
 const char *tuning_kind_name(enum tuning_kind kind); /* "find" or "perf" */
 
-/* An entry has five fields after the id (old) or three (new). */
+/* After the id, an entry of the old dialect has five fields, and an entry of the new dialect has
+ * three. */
 enum find_dialect { FIND_OLD, FIND_NEW };
 
 struct tuning_entry { /* one ID:VALUES of a record */
@@ -34,7 +35,8 @@ struct tuning_entry { /* one ID:VALUES of a record */
     struct bytes id;
     struct bytes values; /* verbatim */
     struct bytes solver; /* for find and perf */
-    /* For find; in the old dialect it is the id, because the fourth field may name a library. */
+    /* Only for find.  In the old dialect, this is the id, because the entry's fourth field may name
+     * a library instead. */
     struct bytes algorithm;
     struct bytes params; /* for perf: equal to |values| */
     double time_ms;      /* for find */

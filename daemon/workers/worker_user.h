@@ -40,9 +40,9 @@ KILN_MUST_CHECK enum kiln_code worker_user_of_service(const struct worker_kind *
                                                       struct kiln_err *err);
 /* Returns the default for a kilnd that runs as root: |account| if it exists, else |stand_in|. */
 const char *worker_user_standard(const struct worker_kind *kind);
-/* Checks that both are different users.  Returns KILN_INVALID if both are the same user and not
- * kilnd's own.  A process may send signals to other processes of its user, so a transfer that an
- * attacker controls could disturb compilers. */
+/* Checks that compilers and transfers run as different users.  Returns KILN_INVALID if they run as
+ * the same user, unless that is kilnd's own.  A process may send signals to other processes of its
+ * user, so a transfer that an attacker controls could disturb compilers. */
 KILN_MUST_CHECK enum kiln_code worker_users_differ(const struct worker_user *compilers,
                                                    const struct worker_user *transfers,
                                                    struct kiln_err *err);
