@@ -23,7 +23,7 @@ enum axis { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH, AXES };
 struct tensor {
     double *data; /* owned if pack_tensor allocated it; otherwise borrowed */
     uint64_t extent[AXES];
-    uint64_t stride[AXES]; /* elements */
+    uint64_t stride[AXES]; /* in elements */
 };
 
 struct sum {

@@ -21,7 +21,7 @@ struct overlay {
     /* If NULL, FindDb is written in the recorded dialect, and PerfDb in both formats. */
     const char *dialect, *format;
     bool replace;
-    char directory[PATH_MAX]; /* absolute */
+    char directory[PATH_MAX]; /* absolute path */
     struct overlay_manifest manifest;
     struct json *files;       /* owned; the files that were written */
     struct json *remarks;     /* owned */

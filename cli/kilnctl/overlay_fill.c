@@ -122,7 +122,7 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
 /* One kind of records of one device. */
 struct selection {
     const char *id, *kind, *tier;
-    const char *format; /* of perf */
+    const char *format; /* of PerfDb */
     /* If true, only |tier| is written, into user/. Otherwise |tier| and the tiers below it are
      * written, into system/. */
     bool to_user;

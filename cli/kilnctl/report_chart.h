@@ -24,7 +24,7 @@ struct chart {
     const char *name;                   /* name of the chart for screen readers */
     const char *classes[CHART_LAYERS];  /* class of each layer in the page's style sheet */
     const char *words[CHART_LAYERS];    /* words of the legend; NULL ends the list */
-    const struct chart_column *columns; /* by time */
+    const struct chart_column *columns; /* in the order of time */
     size_t count;
     uint64_t begin, end; /* begin and end of the time axis */
     double top;          /* top of the value axis, more than 0 */

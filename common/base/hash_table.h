@@ -33,7 +33,7 @@ struct hash_table {             /* a zeroed table is empty */
     struct hash_link **buckets; /* owned */
     struct hash_link *single;   /* the only bucket if there was no memory for |buckets| */
     size_t mask;  /* number of buckets (a power of two) minus one; 0 if |single| is used */
-    size_t count; /* items */
+    size_t count; /* number of items */
 };
 
 /* Frees the buckets.  The table is then empty and can be used again. */

@@ -17,7 +17,7 @@ struct log_record {
     const char *id;    /* 32 hexadecimal digits */
     const char *message;
     uint64_t wall_us;                /* microseconds since the epoch */
-    const struct log_fields *fields; /* or NULL */
+    const struct log_fields *fields; /* may be NULL */
 };
 
 /* Writes "warning: MESSAGE" and a newline.  With |for_stream|, writes "<4>MESSAGE", which is

@@ -138,7 +138,7 @@ enum kiln_code tuning_word_check(const char *what, struct bytes word, bool comma
 struct decimal {
     uint64_t mantissa; /* exact while |digits| is below 19 */
     int digits;
-    int power; /* of ten */
+    int power; /* the exponent of ten */
 };
 
 static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, struct decimal *d)

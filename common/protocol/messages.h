@@ -42,7 +42,7 @@ enum argument_kind {
     ARGUMENT_Y,          /* device address of y, plus |value| bytes */
     ARGUMENT_WORKSPACE,  /* device address of the workspace, plus |value| bytes */
     ARGUMENT_U32,        /* the low 32 bits of |value| */
-    ARGUMENT_U64,        /* value */
+    ARGUMENT_U64,        /* |value| */
     ARGUMENT_F32,        /* the low 32 bits of |value|, which are a float */
     ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; stored after the arguments */
 };

@@ -19,7 +19,7 @@ struct account {
     uid_t uid;
     unsigned connections;
     size_t bytes;
-    size_t limit; /* of bytes */
+    size_t limit; /* maximum of |bytes| */
     struct list_link link;
 };
 

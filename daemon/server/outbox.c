@@ -18,7 +18,7 @@
 
 struct chunk {
     struct list_link link;
-    size_t size, capacity;   /* of data */
+    size_t size, capacity;   /* of |data| */
     size_t segment_bytes;    /* size of the segments' objects */
     size_t sent;             /* how many bytes of data and segments were sent */
     size_t charged;          /* bytes charged to the account */

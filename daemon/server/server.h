@@ -46,7 +46,7 @@ struct server_limits {
     })
 
 struct server_counts {
-    unsigned clients; /* now */
+    unsigned clients; /* current number */
     uint64_t connections_refused;
     uint64_t protocol_errors;
     uint64_t slow_peers_closed;
