@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bulk tensor copies (TMA) of sm_90a, and the barriers (mbarrier) at which they signal their end.
+ * Bulk tensor copies (TMA) of sm_90a, and the barriers (mbarrier) that signal their completion.
  * Included as "kiln/bulk_copies.h".  One item starts a copy.  The hardware computes the addresses,
  * writes zeros for elements outside the tensor, and swizzles 16-byte chunks in the layout that
  * kiln/wide_products.h reads.  Source: PTX ISA, "cp.async.bulk.tensor", "mbarrier" and "Tensor
@@ -8,8 +8,8 @@
  *
  *   kiln_tensor_map                  a parameter of the kernel, KILN_MAP(name)
  *   kiln_signal                      a barrier's byte in shared memory, aligned to 8
- *   kiln_signal_init(signal, count)  initialises it for |count| arrivals: called by one item before
- *                                    any other use, followed by kiln_signals_publish()
+ *   kiln_signal_init(signal, count)  initialises it for |count| arrivals.  One item calls it before
+ *                                    any other use, and then calls kiln_signals_publish()
  *   kiln_signal_expect(signal, bytes)
  *                                    arrives; the phase also waits for |bytes| bytes of copies
  *   kiln_signal_arrive(signal)       arrives
@@ -21,8 +21,8 @@
  *   kiln_bulk_voxels(to, map, signal, c, w, h, d, n, tap_w, tap_h, tap_d)
  *                                    the same for a 5-dimensional one
  *   kiln_bulk_store2(map, from, a, b)
- *                                    copies a box from shared memory to these coordinates; call
- *                                    kiln_copies_publish() before
+ *                                    copies a box from shared memory to these coordinates.  Call
+ *                                    kiln_copies_publish() first
  *   kiln_bulk_stores_end(), kiln_bulk_stores_wait()
  *                                    closes a group of this item's stores; waits until all closed
  *                                    groups have been read from shared memory

@@ -14,7 +14,7 @@
  *                     direction 1, KILN_ROWS and KILN_COLUMNS are multiples of the strides, or both
  *                     are 1
  *   KILN_VECTOR       neighbouring channels of an item; 1 where channels come first
- *   KILN_LANES        items side by side along the channels of a group; 1 where they come first
+ *   KILN_LANES        items side by side along the channels of a group; 1 where channels come first
  *   KILN_GROUP_SIZE   items in a work group: KILN_LANES times a power of two
  *   KILN_TAP_ROWS     (direction 2) rows of the filter whose sums an item keeps
  *   KILN_TAP_COLUMNS  (direction 2) columns of each of these rows
@@ -49,7 +49,7 @@
 #define Y_K (KILN_X_LAST ? 1 : KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 
-/* Loads and stores KILN_VECTOR channels at an index that is a multiple of KILN_VECTOR. */
+/* Loads or stores KILN_VECTOR channels at an index that is a multiple of KILN_VECTOR. */
 KILN_INLINE void load_vector(KILN_GLOBAL const kiln_value *from, kiln_u32 at, float *ret_values)
 {
 #if KILN_VECTOR % 4 == 0
@@ -83,7 +83,8 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #endif
 }
 
-/* FROM is the tensor that is read, TO the one that is computed: forward x and y, else y and x. */
+/* FROM is the tensor that is read, and TO the one that is computed.  Forward, FROM is x and TO is
+ * y; in backward data, FROM is y and TO is x. */
 #if KILN_DIRECTION == 0
 #define TO_CHANNELS KILN_K
 #define TO_(axis) KILN_OUT_##axis
@@ -106,7 +107,8 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #define FROM_CHANNEL(to) ((to)*MULTIPLIER)
 #endif
 
-/* The coordinate of FROM, times FROM_TIMES, that |tap| reads for output |to|, along one axis. */
+/* Along one axis, the coordinate of FROM that |tap| reads for output |to|, multiplied by FROM_TIMES
+ * (so that it is an integer even where the tap reads nothing). */
 #if KILN_DIRECTION == 0
 #define FROM_TIMES(axis) 1
 #define FROM_AT(axis, to, tap) \
@@ -119,9 +121,9 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
     ((at) >= 0 && (at) % FROM_TIMES(axis) == 0 && (at) / FROM_TIMES(axis) < FROM_(axis))
 
 /*
- * Along an axis, a block of |count| neighbouring outputs reads WINDOW elements of FROM, from FIRST
- * on.  Element i contributes to output j through tap DISTANCE / dilation, if that is a whole number
- * and a tap.  All of these are constants, so the loops unroll without conditions.
+ * Along an axis, a block of |count| neighbouring outputs reads the WINDOW elements of FROM that
+ * start at FIRST.  Element i contributes to output j through tap DISTANCE / dilation, if
+ * IS_TAP(DISTANCE).  WINDOW and DISTANCE are constants, so the loops unroll without conditions.
  */
 #if KILN_DIRECTION == 0
 #define FIRST(axis, block, count) ((int)(block) * ((count)*KILN_STRIDE_##axis) - KILN_PAD_##axis)
@@ -143,12 +145,12 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #define ROW_BLOCKS CEIL_DIV(TO_(H), KILN_ROWS)
 #define IMAGE_BLOCKS (TO_(D) * ROW_BLOCKS * COLUMN_BLOCKS)
 
-/* The outputs of an item: ROWS x COLUMNS pixels of VECTOR channels. */
+/* The outputs that one item computes: ROWS x COLUMNS pixels of VECTOR channels. */
 struct block {
     kiln_u32 n, channel, d, row, column;
 };
 
-/* The work groups' order is that of their outputs in memory. */
+/* Work groups are numbered in the order of their outputs in memory. */
 KILN_DEVICE struct block block_of_item(kiln_u32 n)
 {
     struct block b;
@@ -171,8 +173,8 @@ KILN_DEVICE struct block block_of_item(kiln_u32 n)
     return b;
 }
 
-/* Adds up the outputs of KILN_VECTOR channels from |channel| on; |at| is the first one's
- * position. */
+/* Loads the values of FROM for the KILN_VECTOR outputs from |channel| on.  |at| is the index of the
+ * first value. */
 KILN_INLINE void load_from(KILN_GLOBAL const kiln_value *from, kiln_u32 at, kiln_u32 channel,
                            float *ret_values)
 {
@@ -224,8 +226,8 @@ KILN_INLINE void add_plane(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, s
 
 #endif
 
-/* If the group's weights fit, they are in shared memory, with neighbouring channels side by
- * side. */
+/* The weights of a work group's channels are staged in shared memory if they fit, with neighbouring
+ * channels side by side. */
 #define WEIGHTS (FILTERS * TAPS)
 /* The padding avoids most bank conflicts. */
 #define PITCH (GROUP_CHANNELS == 1 ? 1 : GROUP_CHANNELS + KILN_VECTOR)
@@ -313,7 +315,8 @@ void conv_depthwise_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT to,
 #define TAP_ROW_BLOCKS CEIL_DIV(KILN_FILTER_D *KILN_FILTER_H, KILN_TAP_ROWS)
 #define TAP_COLUMN_BLOCKS CEIL_DIV(KILN_FILTER_W, KILN_TAP_COLUMNS)
 
-/* The pixels of a row of x that a strip reads, and the one that tap t reads for column c. */
+/* MEETS pixels of a row of x are read for a strip, at offsets MET_AT(i).  For column c, tap t reads
+ * number MET(c, t) of them. */
 #if KILN_COLUMNS == 1
 #define MEETS KILN_TAP_COLUMNS
 #define MET_AT(i) ((i)*KILN_DILATION_W)
@@ -342,7 +345,8 @@ KILN_DEVICE struct share share_of_group(void)
     return s;
 }
 
-/* Stores the sums of KILN_VECTOR outputs from |k| on; |at| is the first one's position. */
+/* Loads the values of x for the KILN_VECTOR channels of y from |k| on.  |at| is the index of the
+ * first value. */
 KILN_INLINE void load_x(KILN_GLOBAL const kiln_value *x, kiln_u32 at, kiln_u32 k, float *ret_values)
 {
 #if MULTIPLIER == 1
@@ -355,7 +359,7 @@ KILN_INLINE void load_x(KILN_GLOBAL const kiln_value *x, kiln_u32 at, kiln_u32 k
 #endif
 }
 
-/* Adds the products of one strip: its gradients dy times the pixels of x under each tap. */
+/* Adds the products of one strip: its gradients dy times the pixels of x that each tap reads. */
 KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const kiln_value *y,
                            struct share s, kiln_u32 strip,
                            float sum[KILN_TAP_ROWS][KILN_TAP_COLUMNS][KILN_VECTOR])
@@ -397,7 +401,8 @@ KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const ki
 }
 
 #define SUMS (KILN_TAP_ROWS * KILN_TAP_COLUMNS * KILN_VECTOR)
-/* Number of sums that are added over the PLACES at a time: at most 16 KiB of shared memory. */
+/* Number of sums that the work group adds up over its PLACES in one pass.  A pass uses at most 16
+ * KiB of shared memory. */
 #define ROUND_MOST (4096 / KILN_GROUP_SIZE)
 #define ROUND (SUMS < ROUND_MOST ? SUMS : ROUND_MOST)
 

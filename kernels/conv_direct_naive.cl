@@ -13,14 +13,15 @@
  * Tensors have fewer than 2^31 elements and padded inputs fewer than 2^31 pixels along an axis, so
  * 32-bit indices suffice.
  *
- * The items' order is that of their outputs in memory.
+ * Items are numbered in the order of their outputs in memory.
  */
 #include "kiln/prelude.h"
 
 #define GROUP_C (KILN_C / KILN_GROUPS)
 #define GROUP_K (KILN_K / KILN_GROUPS)
 
-/* Without this, LLVM for AMD moves the reads of all channels to the front and spills registers. */
+/* Limits unrolling. Otherwise, LLVM for AMD moves the reads of all channels to the front and spills
+ * registers. */
 #if defined(KILN_HIP)
 #define UNROLL_CHANNELS _Pragma("unroll 4")
 #else
@@ -79,7 +80,8 @@ KILN_DEVICE struct place locate(kiln_u32 item, kiln_u32 channels, kiln_u32 depth
 #define INPUT_AT(out, tap, axis) \
     ((int)(out)*KILN_STRIDE_##axis + (int)(tap)*KILN_DILATION_##axis - KILN_PAD_##axis)
 #define IS_INPUT(at, axis) ((at) >= 0 && (at) < KILN_IN_##axis)
-/* The inverse: the coordinate of y, times the stride. */
+/* Along one axis, the stride times the coordinate of y to which tap |tap| adds the input |in|.
+ * There is such an output if IS_STRIDED_OUTPUT(). */
 #define STRIDED_OUTPUT_AT(in, tap, axis) \
     ((int)(in) + KILN_PAD_##axis - (int)(tap)*KILN_DILATION_##axis)
 #define IS_STRIDED_OUTPUT(at, axis) \
@@ -180,7 +182,8 @@ void conv_direct_naive_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT x,
 
 #else
 
-/* The number of outputs of a row whose input is left of |bound|, if that of output 0 is |left|. */
+/* Returns how many outputs of a row read an input left of |bound|; output 0 reads the input at
+ * |left|. */
 KILN_DEVICE int outputs_left_of(int bound, int left)
 {
     int distance = bound - left;
@@ -215,7 +218,7 @@ void conv_direct_naive_backward_weights(KILN_GLOBAL const kiln_value *KILN_RESTR
                 kiln_u32 from = i * X_N + x_group + (kiln_u32)(d * X_D + h * X_H) +
                                 (kiln_u32)(left + first * KILN_STRIDE_W) * X_W;
                 kiln_u32 with = i * Y_N + at.outer * Y_K + od * Y_D + oh * Y_H;
-                /* A sum of short sums has a smaller rounding error. */
+                /* Summing each row separately reduces the rounding error. */
                 float row[KILN_BLOCK] = { 0 };
                 for (int ow = first; ow < end; ow++, from += KILN_STRIDE_W * X_W) {
                     float value = kiln_load(y, with + ow * Y_W);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ConvDirectNarrow: backward data for few channels of x, as in the first layer of an image network.
- * There a matrix product would have only three rows.
+ * For three channels, a matrix product would have only three rows.
  *
  * x is cut into blocks of KILN_STRIDE_H x KILN_STRIDE_W pixels.  A tap reaches exactly one pixel of
  * every block.  That pixel receives the pixel of y whose distance from the block's number is the
@@ -16,7 +16,8 @@
  * _D _H _W: KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION (in D all are 1, and
  * the pad is 0), and
  *   KILN_X_LAST KILN_W_LAST KILN_Y_LAST   1 where that tensor's channels come last
- *   KILN_COLUMNS KILN_STRIPS KILN_ROWS KILN_DEPTH   see above; KILN_COLUMNS is a multiple of 4
+ *   KILN_COLUMNS KILN_STRIPS KILN_ROWS KILN_DEPTH   as explained above; KILN_COLUMNS is a multiple
+ *                                                   of 4
  * Memory is 16-byte aligned.
  */
 #include "kiln/prelude.h"
@@ -38,7 +39,8 @@
 #define Y_K (KILN_Y_LAST ? 1 : KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_H * KILN_OUT_W)
 
-/* A tap's offset from a block's number to the pixel of y, and the pixel of the block it reaches. */
+/* OFFSET is a tap's distance from a block's number to the pixel of y; PLACE is the pixel of the
+ * block that the tap reaches. */
 #define CEIL_DIV(a, b) ((a) >= 0 ? ((a) + (b)-1) / (b) : -(-(a) / (b)))
 #define OFFSET_H(r) CEIL_DIV(KILN_PAD_H - (int)(r)*KILN_DILATION_H, KILN_STRIDE_H)
 #define OFFSET_W(s) CEIL_DIV(KILN_PAD_W - (int)(s)*KILN_DILATION_W, KILN_STRIDE_W)
@@ -53,24 +55,25 @@
 #define TILES_H ((BLOCKS_H + KILN_ROWS - 1) / KILN_ROWS)
 #define TILES_W ((BLOCKS_W + TILE_W - 1) / TILE_W)
 
-/* y in shared memory: a row is an odd multiple of 4 floats, which spreads rows over the banks. */
+/* y in shared memory.  The length of a row is an odd multiple of 4 floats, so that neighbouring
+ * rows start in different banks. */
 #define FOURS(count) (((count) + 3) / 4)
 #define WINDOW (KILN_COLUMNS + OFFSET_W(0) - FIRST_W)
 #define Y_ROWS (KILN_ROWS + OFFSET_H(0) - FIRST_H)
 #define Y_COLUMNS (TILE_W + OFFSET_W(0) - FIRST_W)
 #define Y_ROW (FOURS(Y_COLUMNS) / 2 * 8 + 4)
 #define Y_CHANNEL (Y_ROWS * Y_ROW)
-/* Weights in shared memory: a row of taps, with the channels of a tap together. */
+/* Weights in shared memory: rows of taps.  The channels of a tap are contiguous. */
 #define W_ROW (FOURS(KILN_FILTER_W * GROUP_C) * 4)
 #define W_CHANNEL (KILN_FILTER_H * W_ROW)
 
-/* sum[pixel of the block][channel][block] */
+/* Index of a sum in the array sum[pixel of the block][channel][block]. */
 #define SUM(h, w, c, j) ((((h)*KILN_STRIDE_W + (w)) * GROUP_C + (c)) * KILN_COLUMNS + (j))
 /* The last sum to which row |r| of the taps contributes. */
 #define LAST_SUM(r) SUM(PLACE_H(r), PLACE_W(KILN_FILTER_W - 1), GROUP_C - 1, KILN_COLUMNS - 1)
 #define SUMS (KILN_STRIDE_H * KILN_STRIDE_W * GROUP_C * KILN_COLUMNS)
 
-/* Strips are stored four pixels at a time. */
+/* Whether strips are stored four pixels at a time. */
 #define FOUR_PIXELS (!KILN_X_LAST && KILN_IN_W % 4 == 0)
 
 /* Whether |channel| of y belongs to the group. */

@@ -4,22 +4,24 @@
  * fp16 or bf16, with fp32 sums.  The channels of x and y come last.
  *
  * Groups are bundled until c and k of a bundle are multiples of 16.  A bundle is multiplied like
- * one group; the weights between different groups are zero.  A work group computes a slab of
- * bundles for a tile of pixels.  It copies the pixels that contribute to the tile to shared
- * memory once: the patch.  Pixels of the patch are an odd number of 16-byte chunks apart, so
- * that eight neighbours are in different banks.  engine/solver/conv_grouped.c has a picture.
+ * one group, in which the weights between different groups are zero.  A work group computes a slab
+ * of bundles for a tile of pixels.  It copies the pixels that contribute to the tile (the patch) to
+ * shared memory once.  Neighbouring pixels of the patch are an odd number of 16-byte chunks apart,
+ * so that eight of them are in different banks.  engine/solver/conv_grouped.c has a picture.
  *
  *   KILN_DIRECTION KILN_TYPE KILN_C KILN_K KILN_GROUPS KILN_IN KILN_OUT KILN_FILTER KILN_PAD
  *   KILN_STRIDE KILN_DILATION KILN_W_LAST   of the problem
  *   KILN_TAP_STEP      _D _H _W; stride / gcd(stride, dilation)
  *   KILN_BUNDLE        groups in a bundle
  *   KILN_SLAB          bundles of a work group
- *   KILN_ROWS KILN_COLUMNS                 pixels of a tile of the result (weights: of y)
+ *   KILN_ROWS KILN_COLUMNS                 rows and columns of pixels in a tile of the result
+ *                                          (weights: of y)
  *   KILN_WARPS         warps of a work group
  *   KILN_BLOCKS_M      forward and data: blocks of 16 pixels that a warp multiplies at a time
  *   KILN_TAPS_EACH     weights: taps whose sums a warp keeps
  *   KILN_PARTS         weights: warps that share the tile's pixels; each has its own sums
- *   KILN_PARTIAL       weights: 1: write the fp32 sums of each part of each split in turn
+ *   KILN_PARTIAL       weights: 1 if the fp32 sums of each part of each split are written one after
+ *                      another
  */
 #include "kiln/conv_view.h"
 #include "kiln/matrix_cores.h"
@@ -36,7 +38,7 @@
 #define K_SLAB (K_BUNDLE * KILN_SLAB)
 #define SLABS CEIL_DIV(KILN_GROUPS, KILN_BUNDLE *KILN_SLAB)
 
-/* The patch is of x, for backward data of y. */
+/* The patch contains pixels of x; in backward data, pixels of y. */
 #if DATA
 #define FROM(axis) KILN_OUT_##axis
 #define FROM_CHANNELS KILN_K
@@ -47,7 +49,7 @@
 #define TO_BUNDLE C_BUNDLE
 #define TO_SLAB C_SLAB
 #define RESIDUES (KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W)
-/* Pixels of the largest residue class. */
+/* Number of pixels of the largest residue class. */
 #define PLACES(axis) CEIL_DIV(KILN_IN_##axis, KILN_STRIDE_##axis)
 #define PATCH(axis, pixels)                                                \
     ((pixels) + (CEIL_DIV(KILN_FILTER_##axis, KILN_TAP_STEP_##axis) - 1) * \
@@ -101,7 +103,8 @@ KILN_INLINE struct tile tile_of(kiln_u32 slab, kiln_u32 residue, kiln_u32 index)
     return t;
 }
 
-/* Number of patch pixels before the one that tap 0 reads for the tile's first pixel. */
+/* Number of patch pixels, along an axis, before the pixel that tap 0 reads for the tile's first
+ * pixel. */
 KILN_INLINE int ahead(const struct axis *a)
 {
     return a->hop < 0 && a->taps > 0 ? -a->hop * ((int)a->taps - 1) : 0;
@@ -116,7 +119,8 @@ KILN_INLINE kiln_u32 met_first(const struct tile *t, kiln_u32 m)
     return (kiln_u32)((ahead(&t->view.d) * PATCH_H + h) * PATCH_W + w) * FROM_PITCH;
 }
 
-/* Byte distance from that pixel to the one of another tap. */
+/* Byte distance in the patch from the pixel that tap 0 reads to the one that another tap
+ * reads. */
 KILN_INLINE kiln_u32 tap_offset(const struct tile *t, int d, int h, int w)
 {
     return (kiln_u32)(((d * t->view.d.hop * PATCH_H + h * t->view.h.hop) * PATCH_W +
@@ -168,7 +172,7 @@ KILN_INLINE int is_pixel(const struct tile *t, kiln_u32 m)
 
 #define W_BYTES (TAPS * K_SLAB * W_PITCH)
 
-/* Eight neighbours along c of a bundle's weights. */
+/* Stores eight neighbours along c of a bundle's weights in shared memory. */
 KILN_INLINE void put_weights(kiln_tiles tiles, kiln_u32 to, KILN_GLOBAL const kiln_value *w,
                              kiln_u32 k, kiln_u32 tap, kiln_u32 c)
 {
@@ -215,7 +219,8 @@ KILN_INLINE void expand_weights(kiln_tiles tiles, KILN_GLOBAL const kiln_value *
 #define UNROLLED_TAPS
 #endif
 
-/* Position of the lane's row of weights in a step, for 16 channels of the result. */
+/* Position in shared memory of the weights that the lane loads in a step, for 16 channels of the
+ * result. */
 KILN_INLINE kiln_u32 weights_at(kiln_u32 lane, kiln_u32 unit_n)
 {
     kiln_u32 bundle = unit_n / (TO_BUNDLE / 16), n = unit_n % (TO_BUNDLE / 16) * 16;
@@ -236,7 +241,7 @@ KILN_INLINE kiln_u32 weights_at(kiln_u32 lane, kiln_u32 unit_n)
 #define load_weights kiln_load8x8
 #endif
 
-/* Computes 16 channels of 16 * KILN_BLOCKS_M pixels. */
+/* Computes 16 channels of 16 * KILN_BLOCKS_M pixels, from pixel 16 * |first| of the tile on. */
 KILN_INLINE void multiply_unit(kiln_tiles tiles, const struct tile *t, kiln_u32 unit_n,
                                kiln_u32 first, float sums[KILN_BLOCKS_M][2][4])
 {
@@ -349,7 +354,7 @@ KILN_INLINE void copy_result(kiln_tiles tiles, KILN_GLOBAL const kiln_value *y,
     }
 }
 
-/* The sums of a warp: 16 channels of y times 16 of x, for KILN_TAPS_EACH taps. */
+/* The position of a warp's sums: 16 channels of y times 16 of x, for KILN_TAPS_EACH taps. */
 struct unit {
     kiln_u32 bundle, k, c, tap, part;
 };

@@ -2,11 +2,13 @@
 /*
  * ConvImplicitGemm on sm_90a: wgmma with tiles that bulk tensor copies (TMA) load.
  *
- * The products, tensors and options are those of conv_implicit_gemm_mma.cl; only the copies differ.
- * One additional warp starts the copies into a ring of KILN_STAGES tiles.  It waits only for free
- * stages, and the other warps wait only for full ones.
+ * The products, tensors and options are those of conv_implicit_gemm_mma.cl, with the options below
+ * added or restricted.  Only the copies differ.  One additional warp starts the copies into a
+ * ring of KILN_STAGES tiles.  The copying warp waits only for free stages, and the other warps wait
+ * only for full ones.
  *
- *   KILN_FLAT     1: 1x1 filter, stride 1, no padding: pixels numbered consecutively; 0: im2col
+ *   KILN_FLAT     1 for a 1x1 filter with stride 1 and no padding, where pixels are numbered
+ *                 consecutively; else 0 (im2col)
  *   KILN_TILE_K   64, or 32 in TF32: a row of a tile has 128 bytes
  *   KILN_LASTING  1: persistent work groups, which compute several tiles.  Copies for the next tile
  *                 arrive while bulk copies store the previous result.  Requires one group of
@@ -15,27 +17,29 @@
  *                 TF32, one group of channels, planes and channels in multiples of four, and no
  *                 KILN_LASTING
  *
- * Planes of pixels in TF32: backward weights multiplies runs of pixels, along which both operands
- * are stored.  In the other directions, the left operand is stored across the reduction, so the
+ * With KILN_PLANES, backward weights sums over pixels, along which both operands are contiguous in
+ * memory.  In the other directions, the left operand is not contiguous along the reduction, so the
  * warps load it into registers.
  *
- * Backward weights in TF32, channels last: both operands are stored across the reduction, but wgmma
- * reads TF32 only along it.  So the warps load the left operand into registers, and transpose the
- * right one in shared memory.
+ * Backward weights in TF32 with channels last: neither operand is contiguous along the reduction,
+ * but wgmma needs this for TF32.  So the warps load the left operand into registers, and transpose
+ * the right one in shared memory.
  *
  * Backward data with strides has a map of y for each residue class, because each class is a
- * separate convolution.  Backward weights needs channels per group in multiples of 64, unless
- * KILN_FLAT is 1: a panel of 64 columns must belong to one tap.
+ * separate convolution.
+ *
+ * In backward weights, a panel of 64 columns must belong to one tap.  So the channels of a group
+ * must be a multiple of 64, unless KILN_FLAT is 1.
  */
 #include "kiln/bulk_copies.h"
 #include "kiln/conv_mma_place.h"
 #include "kiln/conv_view.h"
 #include "kiln/prelude.h"
 
-/* Whether the pixels' maps have the dimension d (is_volume in engine/solver/conv_bulk.c). */
+/* Whether the pixels' maps have the dimension d (as is_volume in engine/solver/conv_bulk.c). */
 #define VOLUME (KILN_IN_D > 1 || KILN_FILTER_D > 1 || KILN_PAD_D > 0 || KILN_STRIDE_D > 1)
 
-#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* of the warps that multiply */
+#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* items of the warps that multiply */
 
 #define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * KILN_ELEMENT)
 #define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
@@ -44,19 +48,18 @@
 #define PANEL_BYTES (KILN_TILE_K * 128)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
-#define HOLDS (KILN_PLANES && !WEIGHTS) /* the left operand is loaded into registers */
-#define TURNS                     \
-    (WEIGHTS && KILN_TYPE == 0 && \
-     !KILN_PLANES) /* the right operand is transposed in shared memory */
+#define HOLDS (KILN_PLANES && !WEIGHTS) /* whether the left operand is loaded into registers */
+/* Whether the right operand is transposed in shared memory. */
+#define TURNS (WEIGHTS && KILN_TYPE == 0 && !KILN_PLANES)
 #define TURNED_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
 
-#if STORES_SUMS && !KILN_LASTING /* from registers */
+#if STORES_SUMS && !KILN_LASTING /* results are stored from registers */
 #define RESULT_BYTES 0
 #else
 #define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * KILN_ELEMENT)
 #endif
-/* Results are stored from the space of the tiles, unless the tiles are already being refilled.  The
- * ring's barriers are never overwritten. */
+/* Results are staged in the space of the tiles, unless the tiles are already being refilled.  The
+ * barriers of the ring are never overwritten. */
 #if TURNS
 #define SIGNALS_AT (TILES_BYTES + 2 * TURNED_BYTES)
 #elif KILN_LASTING
@@ -76,7 +79,8 @@ KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
 
 /* ---- the product ---- */
 
-#define BLOCK_ROWS 64 /* of a team; each warp has 16 of them */
+/* rows that a team (four warps) multiplies at a time; each warp has 16 of them */
+#define BLOCK_ROWS 64
 #define WARP_M (KILN_TILE_M * 4 / KILN_WARPS_M)
 #define WARP_N (KILN_TILE_N / KILN_WARPS_N)
 #define BLOCKS_M (WARP_M / BLOCK_ROWS)
@@ -95,7 +99,8 @@ KILN_INLINE kiln_u32 block_row(int block)
 #else
 #define KILN_LEFT_TURNED 0
 #endif
-#if FORWARD || KILN_TYPE == 0 /* TF32: packed weights or tiles are transposed */
+/* TF32: weights were packed, or tiles are transposed in shared memory */
+#if FORWARD || KILN_TYPE == 0
 #define KILN_RIGHT_TURNED 0
 #else
 #define KILN_RIGHT_TURNED 1
@@ -126,7 +131,7 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
     kiln_wide_end();
 }
 
-/* The copying warp does not take part. */
+/* A barrier for the multiplying warps only. */
 #define RESULT_BARRIER() asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory")
 #include "kiln/conv_mma_result.h"
 
@@ -146,7 +151,7 @@ struct maps {
     const kiln_tensor_map *left, *right;
 };
 
-/* An item's position in the ring: the stage, and the parity of its phase. */
+/* A warp's position in the ring: the stage, and the parity of the phase to wait for. */
 struct turn {
     kiln_u32 stage, phase;
 };
@@ -159,16 +164,16 @@ KILN_INLINE void turn_on(struct turn *at)
     }
 }
 
-/* The next step of the reduction, and the first row or column of the tile. */
+/* The next step of the reduction, for a tile's rows (weights: for its columns). */
 struct cursor {
-    kiln_u32 pixel; /* weights: pixel of y; flat: the first row */
-    int w, h, d;    /* pixel of the source at the first pixel and the first tap */
+    kiln_u32 pixel; /* weights: pixel of y; flat: the tile's first row */
+    int w, h, d; /* source pixel for the first pixel and the first tap */
     kiln_u32 n;     /* image */
-    /* Channel of the source; taps, numbered among those that contribute. */
+    /* Channel of the source.  Only contributing taps are numbered. */
     kiln_u32 c, tap_w, tap_h, tap_d;
 };
 
-/* Pixel number |index| of the batch. */
+/* Moves to pixel number |index| of the batch. */
 KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 index)
 {
     struct pixel p = pixel_at(v, index);
@@ -184,8 +189,8 @@ KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 i
 #endif
 }
 
-/* Copies the pixels that one tap of the filter meets, from channel |c| on.  tap_w, tap_h and tap_d
- * are the tap's offset from the first tap, in pixels. */
+/* Copies the pixels that one tap of the filter reads, from channel |c| on. tap_w, tap_h and tap_d
+ * are the distance of the tap from the first tap, in pixels. */
 KILN_INLINE void copy_pixels(kiln_u32 to, const kiln_tensor_map *map, kiln_signal signal,
                              kiln_u32 c, const struct cursor *at, kiln_u32 tap_w, kiln_u32 tap_h,
                              kiln_u32 tap_d)
@@ -320,7 +325,7 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
 #if KILN_FLAT
         kiln_bulk2(panel, maps->right, signal, tile->group * KILN_C + column, at->pixel);
 #else
-        if (column >= W_ROW) /* its data is not used, but the barrier expects its bytes */
+        if (column >= W_ROW) /* this panel is not used, but the barrier expects its bytes */
             column = W_ROW - PANEL;
         kiln_u32 tap = column / KILN_C;
         copy_pixels(panel, maps->right, signal, tile->group * KILN_C + column % KILN_C, at,
@@ -333,7 +338,7 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
 
 #endif
 
-/* Executed by one item. */
+/* Starts all copies of a tile.  Only one item calls it. */
 KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const struct view *v,
                           const struct place *tile, struct turn *turn)
 {
@@ -384,24 +389,25 @@ KILN_INLINE void clear(kiln_sums sum[BLOCKS_M][BLOCKS_N])
 #if TURNS || HOLDS
 
 /*
- * A tile of an operand has a row of 128 bytes for each step of the reduction: for each pixel in
- * TURNS, for each channel in HOLDS.  The order of the steps does not matter if it is the same for
- * both operands.  In TURNS, each eight steps are taken in the order 0, 2, 4, 6, 1, 3, 5, 7.  Then
- * the four rows that a warp reads at a time have their neighbouring chunks in different banks.
+ * In shared memory, an operand's tile has a row of 128 bytes for each step of the reduction.  A
+ * step is a pixel if TURNS, and a channel if HOLDS.  The steps may be multiplied in any order that
+ * is the same for both operands.  If TURNS, each eight steps are taken in the order 0, 2, 4, 6, 1,
+ * 3, 5, 7.  In this order, neighbouring chunks of the four rows that a warp reads at a time are in
+ * different banks.
  */
 #define STEP_OF(lane, part) (TURNS ? (lane) % 4 * 2 + (part) : (lane) % 4 + (part)*4)
 #define STEPS (KILN_TILE_K / KILN_STEP)
 #define STEP_BYTES (KILN_STEP * 128)
 #define WARPS (THREADS / KILN_WAVE)
 
-/* Byte offset of an element of a step in a tile, where bulk copies have stored it. */
+/* Byte offset in a tile of element |at| of a step, as bulk copies have stored it. */
 KILN_INLINE kiln_u32 element_at(kiln_u32 step, kiln_u32 at)
 {
     return at / PANEL * PANEL_BYTES + step * 128 + (at % PANEL / KILN_CHUNK ^ (step & 7)) * 16 +
            at % KILN_CHUNK * KILN_ELEMENT;
 }
 
-struct held { /* the left operand of a tile along the reduction */
+struct held { /* the left operand of a tile, with one entry for each step of the reduction */
     kiln_u32 left[STEPS][BLOCKS_M][4];
 };
 
@@ -424,10 +430,9 @@ KILN_INLINE void load_left(struct held *ret, kiln_tiles shared, kiln_u32 at)
 
 #if TURNS
 
-/* Transposes the right operand at |at| to |to|: rows of the columns' steps, swizzled for wgmma.  In
- * each pass, a warp moves one chunk, half a step, of 32 columns.  Its columns' pixels are 2 j or 2
- * j
- * + 1 of the step.  Four passes read before they write. */
+/* Transposes the right operand from |at| to |to|.  A row of the result has one column's steps,
+ * swizzled for wgmma.  In each pass, a warp moves one chunk (half a step) of 32 columns: the pixels
+ * 2 * j of the step, or the pixels 2 * j + 1.  Four passes read before they write. */
 #define TURN_PASSES PASSES(KILN_TILE_N * 8)
 KILN_INLINE void turn_right(kiln_tiles shared, kiln_u32 at, kiln_u32 to)
 {
@@ -455,10 +460,10 @@ KILN_INLINE void turn_right(kiln_tiles shared, kiln_u32 at, kiln_u32 to)
     }
 }
 
-/* Starts the products of a tile along the reduction, after the previous tile's.  These end while
- * the right operand is transposed to the other of two buffers.  They still read their registers, so
- * the left operand is loaded last.  Its loads have certainly ended when the products begin: only
- * then is the stage free. */
+/* Multiplies one tile.  The products of the previous tile still run while the right operand is
+ * transposed into the other of two buffers.  They still read the registers of the left operand,
+ * which is therefore loaded after they have ended.  The stage is free once the new products have
+ * begun, because these need all loads of the left operand. */
 KILN_INLINE void multiply_turned(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 to,
                                  const struct turn *turn)
 {
@@ -469,7 +474,7 @@ KILN_INLINE void multiply_turned(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles s
     kiln_copies_publish();
     kiln_wide_wait(0);
     load_left(&held, shared, at);
-    RESULT_BARRIER(); /* all warps have written the buffer, and no team reads the other one */
+    RESULT_BARRIER(); /* all warps have written the buffer, and no team still reads the other one */
     kiln_wide_begin();
     KILN_UNROLLED
     for (int i = 0; i < STEPS * BLOCKS_M; i++)
@@ -498,7 +503,7 @@ KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shar
 #elif HOLDS
 
 /* Loads the left operand after the previous products have ended, because these read its registers.
- * Meanwhile the other teams multiply. */
+ * Other teams multiply in the meantime. */
 KILN_INLINE void multiply_held(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 at)
 {
     struct held held;
@@ -574,13 +579,13 @@ KILN_INLINE void begin(kiln_tiles shared)
 
 #if KILN_LASTING
 
-#define TEAM 128 /* items whose warps multiply together */
+#define TEAM 128 /* items of the four warps that multiply together */
 #define BOX_ROWS 64
 #define BOX_BYTES (BOX_ROWS * 128)
 #define BOXES_N (WARP_N / PANEL)
 #define TEAM_BARRIER() asm volatile("bar.sync %0, 128;" ::"r"(1 + kiln_item() / TEAM) : "memory")
 
-/* Puts two neighbours into a box, in the layout of its map. */
+/* Writes two neighbours into a box in shared memory, in the layout of the box's map. */
 KILN_INLINE void put_in_box(kiln_tiles shared, kiln_u32 box, kiln_u32 row, kiln_u32 column, float a,
                             float b)
 {
@@ -626,7 +631,8 @@ KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
     }
 }
 
-/* Maps: F: x, w, y; B: y, w, x; W: y, x, w.  |kiln_groups| work groups share |tiles| tiles. */
+/* The maps left, right and result are, forward: x, w, y; backward data: y, w, x; backward weights:
+ * y, x, w.  |kiln_groups| work groups share |tiles| tiles. */
 KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
 void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 slice,
             kiln_u32 tiles, kiln_u32 groups)
@@ -642,7 +648,7 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 s
     begin(shared);
     if (kiln_item() >= THREADS) {
         struct maps maps = { &left0, &right };
-        /* All stages are free before their first use, as if a phase had ended. */
+        /* Initially all stages count as free, as if a phase had ended. */
         struct turn turn = { 0, 1 };
         if (kiln_item() == THREADS)
             for (kiln_u32 i = kiln_group(); i < tiles; i += groups)
@@ -665,7 +671,8 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 s
 
 #else
 
-/* Maps: F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the reduction. */
+/* The maps left and right, and |to|, are, forward: x, w, y; backward data: y, w, x; backward
+ * weights: y, x, w.  A work group sums |slice| tiles of the reduction. */
 KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
 void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, kiln_u32 n,
             kiln_u32 slice)
@@ -682,7 +689,7 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, ki
     }
     begin(shared);
     if (kiln_item() >= THREADS) {
-        /* All stages are free before their first use, as if a phase had ended. */
+        /* Initially all stages count as free, as if a phase had ended. */
         struct turn turn = { 0, 1 };
         if (kiln_item() == THREADS)
             copy_all(&maps, shared, &v, &tile, &turn);

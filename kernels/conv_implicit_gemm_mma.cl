@@ -17,19 +17,21 @@
  * padded coordinates have the same residue.  The same taps contribute to all of them, and only
  * these taps are multiplied.
  *
- * Options, with _D _H _W where it says so:
+ * Options (_D _H _W: one option for each of these suffixes):
  *   KILN_TYPE  KILN_C KILN_K (of one group)  KILN_GROUPS
  *   KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION   _D _H _W
  *   KILN_TAP_STEP      _D _H _W; stride / gcd(stride, dilation)
- *   KILN_X_PIXEL       elements from a pixel of x to the next: C * GROUPS, or fewer if x is folded,
- *                      so that neighbouring pixels overlap (engine/solver/conv_packing.h)
+ *   KILN_X_PIXEL       elements from a pixel of x to the next: C * GROUPS, or fewer if x is folded:
+ *                      neighbouring pixels then overlap (engine/solver/conv_packing.h)
  *   KILN_TILE_M KILN_TILE_N KILN_TILE_K    tile of one work group
  *   KILN_WARPS_M KILN_WARPS_N              warps (waves) of a work group along M and N
- *   KILN_WIDE          0: each warp multiplies alone.  Else four warps along M multiply together
- *                      with operands in shared memory (sm_90a): KILN_TILE_N / KILN_WARPS_N
+ *   KILN_WIDE          0 if each warp multiplies alone.  On sm_90a, four warps along M can multiply
+ *                      together with operands in shared memory; it is then KILN_TILE_N /
+ *                      KILN_WARPS_N
  *   KILN_STAGES        tiles in shared memory: one is multiplied while others are copied
- *   KILN_BAND          rows of tiles that are computed together
- *   KILN_CACHE         1: copies use the L1 cache, too
+ *   KILN_BAND          height of a band, in tiles: a band's tiles are computed one after another,
+ *                      so that they share cached operands
+ *   KILN_CACHE         1 if copies also use the L1 cache
  *   KILN_BLOCKS        work groups that must fit one multiprocessor; limits registers (NVIDIA)
  *   KILN_CORES KILN_PAIRS                  kind of matrix cores (AMD), see kiln/matrix_cores_amd.h
  *   KILN_TILES_BYTES   bytes of shared memory (AMD)
@@ -46,7 +48,8 @@
 /* ---- tiles in shared memory ---- */
 
 /* A tile has rows of up to 128 bytes.  Its 16-byte chunks are swizzled: the chunk's number is XORed
- * with the row's.  So eight rows of a column, and eight chunks of a row, are in different banks. */
+ * with the row's number.  So the chunks of eight rows in one column are in different banks, and so
+ * are the eight chunks of a row. */
 #define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * KILN_ELEMENT)
 #define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
@@ -54,7 +57,8 @@
 KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
 {
 #if KILN_STAGED
-    row ^= row >> 2 & 6; /* the same for rows 8 apart, in which a transposed tile is written */
+    /* rows 8 apart, which a transposing copy writes together, are swizzled differently */
+    row ^= row >> 2 & 6;
 #endif
     return chunk ^ (chunks >= 8 ? row & 7 : chunks == 4 ? row >> 1 & 3 : row >> 2 & 1);
 }
@@ -66,8 +70,8 @@ KILN_INLINE kiln_u32 along(kiln_u32 row, kiln_u32 chunk)
 }
 
 #if !KILN_STAGED
-/* Byte offset in a transposed tile: it has a row for each step of the reduction, in panels that are
- * 128 bytes wide. */
+/* Byte offset of a chunk in a transposed tile.  Such a tile has a row for each step of the
+ * reduction, in panels that are 128 bytes wide. */
 KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
 {
     kiln_u32 chunks = width < 8 * KILN_CHUNK ? width / KILN_CHUNK : 8;
@@ -90,7 +94,7 @@ KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
 /* Whether the item copies a chunk in this pass. */
 #define HAS_CHUNK(pass, chunks) ((chunks) % THREADS == 0 || (pass)*THREADS + kiln_item() < (chunks))
 
-/* For operands whose neighbours in memory are not neighbours along the reduction.  With rows of
+/* These functions are for operands that are not contiguous along the reduction.  With rows of
  * |chunks| chunks, an item copies chunk across_chunk() of step across_step() + BEYOND(pass). */
 #if KILN_STAGED
 /* An item copies two steps at a time, so that it writes pairs of elements into a transposed tile.
@@ -125,7 +129,7 @@ KILN_INLINE kiln_u32 across_step(kiln_u32 chunks) { return kiln_item() / chunks;
 #define RIGHT_PASSES PASSES_ACROSS(N_CHUNKS)
 #endif
 
-/* The chunks in registers that are being copied to the tiles. */
+/* The chunks that are in registers, on their way to the tiles. */
 #if KILN_STAGED
 struct landing {
     kiln_chunk left[LEFT_PASSES], right[RIGHT_PASSES];
@@ -187,9 +191,9 @@ struct landing {
 #define SOURCE_W (FORWARD ? KILN_IN_W : KILN_OUT_W)
 #define SOURCE_D (FORWARD ? KILN_IN_D : KILN_OUT_D)
 
-/* The next step of the reduction. */
+/* The next step of the reduction: a channel and a tap. */
 struct cursor {
-    kiln_u32 c, w, h, d; /* first channel; taps, numbered among those that contribute */
+    kiln_u32 c, w, h, d; /* first channel; only contributing taps are numbered */
 };
 
 KILN_INLINE struct cursor cursor_at(const struct view *v, kiln_u32 tile)
@@ -221,13 +225,15 @@ KILN_INLINE void advance(const struct view *v, struct cursor *at)
 
 /* Values for an item's rows of the left matrix that do not change along the reduction. */
 struct rows {
-    kiln_u32 from[LEFT_PASSES]; /* element of the source at tap 0 */
-    kiln_u32 taps[LEFT_PASSES]; /* bit set: inside the image at that tap along W, then H, then D */
+    kiln_u32 from[LEFT_PASSES]; /* index of the source element at tap 0 */
+    /* bits, set where the tap reads inside the image: taps along W, then H, then D */
+    kiln_u32 taps[LEFT_PASSES];
 };
 #define TAP_W(tap) (1u << (tap))
 #define TAP_H(tap) (1u << (KILN_FILTER_W + (tap)))
 #define TAP_D(tap) (1u << (KILN_FILTER_W + KILN_FILTER_H + (tap)))
-#define NO_TAP 0x80000000u /* never set: the filter's sizes add up to less than 32 */
+/* a bit that is never set, because the filter's sizes add up to less than 32 */
+#define NO_TAP 0x80000000u
 
 KILN_INLINE kiln_u32 taps_inside(const struct axis *a, kiln_u32 pixel)
 {
@@ -333,7 +339,7 @@ KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32
 
 #define RIGHT_ALONG 0
 
-/* y: the transposed left matrix. */
+/* Copies y, which is the left matrix transposed. */
 KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 to,
                            KILN_GLOBAL const kiln_value *y, const struct place *tile,
                            kiln_u32 pixel, kiln_u32 pixels)
@@ -351,8 +357,7 @@ KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 
     }
 }
 
-/* Values for an item's columns of the right matrix (a tap and a chunk of channels) that do not
- * change. */
+/* Constants of an item's columns of the right matrix; a column is a tap and a chunk of channels. */
 struct column {
     int d, h, w;   /* pixel of x at pixel 0 of y */
     kiln_u32 from; /* offset in x from that pixel */
@@ -372,7 +377,7 @@ KILN_INLINE struct column find_column(const struct place *tile)
     return c;
 }
 
-/* x at the pixels of y. */
+/* Copies the pixels of x that the columns' taps read for the pixels of y. */
 KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32 to,
                             KILN_GLOBAL const kiln_value *x, const struct view *v,
                             const struct column *column, kiln_u32 pixel, kiln_u32 pixels)
@@ -627,8 +632,8 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 
 /* ---- the kernel ---- */
 
-/* Tiles that are copied ahead: all that are not being read.  Wide products read two tiles at
- * once. */
+/* Number of tiles that are copied ahead: all stages except those being read.  Wide products read
+ * two tiles at once. */
 #if KILN_WIDE
 #define AHEAD (KILN_STAGES - 2)
 #else
@@ -643,8 +648,8 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 #define KERNEL conv_implicit_gemm_mma_backward_weights
 #endif
 
-/* Operands: F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the
- * reduction. */
+/* |left|, |right| and |to| are, forward: x, w, y; backward data: y, w, x; backward weights: y, x,
+ * w.  A work group sums |slice| tiles of the reduction. */
 KILN_KERNEL_OCCUPYING(THREADS, KILN_BLOCKS)
 void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
             KILN_GLOBAL const kiln_value *KILN_RESTRICT right, KILN_GLOBAL RESULT *KILN_RESTRICT to,
@@ -724,7 +729,8 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
     for (kiln_u32 i = 0; i < tile.steps; i++) {
         kiln_copies_wait(AHEAD - 1);
         COPIES_ARE_THERE();
-        /* All items' copies have arrived, and all warps have read the next stage's old tile. */
+        /* All items' copies of this tile have arrived, and all warps have read the old tile in the
+         * stage that is refilled next. */
         kiln_barrier();
         BEGIN_WIDE();
         if (i + AHEAD < tile.steps)

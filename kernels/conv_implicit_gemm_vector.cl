@@ -13,16 +13,17 @@
  * Operand A (rows: weights, or y) and operand B (columns) are copied to one of KILN_STAGES buffers
  * of shared memory while another buffer is multiplied.
  *
- * Forward and backward data: a step is one tap and KILN_TILE_K channels.  All taps of a block of
- * channels come before the next block.  With KILN_FLAT (forward, few channels), the sum runs over
- * channels and taps in the order of a row of w, with a table of their positions.
+ * Forward and backward data: a step is one tap and KILN_TILE_K channels.  The taps of a block of
+ * channels are summed before the next block of channels.  With KILN_FLAT (forward, few channels),
+ * the sum runs over channels and taps in the order of a row of w, with a table of their positions.
  *
  * Backward data with strides: the pixels of x are divided into residue classes modulo the stride,
  * and only the taps that reach a class are summed.  With a 1x1 filter and no padding, the columns
  * are y's pixels; each also writes zeros to the rest of its block of x.
  *
  * Backward data of patches (the filter is as large as the stride and tiles x): a row is a channel
- * and a tap, in w's order, and the columns are y's pixels.  Every result is another pixel of x.
+ * and a tap, in w's order, and the columns are y's pixels.  Every result belongs to a different
+ * pixel of x.
  *
  * Every size but the batch is defined by -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each
  * of _D _H _W KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION, and
@@ -48,7 +49,8 @@
 #endif
 #include "kiln/prelude.h"
 
-#if KILN_TF32 && !defined(KILN_HAS_ASYNC_COPY) /* the emulation in OpenCL */
+/* OpenCL emulates matrix cores and has no asynchronous copies */
+#if KILN_TF32 && !defined(KILN_HAS_ASYNC_COPY)
 #undef KILN_ASYNC
 #define KILN_ASYNC 0
 #endif
@@ -66,7 +68,7 @@
 #define UNPADDED (KILN_PAD_D == 0 && KILN_PAD_H == 0 && KILN_PAD_W == 0)
 #define POINTWISE (TAPS == 1 && UNPADDED)
 #if KILN_PREPARE
-#define PATCHES 0 /* their weights are used as they are */
+#define PATCHES 0 /* the weights of patches are never rearranged */
 #else
 #define PATCHES                                                                              \
     (KILN_DIRECTION == 1 && TAPS > 1 && UNPADDED && KILN_FILTER_D == KILN_STRIDE_D &&        \
@@ -94,12 +96,13 @@
 
 #define M_COUNT (PATCHES ? GROUP_C * TAPS : KILN_DIRECTION == 1 ? GROUP_C : GROUP_K)
 #define M_TILES BLOCKS(M_COUNT, KILN_TILE_M)
-/* Forward and backward data: the channels of the sum. */
+/* Forward and backward data: number of channels that are summed over. */
 #define CHANNELS (KILN_DIRECTION == 0 ? GROUP_C : GROUP_K)
 #define FLAT_COUNT (GROUP_C * TAPS)
 
-/* Prepared weights: [group][tap][channel][row].  Rows are padded with zeros to a multiple of 4,
- * channels to a multiple of KILN_TILE_K.  Flat ones have one tap and FLAT_COUNT channels. */
+/* Prepared weights have the layout [group][tap][channel][row].  Rows are padded with zeros to a
+ * multiple of 4, and channels to a multiple of KILN_TILE_K.  With KILN_FLAT, there is one tap, with
+ * FLAT_COUNT channels. */
 #define PREPARED_TAPS (KILN_FLAT ? 1 : TAPS)
 #define PREPARED_ROWS (BLOCKS(M_COUNT, 4) * 4)
 #define PREPARED_CHANNELS (BLOCKS(KILN_FLAT ? FLAT_COUNT : CHANNELS, KILN_TILE_K) * KILN_TILE_K)
@@ -111,7 +114,8 @@
 #define DEPTH LESSER(GREATER(32 / TAPS, 1), 8)
 #define ROW_BLOCKS BLOCKS(PREPARED_ROWS, ROWS)
 #define DEPTH_BLOCKS BLOCKS(KILN_FLAT ? GROUP_C : PREPARED_CHANNELS, DEPTH)
-/* A block of w in its layout in memory: runs of channels and taps, one for each row in forward. */
+/* A block of w as it lies in memory: RUNS runs of RUN channels with all their taps.  Forward, each
+ * run belongs to one row. */
 #define RUN (KILN_DIRECTION == 0 ? DEPTH : ROWS)
 #define RUNS (KILN_DIRECTION == 0 ? ROWS : DEPTH)
 
@@ -148,7 +152,7 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
                        block[k * (RUN * TAPS + 1) + c * TAPS + tap]);
     }
 #if KILN_FLAT && PREPARED_CHANNELS > FLAT_COUNT
-    /* The padding of a flat sum to whole steps follows its last channel. */
+    /* Fills the padding of a flat sum, up to a whole step, with zeros. */
     if (channel == 0)
         for (kiln_u32 i = kiln_item(); i < (PREPARED_CHANNELS - FLAT_COUNT) * ROWS; i += ITEMS)
             if (row + i % ROWS < PREPARED_ROWS)
@@ -181,8 +185,9 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #define PUT_FOUR(place, index, v) kiln_store4(place, index, v)
 #endif
 
-/* Rows and columns of an item, in pieces of four.  32 neighbouring items share few of each, so they
- * read little shared memory.  On matrix cores, columns are in pieces of eight (see multiply). */
+/* An item's rows and columns are in pieces of four.  The 32 items of a warp share rows and columns,
+ * so they read little shared memory.  On matrix cores, columns are in pieces of eight (see
+ * multiply). */
 #if KILN_TF32
 #define LANES_M 8
 #define COLUMN_PIECE 8
@@ -196,7 +201,8 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #define ROW_OF(i) ((i) / 4 * (M_ITEMS * 4) + (i) % 4)
 #define COLUMN_OF(j) ((j) / COLUMN_PIECE * (N_ITEMS * COLUMN_PIECE) + (j) % COLUMN_PIECE)
 
-/* Without this, LLVM for AMD moves all reads of an unrolled loop to its start and spills. */
+/* Limits unrolling.  Otherwise, LLVM for AMD moves all reads of an unrolled loop to its start and
+ * spills registers. */
 #if defined(KILN_HIP)
 #define UNROLL_STEP _Pragma("unroll 4")
 #else
@@ -206,21 +212,21 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #if KILN_TF32
 
 /*
- * A warp multiplies blocks of 16 x 8 with 8 products each.  With g = lane / 4 and q = lane % 4, the
- * instruction takes from a lane the rows g and g + 8 of A, and the column g of B, at the steps q
- * and q + 4.  It returns rows g and g + 8 of the columns 2 * q and 2 * q + 1.
+ * One instruction multiplies a block of 16 x 8 results, with 8 products each.  With g = lane / 4
+ * and q = lane % 4, it takes from a lane rows g and g + 8 of A, and column g of B, at steps q and q
+ * + 4.  It returns rows g and g + 8 of columns 2 * q and 2 * q + 1.
  *
- * Which row and column of the tile these numbers mean is free.  Each piece of 32 rows is two
- * blocks: rows g and g + 8 of block h are rows 4 * g + 2 * h and the next.  Each piece of 32
- * columns is four blocks: column n of block e is column 4 * n + e.  So a lane reads four neighbours
- * at a time, and gets the sums of four neighbouring rows (4 * g) and eight neighbouring columns (8
- * * q).
+ * The kernel may choose which row and column of the tile each of these numbers means.  Each piece
+ * of 32 rows is two blocks: rows g and g + 8 of block h are rows 4 * g + 2 * h and 4 * g + 2 * h +
+ * 1 of the piece.  Each piece of 32 columns is four blocks: column n of block e is column 4 * n + e
+ * of the piece.  So a lane reads four neighbours at a time.  It gets the sums of the four
+ * neighbouring rows from 4 * g on, and of the eight neighbouring columns from 8 * q on.
  */
 #define LANE (kiln_item() % 32)
 #define FIRST_ROW (LANE % 4 * A_ROW + ITEM_ROW * 4)
 #define FIRST_COLUMN (LANE % 4 * B_ROW + (ITEM_COLUMN - LANE % 4) * 8 + LANE / 4 * 4)
 
-/* Rounds four neighbours at a step and at the fourth one after it. */
+/* Loads four neighbours at a step and at the fourth step after it, and rounds them to TF32. */
 KILN_INLINE void take_fours(KILN_LOCAL const float *from, kiln_u32 row, kiln_u32 ret[4][2])
 {
     float four[4], later[4];
@@ -293,8 +299,9 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
 
 #endif
 
-/* Pointwise backward data with strides: a pixel of y determines a whole block of x: one value and
- * zeros.  If blocks are two pixels wide, two blocks are stored at once, else one row of a block. */
+/* Pointwise backward data with strides: a pixel of y determines a whole block of x, which is one
+ * value and zeros.  If blocks are two pixels wide, two blocks are stored at once, otherwise one row
+ * of a block. */
 #define BLOCKED (KILN_DIRECTION == 1 && POINTWISE && !UNIT_STRIDE)
 #define BLOCKS_TWO (BLOCKED && !KILN_X_LAST && KILN_STRIDE_W == 2 && KILN_IN_W % 4 == 0)
 #define BLOCK_ROW \
@@ -302,12 +309,12 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
 
 #if KILN_DIRECTION == 1
 
-/* Whether pixel |at| of a block that begins at |first| is outside the image; never if the strides
- * divide its size. */
+/* Whether pixel |at| of a block that begins at |first| is outside the image.  This cannot happen if
+ * the strides divide the image's size. */
 #define IS_BEYOND(first, at, stride, size) \
     ((size) % (stride) != 0 && (first) * (stride) + (at) >= (size))
 
-/* Stores the rest of one row of the block, whose first pixel is at |to|. */
+/* Stores one row of a block, whose first pixel is at |to|: |four|, then zeros. */
 KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p, kiln_u32 to,
                                kiln_float4 four)
 {
@@ -322,8 +329,9 @@ KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p,
     }
 }
 
-/* |four|: four rows of one column (ROWS_FOUR); or .x is one column and, with BLOCKS_TWO, .y the
- * next. */
+/* Stores the block of x that |column| determines.  If ROWS_FOUR, |four| has four rows of this
+ * column.  Otherwise, .x is the value of the column and, with BLOCKS_TWO, .y that of the next
+ * column. */
 KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, kiln_u32 column,
                            kiln_u32 at, kiln_float4 four)
 {
@@ -356,7 +364,7 @@ KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, k
 
 #if KILN_DIRECTION == 1
 
-/* Writes a column's pixels of x, from |place| on. */
+/* Writes the pixels of x that a column determines; its patch begins at |place|. */
 KILN_INLINE void put_patch(KILN_GLOBAL OUTPUT *place, kiln_u32 row, const float *v)
 {
     KILN_UNROLL
@@ -383,7 +391,7 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile
         kiln_u32 column = first + COLUMN_OF(j);
         if (column >= tile->columns)
             continue;
-        /* All reads are at constant offsets from one address. */
+        /* All stores use constant offsets from this one address. */
         KILN_GLOBAL OUTPUT *place = output + (output_place(tile, column) + row * ROW_STEP);
 #if KILN_DIRECTION == 1
         if (PATCHES) {
@@ -431,7 +439,8 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile
 #define FETCH_ALL(stage) fetch_all(&f, &tile, &at, n, a, b, stage)
 #endif
 
-/* |column_tiles|: of all classes.  |rows_first|: neighbouring work groups have different rows. */
+/* |column_tiles| counts the tiles of all classes.  If |rows_first| is 1, neighbouring work groups
+ * have different rows. */
 KILN_KERNEL(ITEMS)
 void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
            KILN_GLOBAL const kiln_value *KILN_RESTRICT b, KILN_GLOBAL OUTPUT *KILN_RESTRICT output,

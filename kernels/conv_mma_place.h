@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The position of a tile in the product of conv_implicit_gemm_mma.cl and
- * conv_implicit_gemm_bulk.cl, which include it as "kiln/conv_mma_place.h".  It reads their
- * options.
+ * conv_implicit_gemm_bulk.cl, which include it as "kiln/conv_mma_place.h".  It uses the options of
+ * the including file.
  *
  *   place_of(number, n, slice, tile, view)
  *                           computes the position of tile |number| for a batch of |n| and slices of
  *                           |slice| steps.  Returns 0 if the tile is beyond the last row
  *   result_size(n)          elements of the result, in all groups
  *
- * With KILN_PLANES, pixels are numbered in runs of RUN_PIXELS of one image.  The last run of an
- * image has numbers without a pixel.
+ * With KILN_PLANES, pixels are numbered in runs of RUN_PIXELS pixels of one image.  Some numbers in
+ * the last run of an image may belong to no pixel.
  *
- * The order of tiles: along the columns within a band of KILN_BAND rows of tiles, then residue
- * classes, bands, groups, slices.
+ * Tiles are numbered along the columns within a band of KILN_BAND rows of tiles, then by residue
+ * class, band, group and slice.
  */
 #ifndef KILN_CONV_MMA_PLACE_H
 #define KILN_CONV_MMA_PLACE_H
@@ -30,7 +30,7 @@
 #define W_ROW (TAPS * KILN_C)
 #define OUT_PIXELS (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 #define RUN_PIXELS 32
-#define RUNS ((OUT_PIXELS + RUN_PIXELS - 1) / RUN_PIXELS) /* of one image */
+#define RUNS ((OUT_PIXELS + RUN_PIXELS - 1) / RUN_PIXELS) /* number of runs in one image */
 #define RESIDUES (DATA ? KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W : 1)
 #define COLUMNS (FORWARD ? KILN_K : DATA ? KILN_C : W_ROW)
 #define TILES_N ((COLUMNS + KILN_TILE_N - 1) / KILN_TILE_N)
@@ -46,13 +46,13 @@
 #endif
 
 struct place {                   /* position of one tile in the problem */
-    kiln_u32 group, row, column; /* its first row and column */
-    kiln_u32 rows;               /* number of rows of this residue class */
+    kiln_u32 group, row, column; /* the tile's first row and column */
+    kiln_u32 rows; /* number of rows of its residue class */
     kiln_u32 residue, slice;
     kiln_u32 first, steps; /* range of the reduction, in tiles */
 };
 
-/* Rows of the left matrix in the largest residue class. */
+/* Number of rows of the left matrix in the largest residue class. */
 KILN_INLINE kiln_u32 most_rows(kiln_u32 n)
 {
 #if WEIGHTS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of conv_implicit_gemm_mma.cl that stores the sums.
+ * The part of conv_implicit_gemm_mma.cl and conv_implicit_gemm_bulk.cl that stores the sums.
  *
  *   result_row(view, tile, row)           index in the result of a row's first element
  *   store(to, [shared,] view, tile, sum)
@@ -32,7 +32,8 @@ KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, 
 
 #if KILN_PLANES && !WEIGHTS
 
-/* The columns are planes.  Eight lanes write neighbouring pixels of a plane: a sector. */
+/* The columns of the result are planes.  Eight lanes write neighbouring pixels of a plane, which
+ * fill a sector of 32 bytes. */
 KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,
                        kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
@@ -90,7 +91,7 @@ KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct
 
 #else
 
-/* Goes through shared memory, so that whole rows of the tile are written with wide stores. */
+/* Stages the tile in shared memory, so that whole rows are written with wide stores. */
 KILN_INLINE void store(KILN_GLOBAL kiln_value *to, kiln_tiles shared, const struct view *v,
                        const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {

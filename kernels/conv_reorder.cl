@@ -3,34 +3,37 @@
  * Converts tensors to the layout that the matrix-core kernels read ("packed"), and results back to
  * the caller's layout ("plain").
  *
- * The packed layout is outer, d, h, w, group, channel.  It is padded with zeros: channels of a
- * group, pixels of a row, and outer entries of a group:
+ * The packed layout is outer, d, h, w, group, channel.  The outer axis has entries: the images n,
+ * or the output channels k of a group.  The channels of a group, the pixels of a row and the outer
+ * entries are padded with zeros.  Options:
  *   KILN_PLAIN_LAST                1 where plain's channels come last
  *   KILN_GROUPS                    groups of channels
  *   KILN_C KILN_C_PACKED           channels of a group, plain and packed; packed is a multiple of
  *                                  CHUNK, or a smaller power of two
  *   KILN_D KILN_H KILN_W           plain pixels along each axis
  *   KILN_W_PACKED KILN_W_FIRST     pixels of a packed row; index of the first plain one in it
- *   KILN_OUTER KILN_OUTER_PACKED   KILN_OUTER plain entries (n, or k of a group) are padded to
- *                                  KILN_OUTER_PACKED; both are 1 without such padding
- *   KILN_TURNED                    pack, optional: plain's channels and entries are packed's
- *                                  entries and channels.  C and OUTER are those of packed
- *   KILN_PARTIAL                   unpack: 1 if packed has fp32 slices, which are summed
+ *   KILN_OUTER KILN_OUTER_PACKED   number of outer entries, plain and packed; both are 1 if they
+ *                                  are not padded
+ *   KILN_TURNED                    optional, only for packing: exchanges channels and entries.  C
+ *                                  and OUTER then describe the packed tensor
+ *   KILN_PARTIAL                   only for unpacking: 1 if the packed tensor has fp32 slices,
+ *                                  which are summed
  *   KILN_PATCH_D, _H, _W           optional: a packed pixel is a patch of this many plain pixels
- *                                  (engine/solver/conv_packing.h).  There are KILN_PATCHES_D x _H
- *                                  x _W patches; pixels outside are zero.  KILN_PATCH_TAP and
- *                                  KILN_PATCH_C are the distances of elements of a packed pixel.
- *                                  KILN_FOURS is 1 if each four plain elements stay neighbours
- *   KILN_TOGETHER                  optional, a power of two: neighbours in plain are not neighbours
- *                                  in packed.  32 neighbouring items copy this many chunks of each
- *                                  of 32 / KILN_TOGETHER pixels
+ *                                  (engine/solver/conv_packing.h).  There are KILN_PATCHES_D x _H x
+ *                                  _W patches; their pixels outside the image are zero.
+ *                                  KILN_PATCH_TAP and KILN_PATCH_C are the distances of elements of
+ *                                  a packed pixel.  KILN_FOURS is 1 if every four neighbouring
+ *                                  plain elements are also neighbours when packed
+ *   KILN_TOGETHER                  optional, a power of two: for tensors where plain neighbours are
+ *                                  not packed neighbours.  32 neighbouring items then copy this
+ *                                  many chunks of each of 32 / KILN_TOGETHER pixels
  *   KILN_GROUP_SIZE                items of a work group
  * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
 #include "kiln/prelude.h"
 
 #if KILN_TYPE == 0
-typedef float bits; /* an element, copied without conversion */
+typedef float bits; /* an element, which is copied without conversion */
 #define CHUNK 4
 #else
 typedef unsigned short bits;
@@ -47,7 +50,7 @@ typedef unsigned short bits;
 #endif
 
 #if defined(KILN_FOURS) && KILN_FOURS
-#define RUN 4 /* elements that are neighbours in both tensors */
+#define RUN 4 /* elements that are neighbours in both tensors and are copied together */
 #else
 #define RUN 1
 #endif
@@ -108,7 +111,8 @@ KILN_INLINE void put_run(KILN_GLOBAL bits *to, const bits *v)
 }
 
 #ifdef KILN_PATCH_W
-/* The plain element that is element |i| of patch |s|.  Returns 0 if the patch has fewer. */
+/* Finds the plain element that is element |i| of patch |s|.  Returns 0 if the patch has fewer
+ * elements. */
 KILN_DEVICE int plain_of(const struct spot *s, kiln_u32 i, struct spot *plain)
 {
     kiln_u32 tap = i / KILN_PATCH_TAP % PATCH_TAPS;
@@ -120,7 +124,7 @@ KILN_DEVICE int plain_of(const struct spot *s, kiln_u32 i, struct spot *plain)
     plain->c = i / KILN_PATCH_C % KILN_C;
     return i < PATCH_TAPS * KILN_C;
 }
-/* The element of a patch that is |plain|.  Returns 0 if it belongs to no patch. */
+/* Finds the patch element that is |plain|.  Returns 0 if it belongs to no patch. */
 KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 {
     kiln_u32 row = plain->d % KILN_PATCH_D * KILN_PATCH_H + plain->h % KILN_PATCH_H;
@@ -138,9 +142,10 @@ KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 #ifdef KILN_TOGETHER
 
 /*
- * Items are divided so that each read and each write of 32 of them fills whole sectors of 32 bytes.
- * For fp32 with KILN_TOGETHER 4, they read 8 neighbouring pixels of 4 channels at a time, and write
- * 64 bytes of each pixel.  Returns the number of the item's pixel, and its chunk among |chunks|.
+ * Assigns chunks to items so that each read and each write of 32 items fills whole sectors of 32
+ * bytes.  For fp32 with KILN_TOGETHER 4, 32 items read 8 neighbouring pixels of 4 channels at a
+ * time, and write 64 bytes of each pixel.  Returns the number of the item's pixel, and its chunk
+ * among |chunks|.
  */
 KILN_DEVICE kiln_u32 pixel_of_item(kiln_u32 chunks, kiln_u32 *ret_chunk)
 {
@@ -158,7 +163,8 @@ KILN_DEVICE kiln_u32 pixel_of_item(kiln_u32 chunks, kiln_u32 *ret_chunk)
 #define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
 #define PIXEL_CHUNKS (KILN_C_PACKED < CHUNK ? 1 : PACKED_PIXEL / CHUNK)
 
-/* Position of the first element of this item's chunk.  Neighbouring items read plain neighbours. */
+/* Position of the first element of this item's chunk.  Items are numbered so that neighbouring
+ * items read neighbours of the plain tensor. */
 KILN_DEVICE struct spot chunk_at(kiln_u32 outers)
 {
     struct spot s;
@@ -170,7 +176,7 @@ KILN_DEVICE struct spot chunk_at(kiln_u32 outers)
     chunk = item % PIXEL_CHUNKS;
     item /= PIXEL_CHUNKS;
 #endif
-#ifdef KILN_TURNED /* plain's channels are entries */
+#ifdef KILN_TURNED /* plain's channels are packed's entries */
     kiln_u32 outer = item % outers;
     item /= outers;
 #endif
@@ -189,7 +195,7 @@ KILN_DEVICE struct spot chunk_at(kiln_u32 outers)
     return s;
 }
 
-/* Packs |outers| packed entries. */
+/* Fills |outers| entries of the packed tensor. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
                        KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
@@ -281,8 +287,8 @@ KILN_INLINE void get_chunk(KILN_GLOBAL const bits *from, kiln_u32 slices, kiln_u
 
 #endif
 
-/* Unpacks |outers| plain entries.  If KILN_PARTIAL, adds up |slices| slices of |slice_size|
- * elements. */
+/* Fills |outers| entries of the plain tensor.  If KILN_PARTIAL, adds up |slices| slices of
+ * |slice_size| elements. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
                          KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,
@@ -313,8 +319,8 @@ void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
 
 #else
 
-/* Unpacks |outers| plain entries, RUN elements for each item.  If KILN_PARTIAL, adds up |slices|
- * slices of |slice_size| elements. */
+/* Fills |outers| entries of the plain tensor, with RUN elements for each item.  If KILN_PARTIAL,
+ * adds up |slices| slices of |slice_size| elements. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
                          KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,

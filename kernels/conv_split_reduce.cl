@@ -4,7 +4,7 @@
  * the same order.
  *
  *   KILN_TYPE     type of the output
- *   KILN_SLICES   items that share the parts of one output: 1, 2, 4, ... 64; a work group computes
+ *   KILN_SLICES   items that share the parts of one output: 1, 2, 4, ... 64.  A work group computes
  *                 256 / KILN_SLICES outputs
  */
 #include "kiln/prelude.h"

@@ -4,10 +4,11 @@
  * Included as "kiln/conv_view.h" by kernels that multiply pixels with channels.  Reads
  * KILN_DIRECTION and the sizes IN OUT FILTER PAD STRIDE DILATION TAP_STEP, _D _H _W.
  *
- * Forward: the result is y, the source x.  Backward weights: the same; its sum runs over them.
- * Backward data: the result is x, the source y.  It is computed for one residue class at a time:
- * the pixels of x whose padded coordinates have the same residues modulo the strides.  The same
- * taps contribute to all pixels of a class (engine/solver/conv_bulk.c explains this).
+ * Forward: the result is y, the source x.  Backward weights: the same pairs of pixels, which the
+ * sum runs over.  Backward data: the result is x, the source y.  It is computed for one residue
+ * class at a time: the pixels of x whose padded coordinates have the same residues modulo the
+ * strides.  The same taps contribute to all pixels of a class (engine/solver/conv_bulk.c explains
+ * this).
  *
  *   view_of(residue)          the view of a class; forward and backward weights: residue 0
  *   pixel_at(view, index)     pixel number |index| of the batch
@@ -23,12 +24,12 @@
 #define WEIGHTS (KILN_DIRECTION == 2)
 
 struct axis {               /* one of D, H, W */
-    kiln_u32 pixels;        /* number of result pixels in the class */
+    kiln_u32 pixels; /* coordinates of these pixels in the result: first + i * step */
     kiln_u32 first, step;   /* their coordinates in the result: first + i * step */
     int scale, origin, hop; /* coordinate in the source: pixel * scale + origin + tap * hop */
     kiln_u32 limit;         /* size of the source */
     kiln_u32 taps;          /* number of taps that contribute to the class */
-    kiln_u32 tap, tap_step; /* their coordinates in the filter: tap + i * tap_step */
+    kiln_u32 tap, tap_step; /* coordinates of these taps in the filter: tap + i * tap_step */
 };
 
 struct view {
@@ -98,7 +99,7 @@ struct pixel {
     kiln_u32 n, d, h, w;
 };
 
-/* Pixel number |index| of the batch. */
+/* Position of pixel number |index| of the batch. */
 KILN_INLINE struct pixel pixel_at(const struct view *v, kiln_u32 index)
 {
     struct pixel p;

@@ -11,23 +11,25 @@
  * The elements of a transformed tile are numbered by |at|, 0 to EDGE^2 - 1.  The workspace, fp32:
  *     filter   [at][group][channel of FROM][channel of TO]
  *     from     [n][at][channel][tile], or [n][tile][at][channel] where FROM's channels come last
- *     to       likewise
+ *     to       the same layouts as from, with TO's channels and layout
  *
  * In direction 2, backward weights, FROM is x, and y's tiles of TILE x TILE are also transformed:
  *     w = G' [ sum over tiles of (A y A') . (B' from B) ] G
  *     gradient [n][at][channel][tile], or [n][tile][at][channel] where y's channels come last
  *     product  [at][group][channel of y][channel of x]
  *
- * The points of TILE 2 are 0, 1, -1 and infinity.  Those of TILE 4 are 0, +-sqrt(1/2), +-sqrt(2)
- * and infinity.  They cost the same as the usual 0, +-1, +-2, and halve the rounding error.  From
- * the points, the matrices follow as in Lavin and Gray (engine/solver/conv_winograd.c).
+ * A transform evaluates polynomials at points.  The points of TILE 2 are 0, 1, -1 and infinity.
+ * Those of TILE 4 are 0, +-sqrt(1/2), +-sqrt(2) and infinity.  They cost the same as the usual 0,
+ * +-1, +-2, and halve the rounding error.  From the points, the matrices follow as in Lavin and
+ * Gray (engine/solver/conv_winograd.c).
  *
- * A program has one step (KILN_STEP: 0 filter; 1 from; 2 to; in direction 2: 1 from, 3 gradient,
- * 4 weights).  Every size but the batch is defined by -D: KILN_C KILN_K KILN_GROUPS KILN_TILE 2
- * or 4
- *   KILN_W_LAST       (0) 1 where w's channels come last
- * and only for steps 1, 2 and 3
- *   for each of _H _W KILN_IN KILN_OUT KILN_PAD
+ * A program has one step.  KILN_STEP is 0 for filter, 1 for from, 2 for to; in direction 2, it is 1
+ * for from, 3 for gradient, 4 for weights.  Every size but the batch is defined by -D:
+ *   KILN_C KILN_K KILN_GROUPS
+ *   KILN_TILE         2 or 4
+ *   KILN_W_LAST       (step 0) 1 where w's channels come last
+ * and only for steps 1, 2 and 3:
+ *   KILN_IN KILN_OUT KILN_PAD, for each of _H _W
  *   KILN_X_LAST KILN_Y_LAST   1 where that tensor's channels come last
  *   KILN_TILES        tile slots of an image, at least as many as it has tiles
  *   KILN_GROUP_SIZE   items in a work group
@@ -42,7 +44,7 @@
 #define GROUP_K (KILN_K / KILN_GROUPS)
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
-/* The constants of TILE 4: powers of the points. */
+/* Constants for TILE 4: powers of the points. */
 #define NEAR 0.70710678118654752f
 #define NEAR_CUBED 0.35355339059327376f
 #define FAR 1.4142135623730950f
@@ -74,7 +76,7 @@ KILN_INLINE void transform(const float *w, int step, float *ret_points)
 #endif
 }
 
-/* A work group transforms a block of w: 32 channels of TO by 8 of FROM. */
+/* A work group transforms a block of w: 32 channels of TO times 8 channels of FROM. */
 #define BLOCK_K (KILN_DIRECTION == 0 ? 32 : 8)
 #define BLOCK_C (KILN_DIRECTION == 0 ? 8 : 32)
 #define K_BLOCKS CEIL_DIV(GROUP_K, BLOCK_K)
@@ -146,11 +148,12 @@ KILN_INLINE void transform(const float *v, int step, float *ret_taps)
 }
 
 #define TAPS 9
-#define WEIGHTS (KILN_K * GROUP_C) /* weights of one point, or of one tap */
+/* number of weights in a group of x's channels, for one point or one tap */
+#define WEIGHTS (KILN_K * GROUP_C)
 #define ITEMS 64
 
-/* An item computes the taps of one pair of channels.  A work group's pairs are contiguous in w
- * unless its channels come last. */
+/* An item computes the taps of one pair of channels.  The pairs of a work group are contiguous in w
+ * unless the channels of w come last. */
 KILN_KERNEL(ITEMS)
 void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
                            KILN_GLOBAL kiln_value *KILN_RESTRICT w)
@@ -214,7 +217,7 @@ void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
 #define ABOVE (2 - KILN_PAD_H)
 #endif
 
-/* The image that is cut into tiles. */
+/* TO is the image that is cut into tiles. */
 #if KILN_DIRECTION != 1
 #define TO_H KILN_OUT_H
 #define TO_W KILN_OUT_W
@@ -234,7 +237,7 @@ struct spot {
     kiln_u32 n, channel, tile;
 };
 
-/* The items' order is that of their results in the workspace. */
+/* Items are numbered in the order of their results in the workspace. */
 KILN_DEVICE struct spot spot_of_item(kiln_u32 channels, int channels_last)
 {
     kiln_u32 item = kiln_group() * KILN_GROUP_SIZE + kiln_item();
@@ -253,7 +256,7 @@ KILN_DEVICE struct spot spot_of_item(kiln_u32 channels, int channels_last)
     return s;
 }
 
-/* Index of element 0 of a transformed tile in the workspace; the next one is POINT_STRIDE
+/* Index in the workspace of element 0 of a transformed tile.  Its next element is POINT_STRIDE
  * further. */
 #define POINT_STRIDE(channels, last) ((last) ? (channels) : (channels)*KILN_TILES)
 #define POINTS_AT(s, channels, last)                                                \
@@ -262,7 +265,7 @@ KILN_DEVICE struct spot spot_of_item(kiln_u32 channels, int channels_last)
 
 #if KILN_STEP != 2
 
-/* ---- from, and the gradient, which has another transform and reads other pixels ---- */
+/* ---- from, and the gradient, whose transform and pixels differ ---- */
 
 #if KILN_STEP == 3
 
@@ -323,7 +326,8 @@ KILN_INLINE void transform(const float *v, int step, float *ret_points)
 #define C_STEP (FROM_LAST ? 1 : FROM_H * FROM_W)
 #define N_STEP (FROM_CHANNELS * FROM_H * FROM_W)
 
-/* Whether four pixels in the middle of a row are aligned, and all inside. */
+/* Whether the four pixels in the middle of a row are aligned, and either all inside the image or
+ * all outside. */
 #define FOUR (KILN_TILE == 4 && !FROM_LAST && FROM_W % 4 == 0 && LEFT == (SIDE == EDGE))
 
 KILN_INLINE float load_pixel(KILN_GLOBAL const kiln_value *from, kiln_u32 row, int is_in, int w)
@@ -331,7 +335,7 @@ KILN_INLINE float load_pixel(KILN_GLOBAL const kiln_value *from, kiln_u32 row, i
     return is_in && w >= 0 && w < FROM_W ? kiln_load(from, row + (kiln_u32)(w * W_STEP)) : 0.0f;
 }
 
-/* Loads SIDE pixels of row h from column w on. */
+/* Loads SIDE pixels of row h, from column w on. */
 KILN_INLINE void load_row(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, int h, int w,
                           float *row)
 {
@@ -409,14 +413,15 @@ KILN_INLINE void transform(const float *v, int step, float *ret_pixels)
 
 #define FOUR (KILN_TILE == 4 && !TO_LAST && TO_W % 4 == 0)
 
-/* If a plane's rows are not a multiple of four, stores of single tiles would be narrow and
- * unaligned.  A work group that computes whole, contiguous planes of TO first assembles them. */
+/* If the length of a plane's rows is not a multiple of four, stores of single tiles would be narrow
+ * and unaligned.  So a work group that computes whole, contiguous planes of TO first assembles them
+ * in shared memory. */
 #define STAGED (!TO_LAST && !FOUR && KILN_GROUP_SIZE % KILN_TILES == 0)
 #define PLANE (TO_H * TO_W)
 #define PLANES (KILN_GROUP_SIZE / KILN_TILES)
 
-/* Computes a tile's pixels from EDGE x EDGE sums; |at| is the first sum, |step| the distance to the
- * next. */
+/* Computes a tile's pixels from EDGE x EDGE sums.  |at| is the index of the first sum, |step| the
+ * distance to the next one. */
 KILN_INLINE void pixels_of(KILN_GLOBAL const float *points, kiln_u32 at, kiln_u32 step,
                            float *ret_pixels)
 {
@@ -428,7 +433,7 @@ KILN_INLINE void pixels_of(KILN_GLOBAL const float *points, kiln_u32 at, kiln_u3
             sums[j] = points[at + (kiln_u32)(i * EDGE + j) * step];
         transform(sums, 1, half_way + i * KILN_TILE);
     }
-    /* half_way has EDGE rows of KILN_TILE columns; each column is transformed to pixels. */
+    /* half_way has EDGE rows of KILN_TILE columns; each column is now transformed into pixels. */
     KILN_UNROLL
     for (int j = 0; j < KILN_TILE; j++) {
         transform(half_way + j, KILN_TILE, pixels);

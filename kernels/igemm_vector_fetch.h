@@ -3,11 +3,12 @@
  * Fetching for conv_implicit_gemm_vector.cl: copies a step's operands from memory to a stage of
  * shared memory.
  *
- * Include it after the description of the operands.  With A and B for X:
- *   X_ALONG   1: neighbours of the tile are contiguous in memory; 0: neighbours of the sum are
+ * The including file first describes operands A and B by these macros, where X is A or B:
+ *   X_ALONG   1 if neighbours along the tile's rows or columns are contiguous in memory; 0 if
+ *             neighbours along the sum are
  *   X_FOUR    1: four neighbours are aligned, and all inside or all outside
- * It defines struct fetcher, struct tile, FETCH_A and FETCH_B (one fetch of an item), and keep_all
- * if copies pass through registers.
+ * This file defines struct fetcher, struct tile, FETCH_A and FETCH_B (one fetch of an item), and
+ * keep_all if copies pass through registers.
  */
 #ifndef KILN_IGEMM_VECTOR_FETCH_H
 #define KILN_IGEMM_VECTOR_FETCH_H
@@ -38,7 +39,7 @@
 #define FIRST_DEPTH(along, tile, width)                \
     ((along) ? kiln_item() / LANES(along, tile, width) \
              : kiln_item() % LANES(along, tile, width) * (width))
-/* With fewer fetches than items, the last items have none. */
+/* Whether there are fewer fetches than items, so that the last items have none. */
 #define IS_SPARSE(along, tile, width) \
     ((along) ? PASS(along, tile, width) > KILN_TILE_K : PASS(along, tile, width) > (tile))
 
@@ -55,9 +56,9 @@
 #define A_SPARSE IS_SPARSE(A_ALONG, KILN_TILE_M, A_WIDTH)
 #define B_SPARSE IS_SPARSE(B_ALONG, KILN_TILE_N, B_WIDTH)
 
-/* Shared memory has rows of KILN_TILE_M or _N floats.  Four floats of padding spread the stores of
- * "across" over the banks.  Eight floats do the same for matrix cores, where two items read the
- * same four rows. */
+/* In shared memory, a row has KILN_TILE_M or KILN_TILE_N floats and padding.  Four floats of
+ * padding spread the stores of "across" over the banks.  Matrix cores need eight, because two items
+ * read the same four rows. */
 #define PADDING(along) (KILN_TF32 ? 8 : (along) ? 0 : 4)
 #define A_ROW (KILN_TILE_M + PADDING(A_ALONG))
 #define B_ROW (KILN_TILE_N + PADDING(B_ALONG))
@@ -78,7 +79,8 @@ struct fetcher {
     /* Pixel of x that the tap reads for y's first pixel. */
     int b_d[B_SPANS], b_h[B_SPANS], b_w[B_SPANS];
 #else
-    kiln_u32 b_taps[B_SPANS]; /* bit set: that row or column of taps is inside */
+    /* bits, set where that row or column of taps reads inside the image */
+    kiln_u32 b_taps[B_SPANS];
 #endif
 };
 
@@ -158,16 +160,16 @@ KILN_INLINE void keep_all(const struct fetcher *f, KILN_LOCAL float *a, KILN_LOC
 
 #endif
 
-/* One tile of the result, the same for all items of a work group. */
+/* A tile of the result.  All items of a work group have the same. */
 struct tile {
     kiln_u32 group, split;
     kiln_u32 m, n;    /* first row and column */
-    kiln_u32 columns; /* number of columns in this class */
+    kiln_u32 columns; /* number of columns in the tile's residue class */
 #if KILN_DIRECTION == 1
     kiln_u32 count_d, count_h, count_w; /* pixels of the class in one image */
-    kiln_u32 first_d, first_h, first_w; /* its first pixel */
-    kiln_u32 tap_d, tap_h, tap_w;       /* its first tap */
-    /* Pixel of y that the first tap reads for the first pixel. */
+    kiln_u32 first_d, first_h, first_w; /* the first pixel of the class */
+    kiln_u32 tap_d, tap_h, tap_w; /* the first tap of the class */
+    /* Pixel of y that the first tap reads for the first pixel of the class. */
     int from_d, from_h, from_w;
 #endif
     kiln_u32 taps_d, taps_h, taps_w; /* number of taps that reach this class */

@@ -2,17 +2,19 @@
 /*
  * Forward and backward data in conv_implicit_gemm_vector.cl: the sum runs over channels and taps.
  *
- * Operand A is w.  Operand B is gathered from the source S and results are written to T: forward
- * from x to y, backward data from y to x.  A_M, A_K, A_TAP and S_W, S_H, ... are the distances of
- * neighbours along an axis, in elements.  Along one axis, with pixel p of y and i of x:
+ * Operand A is w.  Operand B is gathered from the source S, and results are written to the target
+ * T.  Forward, S is x and T is y; in backward data, S is y and T is x.  A_M, A_K, A_TAP and S_W,
+ * S_H, ... are the distances of neighbours along an axis, in elements.  Along one axis, for pixel p
+ * of y and pixel i of x:
  *
  *     forward         y[p] = sum over t of w[t] * x[p * stride - pad + t * dilation]
  *     backward data   x[i] = sum over t of w[t] * y[(i + pad - t * dilation) / stride],
- *                     for the taps t where this is whole
+ *                     for the taps t where the quotient is whole
  *
- * In backward data, pixels with the same residue q of i + pad modulo the stride form a class.  They
- * share their taps, every TAP_STRIDE-th one, and each of these taps reads the pixel of y that is
- * TAP_STEP from the one before (a negative number).  Example: stride 2, pad 1, 3 taps, dilation 1.
+ * In backward data, pixels with the same residue q of i + pad modulo the stride form a class.  All
+ * pixels of a class use the same taps: every TAP_STRIDE-th one.  Each of these taps reads the pixel
+ * of y that is TAP_STEP pixels (a negative number) from the one that the tap before reads.
+ * Example: stride 2, pad 1, 3 taps, dilation 1.
  *
  *     q = 0    i = 1, 3, 5, ...    taps 0 and 2    y[(i + 1) / 2] and y[(i - 1) / 2]
  *     q = 1    i = 0, 2, 4, ...    tap 1           y[i / 2]
@@ -22,7 +24,7 @@
 #ifndef KILN_IGEMM_VECTOR_PIXELS_H
 #define KILN_IGEMM_VECTOR_PIXELS_H
 
-/* Taps that are summed over. */
+/* Number of taps that are summed over. */
 #define SUM_TAPS (PATCHES ? 1 : TAPS)
 
 #if KILN_PREPARED
@@ -85,7 +87,8 @@
 #define T_H X_H
 #define T_D X_D
 #define T_CHANNELS KILN_C
-/* Exact, because a tap stride is a multiple of stride / gcd. */
+/* These divisions are exact, because a tap stride is a multiple of
+ * stride / gcd(stride, dilation). */
 #define TAP_STEP_D (-(KILN_TAP_STRIDE_D * KILN_DILATION_D / KILN_STRIDE_D))
 #define TAP_STEP_H (-(KILN_TAP_STRIDE_H * KILN_DILATION_H / KILN_STRIDE_H))
 #define TAP_STEP_W (-(KILN_TAP_STRIDE_W * KILN_DILATION_W / KILN_STRIDE_W))
@@ -106,8 +109,9 @@
 
 #if KILN_DIRECTION == 1
 
-/* Class |q| along one axis: its first pixel, its number of pixels, its first tap, and the number of
- * taps that reach it.  |ret_from|: the pixel of y that the first tap reads for the first pixel. */
+/* Describes class |q| along one axis: its first pixel, its number of pixels, its first tap, and the
+ * number of taps that reach it.  |ret_from| is the pixel of y that the first tap reads for the
+ * first pixel. */
 KILN_INLINE void axis_class(kiln_u32 q, kiln_u32 in, int pad, int stride, int dilation,
                             kiln_u32 filter, kiln_u32 tap_stride, kiln_u32 *ret_first,
                             kiln_u32 *ret_count, kiln_u32 *ret_tap, kiln_u32 *ret_taps,
@@ -183,7 +187,7 @@ KILN_INLINE kiln_u32 step_count(const struct tile *tile, kiln_u32 n)
 struct cursor {
     kiln_u32 channel, d, h, w; /* in a flat sum, |channel| is the position in the sum */
 };
-/* Whether there are several taps, so that a step is one tap. */
+/* Whether each step is one tap of several. */
 #define TAP_BY_TAP (!KILN_FLAT && SUM_TAPS > 1)
 
 KILN_INLINE void cursor_init(struct cursor *at, const struct tile *tile, kiln_u32 step)
@@ -217,8 +221,8 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
     at->channel += KILN_TILE_K;
 }
 
-/* The bits of a tap's coordinates in fetcher.b_taps.  If no tap can be outside, filters may have
- * more taps than there are bits. */
+/* The bits of a tap's coordinates in fetcher.b_taps.  If no tap can read outside the image, no bits
+ * are needed, and the filter may have any number of taps. */
 #if BOUNDED
 #define SHIFT_H KILN_FILTER_W
 #define SHIFT_D (KILN_FILTER_W + KILN_FILTER_H)
@@ -229,7 +233,8 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
 #define TAP_BITS(d, h, w) 0u
 #endif
 
-/* The taps of one axis that read inside the image if the first one reads |from|. */
+/* Returns one bit for each tap of an axis, set where the tap reads inside the image.  The first tap
+ * reads |from|. */
 KILN_INLINE kiln_u32 taps_inside(int from, int step, kiln_u32 taps, kiln_u32 most, int size)
 {
     kiln_u32 bits = 0;
@@ -308,8 +313,9 @@ KILN_INLINE void fetcher_init(struct fetcher *f, const struct tile *tile, kiln_u
 
 #if KILN_FLAT
 
-/* Position |at| of the flat sum: the offset from a pixel's first element to the one to read, and
- * the bits of taps that must be set.  Beyond the end, it is a bit that is never set. */
+/* Position |at| of the flat sum.  |offset| leads from a pixel's first element to the one to read.
+ * |bits| are the bits of the taps that must be inside; beyond the end of the sum, a bit that is
+ * never set. */
 struct place {
     kiln_u32 offset, bits;
 };
@@ -408,7 +414,7 @@ KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const str
 
 #endif
 
-/* Where row |m| of a patch is in x, from the patch's first pixel.  Rows are in w's order. */
+/* Offset in x of row |m| of a patch, from the patch's first pixel.  Rows are in the order of w. */
 KILN_INLINE kiln_u32 patch_place(kiln_u32 m)
 {
     kiln_u32 c = KILN_W_LAST ? m % GROUP_C : m / TAPS, tap = KILN_W_LAST ? m / GROUP_C : m % TAPS;
@@ -416,7 +422,7 @@ KILN_INLINE kiln_u32 patch_place(kiln_u32 m)
            tap / (KILN_FILTER_W * KILN_FILTER_H) * T_D;
 }
 
-/* Whether four rows of a patch are neighbours in x. */
+/* Whether every four rows of a patch are neighbours in x. */
 #define PATCH_FOUR                                                   \
     (T_LAST ? KILN_W_LAST && GROUP_C % 4 == 0 && T_CHANNELS % 4 == 0 \
             : !KILN_W_LAST && KILN_FILTER_W % 4 == 0)

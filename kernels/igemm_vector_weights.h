@@ -49,8 +49,8 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
     at->pixel += KILN_TILE_K;
 }
 
-/* Column |j| of the result is a channel and a tap, in x's order, so that neighbours are
- * contiguous. */
+/* Splits column |j| of the result into a channel and a tap.  Columns are in x's order, so that
+ * neighbours are contiguous in memory. */
 KILN_INLINE void split_column(kiln_u32 j, kiln_u32 *ret_c, kiln_u32 *ret_tap)
 {
     *ret_c = KILN_X_LAST ? j % GROUP_C : j / TAPS;
@@ -79,7 +79,7 @@ KILN_INLINE void fetcher_init(struct fetcher *f, const struct tile *tile, kiln_u
     }
 }
 
-/* Whether the input is inside; |at| may be negative. */
+/* Whether |at|, which may be negative, is inside the image. */
 #define IS_IN(at, size) ((kiln_u32)(at) < (kiln_u32)(size))
 
 KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const struct cursor *at,
@@ -122,7 +122,7 @@ KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const str
     }
 }
 
-/* The position of results: only neighbouring columns can be contiguous. */
+/* Only neighbouring columns of the result can be contiguous. */
 #define COLUMNS_FOUR (N_COUNT % 4 == 0 && (KILN_X_LAST == KILN_W_LAST || TAPS == 1 || GROUP_C == 1))
 #define ROWS_FOUR 0
 #define ROW_STEP W_K

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions for matrix cores, for kernels that multiply tiles in shared memory.  Included as
- * "kiln/matrix_cores.h".  KILN_TYPE is 1 (fp16), 2 (bf16), or on NVIDIA 0: fp32 operands, which
- * the caller rounds to TF32 (8 bits of exponent, 10 of mantissa).  Sums are fp32.  OpenCL has no
- * matrix cores: there, the functions emulate them.  They exchange registers through local memory
- * with the documented layouts, which is slow and only for tests.
+ * Matrix-core functions for kernels that multiply tiles in shared memory.  Included as
+ * "kiln/matrix_cores.h".  KILN_TYPE is 1 (fp16), 2 (bf16) or, on NVIDIA, 0 (fp32 operands, which
+ * the caller rounds to TF32: 8 bits of exponent, 10 of mantissa).  Sums are fp32.  OpenCL has no
+ * matrix cores, so there the functions emulate them: items exchange registers through local memory,
+ * with the documented layouts.  This is slow, and only for tests.
  *
  * A warp has 32 items.  kiln_tiles is a kernel's shared memory; |at| is a byte offset in it.
  *
@@ -16,12 +16,13 @@
  *                                        closes a group of copies; waits for all but n groups
  *   kiln_load8x8(r, tiles, at), kiln_load8x8_turned(r, tiles, at)
  *                                        loads four 8x8 matrices.  Lane i passes the offset of row
- *                                        i % 8 of matrix i / 8, and receives elements 2 * (i % 4)
- *                                        and the next of row i / 4; "turned": of column i / 4
- *                                        (four-byte types: the element is i % 4; never turned)
- *   kiln_multiply16x8x16(d, a, b, tiles) d += a * b; TF32: kiln_multiply16x8x8, whose lane i has
- *                                        rows i / 4 of a and columns i / 4 of b at steps i % 4 and
- *                                        i % 4 + 4
+ *                                        i % 8 of matrix i / 8.  It receives elements 2 * (i % 4)
+ *                                        and 2 * (i % 4) + 1 of row i / 4; with "turned", of column
+ *                                        i / 4.  With four-byte types, it receives element i % 4 of
+ *                                        row i / 4, and "turned" does not exist
+ *   kiln_multiply16x8x16(d, a, b, tiles) d += a * b.  TF32 has kiln_multiply16x8x8, whose lane i
+ *                                        has rows i / 4 of a and columns i / 4 of b at steps i % 4
+ *                                        and i % 4 + 4
  *   kiln_tf32(v)                         the bits of a float, rounded to the nearest TF32 value,
  *                                        ties away from zero
  *   KILN_TILES_FLOATS(name)              the shared memory as an array of floats
@@ -34,7 +35,7 @@
  *                                        writes two or four floats to shared memory (TF32 on CUDA)
  *   KILN_ELEMENT, KILN_CHUNK             bytes of an element; elements of a copy of 16 bytes
  *   KILN_WAVE, KILN_STEP, KILN_BLOCK_N   items of a warp; length of a step along the reduction;
- *                                        columns of a block, which has 16 rows
+ *                                        columns of a block of results, which has 16 rows
  *   kiln_sums, KILN_SUMS, KILN_RUN       an item's sums in a block; their number; how many of them
  *                                        are contiguous
  *   kiln_sum_row(lane, i), kiln_sum_column(lane, i)
@@ -196,7 +197,7 @@ KILN_INLINE void kiln_store_floats(float *to, float a, float b)
 
 typedef __local uchar *kiln_tiles;
 #define KILN_UNROLLED _Pragma("nounroll") /* the emulation's barriers must not be duplicated */
-/* Each item has a mailbox before the tiles, for the emulation. */
+/* For the emulation, each item has a mailbox in the bytes before the tiles. */
 #if KILN_CORES == 1
 #define KILN_MAIL_WORDS 6
 #else

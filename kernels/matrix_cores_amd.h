@@ -9,13 +9,13 @@
  *   KILN_PAIRS  1  gfx908's MFMA takes two bf16 values from an item (v_mfma_f32_16x16x8); the
  *                  others take four
  *
- * An operand of an item is a part of row (or column) lane % 16: 8 or 16 neighbours along the
- * reduction, from chunk kiln_operand_chunk(lane) of the step on.  The instructions number them in
- * another order.  The order is the same for both operands, so the sum does not change.  Source of
- * the layouts: AMD's ISA guides of CDNA (MFMA), RDNA 3 and RDNA 4 (WMMA).
+ * An item's part of an operand is in row (or column) lane % 16: the 8 or 16 neighbours along the
+ * reduction from chunk kiln_operand_chunk(lane) of the step on.  The instructions number these
+ * elements in another order, but in the same one for both operands, so the sum does not change.
+ * Source of the layouts: AMD's ISA guides of CDNA (MFMA), RDNA 3 and RDNA 4 (WMMA).
  *
  *   kiln_chunk, kiln_fetch16(chunk, from, is_there)
- *                                     loads 16 bytes to registers, zeros if is_there is 0
+ *                                     loads 16 bytes into registers; zeros if is_there is 0
  *   kiln_tiles_put16(tiles, at, chunk)
  *   kiln_pair(low, high, i)           packs element i of both chunks
  *   kiln_load_operand(r, part, tiles, at)
@@ -55,8 +55,9 @@
 /* On RDNA 3, both halves of a wave hold the same operands. */
 KILN_INLINE kiln_u32 kiln_operand_chunk(kiln_u32 lane) { return KILN_CORES == 3 ? 0 : lane / 16; }
 
-/* The position of an item's sum i in its block of 16 x 16.  MFMA and RDNA 4's WMMA get the operands
- * in exchanged order, which transposes the block: an item's sums are then contiguous. */
+/* The position of an item's sum i in its block of 16 x 16.  MFMA and RDNA 4's WMMA get the two
+ * operands in exchanged order.  This transposes the block, so that an item's sums are contiguous in
+ * a row. */
 KILN_INLINE kiln_u32 kiln_sum_row(kiln_u32 lane, kiln_u32 i)
 {
     return KILN_CORES == 3 ? i * 2 + lane / 16 : lane % 16;
@@ -184,11 +185,11 @@ KILN_DEVICE void kiln_load_operand(kiln_operand *r, int part, kiln_tiles tiles, 
         (*r)[part * 4 + i] = ((__local const kiln_u32 *)(tiles + at))[i];
 }
 
-/* The matrix layouts of the instruction-set documents of CDNA, RDNA 3 and RDNA 4.  KILN_GIVER
- * is the lane that supplies element |k| of a row of the first operand (a column of the second), and
- * KILN_GIVEN the element's index in its part.  KILN_GETTER is the lane that receives an
- * element of the result, and KILN_GOT the number of its sum.
- * On RDNA 3, each half of the wave needs its own copy of the operands: |half| selects it. */
+/* The matrix layouts of the instruction-set documents of CDNA, RDNA 3 and RDNA 4.  KILN_GIVER is
+ * the lane that supplies element |k| of a row of the first operand (of a column of the second one).
+ * KILN_GIVEN is the element's index in the lane's part.  KILN_GETTER is the lane that receives an
+ * element of the result, and KILN_GOT the index of this element among the lane's sums.  On RDNA 3,
+ * each half of the wave needs its own copy of the operands, and |half| selects the copy. */
 #if KILN_CORES == 2
 #define KILN_DEPTH (4 * KILN_PART)
 #define KILN_GIVER(row, k, half) ((row) + 16 * ((k) / KILN_PART))
@@ -209,7 +210,8 @@ KILN_DEVICE void kiln_load_operand(kiln_operand *r, int part, kiln_tiles tiles, 
 #define KILN_GOT(row) ((row) % 8)
 #endif
 
-/* Emulates one instruction: d += first * second, with part |part| of the mailboxes' contents. */
+/* Emulates one instruction: d += first * second.  |first| and |second| are the mailboxes' contents,
+ * of which it takes part |part|. */
 KILN_DEVICE void kiln_emulate(float *d, __local const kiln_u32 *first,
                               __local const kiln_u32 *second, int part)
 {

@@ -2,16 +2,17 @@
 /*
  * The common base of kiln's kernel sources: one dialect for HIP, CUDA and OpenCL C 1.2.
  *
- * The caller of the compiler defines exactly one of KILN_HIP, KILN_CUDA, KILN_OPENCL as 1.  Sources
- * use only the compilers' builtins, no vendor headers and no device libraries.  A kernel is
+ * The engine, which calls the compiler, defines exactly one of KILN_HIP, KILN_CUDA, KILN_OPENCL as
+ * 1.  Sources use only the compilers' builtins, no vendor headers and no device libraries.  A
+ * kernel is
  *
  *     KILN_KERNEL(64) void name(KILN_GLOBAL const kiln_value *x, ..., kiln_u32 n) { ... }
  *
  * for work groups of 64 items.  Sources use the common subset of C99 and C++11.
  *
  *   KILN_DEVICE                    before every other function
- *   KILN_INLINE                    the same, but always inlined: arrays can then be in registers.
- *                                  Functions of both kinds may stay unused
+ *   KILN_INLINE                    the same, but always inlined, so that arrays can be in
+ *                                  registers.  Unused functions of both kinds cause no warning
  *   KILN_UNROLL                    before a loop of constant length
  *   KILN_ROLLED                    before a loop that LLVM for AMD must not unroll: it would move
  *                                  all reads to the start and spill registers
@@ -24,8 +25,8 @@
  *   kiln_store(p, i, v)            stores v, rounded to nearest, ties to even
  *   kiln_float4                    .x .y .z .w, made by kiln_make4
  *   kiln_load4(p, i)               elements i to i + 3, where i is a multiple of 4 and p is aligned
- *   kiln_store4(p, i, v)           likewise
- *   KILN_HAS_ASYNC_COPY            1: kiln_copy_async and the functions for it exist
+ *   kiln_store4(p, i, v)           stores elements i to i + 3, under the same conditions
+ *   KILN_HAS_ASYNC_COPY            1 if kiln_copy_async and its other functions exist
  */
 #ifndef KILN_PRELUDE_H
 #define KILN_PRELUDE_H
@@ -34,7 +35,7 @@
 #error "KILN_TYPE must be 0 (fp32), 1 (fp16) or 2 (bf16)"
 #endif
 
-/* Depending on its options, a program may not call all functions. */
+/* Suppresses warnings: depending on its options, a program may not call all functions. */
 #define KILN_UNUSED __attribute__((unused))
 
 #if defined(KILN_OPENCL)
@@ -180,7 +181,7 @@ KILN_DEVICE kiln_value kiln_round(float v)
 
 #else
 
-typedef unsigned short kiln_value; /* the upper half of a float */
+typedef unsigned short kiln_value; /* the upper 16 bits of a float */
 KILN_DEVICE float kiln_widen(kiln_value bits) { return kiln_bits_float((kiln_u32)bits << 16); }
 KILN_DEVICE kiln_value kiln_round(float v)
 {
@@ -222,7 +223,8 @@ KILN_DEVICE void kiln_store4(KILN_GLOBAL kiln_value *to, kiln_u32 index, kiln_fl
 
 #endif
 
-/* Four 16-byte aligned floats of shared memory, or of a tensor of floats (for any KILN_TYPE). */
+/* Reads or writes four 16-byte aligned floats of shared memory, or of a tensor of floats (for any
+ * KILN_TYPE). */
 KILN_INLINE void kiln_get_shared4(KILN_LOCAL const float *from, float *four)
 {
     kiln_float4 v = *(KILN_LOCAL const kiln_float4 *)from;
@@ -248,8 +250,8 @@ KILN_INLINE void kiln_store_float4(KILN_GLOBAL float *to, kiln_u32 index, kiln_f
 #define kiln_in_order() ((void)0)
 #endif
 
-/* Hides how an item's number was computed.  Otherwise, LLVM for AMD splits the sum and adds each
- * constant to the part that all items share, which needs too many scalar registers. */
+/* Hides from LLVM for AMD how an item's number was computed.  Otherwise, LLVM splits the sum and
+ * adds each constant to the part that all items share, which needs too many scalar registers. */
 #if defined(KILN_HIP)
 #define kiln_as_one(v) asm("" : "+v"(v))
 #else
@@ -265,7 +267,7 @@ KILN_INLINE void kiln_store_float4(KILN_GLOBAL float *to, kiln_u32 index, kiln_f
 #define kiln_know_after(index, v) ((void)0)
 #endif
 
-/* Elements i and i + 1 of a float tensor, where i is even and |to| is aligned. */
+/* Stores elements i and i + 1 of a float tensor, where i is even and |to| is aligned. */
 KILN_INLINE void kiln_store_float2(KILN_GLOBAL float *to, kiln_u32 index, float x, float y)
 {
     kiln_float2 two = kiln_make2(x, y);

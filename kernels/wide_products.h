@@ -2,16 +2,16 @@
 /*
  * Products of a warp group (four warps) with both operands in shared memory: wgmma of sm_90a.
  * Included as "kiln/wide_products.h".  A product has 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
- * 192 or 256) columns and 16 steps (TF32: 8) of the reduction.  Bits beyond TF32's are ignored, so
- * tensor maps round fp32 operands when they are copied.  TF32 operands are never transposed.
- * OpenCL has no such instruction: there, the functions read local memory with the documented
- * layouts, which is slow and only for tests.
+ * 192 or 256) columns and 16 steps (TF32: 8) of the reduction.  wgmma ignores the bits of a float
+ * beyond TF32's, so the tensor maps already round fp32 operands while they are copied.  TF32
+ * operands are never transposed.  OpenCL has no such instruction, so there the functions read local
+ * memory with the documented layouts.  This is slow, and only for tests.
  *
  * An operand is stored in rows of 128 (or 64) bytes, in blocks of eight rows.  The number of each
  * 16-byte chunk is XORed with its row's number, so an operand must start at a multiple of eight
- * rows.  A plain operand has one stored row for each row.  A transposed ("turned") one has a stored
- * row for each step, 64 elements wide, and further panels for further elements.  Source: PTX ISA,
- * "Asynchronous warpgroup-level matrix shared memory layout".
+ * rows.  A plain operand has one stored row for each row.  A transposed ("turned") operand has one
+ * stored row of 64 elements for each step.  Longer rows continue in further panels.  Source: PTX
+ * ISA, "Asynchronous warpgroup-level matrix shared memory layout".
  *
  *   KILN_LEFT_TURNED, KILN_RIGHT_TURNED  0 or 1, defined before this is included
  *   kiln_wide_plain(tiles, at, row_bytes), kiln_wide_turned(tiles, at, panel_bytes)
@@ -65,7 +65,7 @@ KILN_INLINE void kiln_copies_publish(void)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Lists of operand names for the assembly, in tens. */
+/* Lists of operand names for the assembly: TEN(t) lists the ten from %t0 to %t9. */
 #define TEN(t)                                                                             \
     "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t \
     "8, %" #t "9, "
@@ -106,7 +106,7 @@ KILN_INLINE void kiln_copies_publish(void)
 #define EIGHT(d) FOUR(d), FOUR((d) + 4)
 #if KILN_TYPE == 0
 #define TYPES "k8.f32.tf32.tf32 {"
-#define TURNED "" /* not an operand of the instruction */
+#define TURNED "" /* the instruction has no operands for transposing */
 #else
 #define TURNED ", " TEXT_OF(KILN_LEFT_TURNED) ", " TEXT_OF(KILN_RIGHT_TURNED)
 #if KILN_TYPE == 1
@@ -173,7 +173,7 @@ KILN_DEVICE void kiln_wide_end(void) {}
 #define kiln_wide_wait(left) ((void)0)
 KILN_DEVICE void kiln_copies_publish(void) {}
 
-/* The element of row |row| (of the right operand: column) at step |step|. */
+/* The element of row |row| at step |step|; for the right operand, |row| is a column. */
 KILN_DEVICE float kiln_wide_element(const kiln_wide_operand *o, int turned, kiln_u32 row,
                                     kiln_u32 step)
 {
