@@ -2,19 +2,20 @@
 #include "engine/solver/candidates.h"
 
 /*
- * The order is a pseudo-random permutation that needs no memory: candidate n is computed from n.
+ * The order is a pseudo-random permutation, which needs no memory because candidate n is computed
+ * from n.
  *
  * A Feistel network permutes the numbers of b bits, where b is the least with 2^b >= count.  It
  * splits a number into a left and a right half; each round changes one half by a hash of the other.
- * Every round can be undone, so the whole is one-to-one.  2^b may exceed count.  A result beyond
- * the last point goes through the network again until it is a point ("cycle walking": Black and
- * Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  Because 2^b < 2 * count, fewer than two
- * passes are needed on average.
+ * Every round can be undone, so the permutation is one-to-one.  2^b may exceed count.  A result
+ * beyond the last point goes through the network again until it is a point ("cycle walking": Black
+ * and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  Because 2^b < 2 * count, a number
+ * needs fewer than two passes on average.
  *
  * Example: 6 points need 3 bits.  If the network maps 2 to 7 and 7 to 4, candidate 2 is point 4.
  */
 #define ROUNDS 6u
-/* Number of points that are checked to count the valid ones; measured: 0.2 to 1.2 ms. */
+/* Maximum number of points that are checked to count the valid ones.  This takes 0.2 to 1.2 ms. */
 #define SAMPLE_MAX 2048u
 
 static unsigned bits_for(uint32_t count)
@@ -37,7 +38,7 @@ static struct candidate_part part_of(const char *solver, const struct perf_space
                                                        (uint64_t)part << 32 | count) };
 }
 
-/* Inserts a part so that the parts are sorted by size, smallest first. */
+/* Inserts a part, and keeps the parts sorted by size, smallest first. */
 static void insert_part(struct candidate_order *order, const struct candidate_part *part)
 {
     uint32_t at = order->part_count++;
@@ -58,7 +59,7 @@ struct candidate_order candidate_order_of(const char *solver, const struct perf_
     return order;
 }
 
-/* Mixes 64 bits well: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014). */
+/* Mixes the bits of a number: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014). */
 static uint64_t mix_bits(uint64_t x)
 {
     x ^= x >> 30;
@@ -95,9 +96,10 @@ static uint32_t permute_number(const struct candidate_part *p, uint32_t number)
  *
  * The parts supply candidates in turn, smallest first, until the smallest has no points left; then
  * the other parts continue.  Parts of 2, 3 and 5 points (a, b, c) give: a0 b0 c0 a1 b1 c1 | b2 c2 |
- * c3 c4.  Each pass of the loop skips one such block: |done| points of every remaining part are
- * used up, |left| parts remain, and |first| is the smallest of them.  Candidate 7 above: the first
- * block has 6, so candidate 7 is number 1 in the second block, which is c2.
+ * c3 c4.  A "|" ends a block, in which the same parts take turns.  Each pass of the loop skips one
+ * block: |done| points of every remaining part are used up, |left| parts remain, and |first| is the
+ * smallest of them.  For example, candidate 7 is c2: the first block has candidates 0 to 5, so
+ * candidate 7 has number 1 in the second block.
  */
 static uint32_t part_at(const struct candidate_order *order, uint32_t index, uint32_t *ret_within)
 {
@@ -127,10 +129,10 @@ struct sample {
     uint32_t checked, valid; /* number of checked and of valid points of one part */
 };
 
-/* Estimates the number of valid points.  Multiplies the size of each part by the valid share of its
- * sample.  Parts differ in their share of valid points, so one share for the whole space would be
- * off.  Example: 500 of 1000 checked points of a part of 8000, and 100 of 1000 of a part of 5000,
- * give 4000 + 500. */
+/* Estimates the number of valid points: adds up the size of each part times the valid share of its
+ * sample.  The share differs between parts, so a single share for the whole space would be wrong.
+ * Example: 500 of 1000 checked points of a part of 8000 are valid, and 100 of 1000 of a part of
+ * 5000.  The estimate is 4000 + 500. */
 static uint64_t estimate_valid(const struct candidate_order *order,
                                const struct sample samples[PERF_PARTS_MAX])
 {

@@ -23,7 +23,7 @@
 #define CANDIDATES_MAX (1u << 20)
 
 struct candidate_part {
-    uint32_t first; /* number in the space of the part's first point */
+    uint32_t first; /* number that the part's first point has in the space */
     uint32_t count;
     unsigned left_bits, right_bits;
     uint64_t seed;
@@ -46,8 +46,8 @@ struct candidate_count {
     bool is_estimate;
 };
 /* Counts the points that are valid for the problem.  The count is exact for a space of up to 2048
- * points.  Beyond that it is estimated for each part from the first 2048 candidates.  The estimate
- * is at least 1, because the config that the solver itself chooses is valid. */
+ * points.  For a larger space, it is estimated for each part from the first 2048 candidates.  The
+ * estimate is at least 1, because the config that the solver itself chooses is valid. */
 struct candidate_count candidates_count_valid(const struct solver *solver,
                                               const struct problem *problem,
                                               const struct target *target);

@@ -3,10 +3,11 @@
 
 #include "engine/solver/geometry.h"
 
-/* A row in shared memory, which is called a panel: the bytes that one swizzle permutes. */
+/* Bytes of a row in shared memory, which is called a panel.  One swizzle permutes its bytes. */
 #define PANEL_BYTES 128u
 #define COLUMNS_MIN 32u /* with fewer columns, wgmma is not worth it */
-/* In elements, because the distances of a map are multiples of 16 bytes. */
+/* Pixels of a plane, and channels, must be multiples of this number of elements, because the
+ * strides of a tensor map are multiples of 16 bytes. */
 #define PLANE_MULTIPLE 4u
 #define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
@@ -16,17 +17,18 @@
  * Limits of im2col tensor maps and of the copies that use them (CUDA driver API,
  * cuTensorMapEncodeIm2col; PTX, cp.async.bulk.tensor).
  *
- * An im2col map describes a bounding box of the pixels that the filter's first tap meets.  A copy
- * names a pixel of that box and the offset of a tap, so the hardware does the im2col addressing.
- * Along one axis, for a 3-tap filter with pad 1 over 5 pixels, stride 1 (forward):
+ * A filter's tap "meets" a pixel if it multiplies it.  An im2col map describes a bounding box of
+ * the pixels that the filter's first tap meets.  A copy names a pixel of that box and the offset of
+ * a tap, and the hardware computes the address.  Along one axis, for a 3-tap filter with pad 1 over
+ * 5 pixels, stride 1 (forward):
  *
  *     x                    .  0  1  2  3  4  .       . is padding, read as zero
  *     first tap meets     -1  0  1  2  3             lower corner -1, upper corner -1 (3 - 4)
  *     last tap meets             1  2  3  4  .       reach 2
  *
  * The lower corner counts from the tensor's first pixel, the upper corner from its last pixel.
- * Corners must fit 8 signed bits, and tap offsets 8 unsigned bits.  Maps of volumes have one more
- * dimension, and only 5 bits for each number.
+ * Corners must fit 8 signed bits, and tap offsets 8 unsigned bits.  Maps of volumes (3-D) have one
+ * more dimension, and only 5 bits for each number.
  */
 #define PLANE_BITS 8
 #define VOLUME_BITS 5
@@ -46,8 +48,8 @@ struct axis {
     uint32_t residue; /* residue of the pixels of x modulo the stride; only for backward data */
 };
 
-/* Returns the box for the other directions.  For pixel p of y, a tap reads pixel p * stride - pad +
- * tap * dilation of x. */
+/* Returns the box for forward and backward weights.  For pixel p of y, a tap reads pixel p * stride
+ * - pad + tap * dilation of x. */
 static struct box forward_box(const struct axis *a)
 {
     int lower = -(int)a->pad;
@@ -62,12 +64,12 @@ static struct box forward_box(const struct axis *a)
 /*
  * Returns the box for backward data, for the pixels of x that have one residue modulo the stride.
  *
- * Pixel i of x receives from tap t the pixel (i + pad - t * dilation) / stride of y, if that is
- * whole.  So pixels of one residue of i + pad share the same taps: the first such tap, then every
- * stride / gcd(stride, dilation)-th (|tap_step|).  If these pixels and these taps are numbered
- * consecutively, they form a convolution of stride 1, whose taps are |hop| pixels of y apart.  The
- * taps run backwards over y, so the last one is at the lower corner.  data_axis in
- * kernels/conv_view.h computes the same.
+ * Pixel i of x receives from tap t the pixel (i + pad - t * dilation) / stride of y, if this number
+ * is whole.  So all pixels with one residue of i + pad have the same taps: a first tap, and from
+ * there every |tap_step|-th one, where |tap_step| is stride / gcd(stride, dilation).  If these
+ * pixels and these taps are numbered consecutively, they form a convolution of stride 1, whose taps
+ * are |hop| pixels of y apart.  The taps run backwards over y, so the last one is at the lower
+ * corner.  data_axis in kernels/conv_view.h computes the same.
  */
 static struct box data_box(const struct axis *a)
 {
@@ -123,8 +125,8 @@ static uint32_t panel_of(const struct packing *packing)
     return PANEL_BYTES / element_of(packing);
 }
 
-/* Returns the number of residue classes, or any number above RESIDUES_MAX if there are more classes
- * than that. */
+/* Returns the number of residue classes, or an arbitrary number above RESIDUES_MAX if there are
+ * more than RESIDUES_MAX classes. */
 static uint32_t residues_of(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
@@ -132,7 +134,7 @@ static uint32_t residues_of(const struct packing *packing)
     if (q->direction != DIRECTION_BACKWARD_DATA)
         return 1;
     if (s.d > RESIDUES_MAX || s.h > RESIDUES_MAX || s.w > RESIDUES_MAX)
-        return RESIDUES_MAX + 1; /* because the product below might overflow */
+        return RESIDUES_MAX + 1; /* the product below might overflow */
     return s.d * s.h * s.w;
 }
 
@@ -143,8 +145,8 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* Returns whether an image has a suitable number of pixels.  A tile has whole runs of pixels of one
- * image, and at most a third of the products may be idle. */
+/* Returns whether the number of pixels of an image suits the kernel.  A tile consists of whole runs
+ * of pixels of one image, and at most a third of the products may be idle. */
 static bool planes_suit(uint64_t pixels)
 {
     uint64_t in_runs = (pixels + RUN_PIXELS - 1) / RUN_PIXELS * RUN_PIXELS;
@@ -214,7 +216,7 @@ static bool channels_fit(const struct packing *packing, const struct product_til
     case DIRECTION_FORWARD: return q->groups == 1 || c % t->tile_k == 0;
     case DIRECTION_BACKWARD_DATA: return q->groups == 1 || k % t->tile_k == 0;
     default:
-        /* Because a panel must have channels of only one tap. */
+        /* A panel's channels must all belong to one tap. */
         return bulk_is_flat(packing) || c % panel_of(packing) == 0;
     }
 }
@@ -307,8 +309,8 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* Adds the map of the weights: channels of a group, taps, rows.  The rows are those of k, or of c
- * if the weights are turned. */
+/* Adds the map of the weights, with the dimensions channels of a group, taps, rows.  The rows are
+ * k, or c if the weights are turned. */
 static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
                         uint32_t rows)
 {

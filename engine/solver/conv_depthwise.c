@@ -31,17 +31,17 @@
  * any target.
  */
 #define REGISTERS_MAX 104u
-/* Maximum number of weights' sums that an item keeps.  Its other registers contain the inputs of
+/* Maximum number of weights whose sums an item keeps.  It also needs registers for the inputs of
  * these sums. */
 #define SUMS_MAX 48u
-/* Maximum number of multiply-adds in a kernel's unrolled loops; twice as many pairs of input and
- * output may be tested for a tap between them.
- * Beyond that, code outgrows the instruction caches and takes seconds to compile. */
+/* Maximum number of multiply-adds in a kernel's unrolled loops.  These loops may also test, for
+ * twice as many pairs of input and output, whether a tap connects the two.  Larger code would
+ * exceed the instruction caches and take seconds to compile. */
 #define UNROLLED_MAX 4096u
 #define WORKSPACE_MAX (512ull << 20) /* space for partial sums */
 /* Number of work items that is enough to fill a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
-/* Blocks of two columns take more registers, so they need more items to hide latency. */
+/* For blocks of two columns, which need more registers, and thus more items to hide latency. */
 #define ITEMS_FOR_WIDE (1u << 19)
 /* Maximum number of taps in a plane for which a block of four channels has registers for its
  * weights. */
@@ -83,8 +83,8 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
-/* One channel in one group is an ordinary convolution.  With few taps, its products take less time
- * than writing y does. */
+/* A single channel in a single group is an ordinary convolution.  With few taps, its products take
+ * less time than writing y does. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     uint64_t taps = (uint64_t)p->filter.d * p->filter.h * p->filter.w;
@@ -143,7 +143,7 @@ static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
     return block;
 }
 
-/* Returns the number of pixels of a row of x that a strip of |columns| outputs reads for a block of
+/* Returns the number of pixels of a row of x that a strip of |columns| outputs needs for a block of
  * taps. */
 static uint64_t pixels_met(const struct problem *p, uint32_t columns, struct tap_block taps)
 {
@@ -246,15 +246,15 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     if (channels % vector || p->c % vector)
         return false;
     if (lanes / 2 * vector >= channels && lanes > axes[0][is_last(p)][LANES].values[0])
-        return false; /* because more than half of the items would be idle */
+        return false; /* more than half of the items would be idle */
     if (!is_launchable(p, target, config))
         return false;
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
 }
 
-/* Backward weights: an item has registers for the sums of few taps of four channels.  With a large
- * filter, x and y are then read once for each of several blocks of taps.  fp32 needs no vectors to
- * read whole sectors. */
+/* Returns whether an item sums one channel, not four.  An item has registers for the sums of only a
+ * few taps of four channels.  With a large filter, it would read x and y again for each of several
+ * blocks of taps. fp32 needs no vectors to read whole sectors. */
 static bool sums_one_channel(const struct problem *p)
 {
     return is_for_weights(p) && p->type == TYPE_FLOAT32 &&
@@ -279,7 +279,7 @@ static uint16_t lanes_for(const struct problem *p, uint32_t vector)
     return lanes;
 }
 
-/* Returns the config with which the heuristic begins: an item computes one output, or one part of
+/* Returns the config from which the heuristic starts: an item computes one output, or one part of
  * each sum.  This config is valid if it can be launched. */
 static struct perf_config first_config(const struct problem *p)
 {
@@ -287,7 +287,7 @@ static struct perf_config first_config(const struct problem *p)
     config.values[VECTOR] = widest_vector(p);
     config.values[LANES] = lanes_for(p, config.values[VECTOR]);
     config.values[GROUP] = 128;
-    config.values[ROWS] = 1; /* this axis has SPLITS for backward weights */
+    config.values[ROWS] = 1; /* for backward weights, this axis is SPLITS */
     config.values[COLUMNS] = 1;
     if (is_for_weights(p) && !is_last(p))
         config.values[GROUP] = p->stride.w > 1 ? 256 : 64;
@@ -304,8 +304,8 @@ static bool applies(const struct problem *p, const struct target *target)
     return is_launchable(p, target, &first);
 }
 
-/* Blocks to choose from, best first as measured on an H200, with the minimum number of items
- * that each must leave. */
+/* Blocks to choose from, the fastest on an H200 first.  Each has the minimum number of items that
+ * must remain if it is chosen. */
 struct wanted_block {
     uint16_t rows, columns;
     uint32_t items;
@@ -352,9 +352,9 @@ static const struct wanted_block *wanted_blocks(const struct problem *p)
     return p->stride.h > 1 || p->stride.w > 1 ? first_blocks_strided : first_blocks;
 }
 
-/* Estimates the number of instructions of an item for one plane of the filter, in NVRTC's code.  It
- * counts an address, a test and a conversion for each element, the multiply-adds, the loads of
- * weights from shared memory, and the stores. */
+/* Estimates the number of instructions that an item executes for one plane of the filter, as NVRTC
+ * compiles it.  It counts an address, a test and a conversion for each element, the multiply-adds,
+ * the loads of weights from shared memory, and the stores. */
 static double estimate_item(const struct problem *p, const struct perf_config *config)
 {
     double columns = config->values[COLUMNS], rows = config->values[ROWS];
@@ -370,11 +370,11 @@ static double estimate_item(const struct problem *p, const struct perf_config *c
 }
 
 /*
- * Chooses vector, rows and columns for a filter too large for blocks of four channels: its weights
- * alone, times four, exceed the registers.  Fewer channels leave registers for a block, which loads
- * each element less often.  If there are fewer items than ITEMS_WANTED, the time is that of
- * ITEMS_WANTED items, because a part of the GPU is idle.  Blocks of more than four rows are left
- * out: NVRTC uses 160 to 220 registers for some of them.
+ * Chooses vector, rows and columns for a large filter, whose weights for four channels alone would
+ * exceed the registers.  With fewer channels, registers are left for a block of outputs, which
+ * loads each element less often.  Fewer than ITEMS_WANTED items are estimated to take as long as
+ * ITEMS_WANTED, because a part of the GPU is idle.  Blocks of more than four rows are left out,
+ * because NVRTC uses 160 to 220 registers for some of them.
  */
 #define NARROW_ROWS_MAX 4
 
@@ -403,7 +403,7 @@ static void choose_narrow_block(const struct problem *p, const struct target *ta
     *config = best;
 }
 
-/* Chooses the first block that covers the output well and leaves enough items; 1 x 1 is always
+/* Chooses the first block that covers the output well and leaves enough items. 1 x 1 is always
  * valid. */
 static void choose_block(const struct problem *p, const struct target *target,
                          struct perf_config *config)
@@ -425,7 +425,7 @@ static void choose_block(const struct problem *p, const struct target *target,
         choose_narrow_block(p, target, config);
 }
 
-/* Chooses the columns of a strip from lists that begin with the best. */
+/* Chooses the columns of a strip from lists in which the best value is first. */
 static void choose_columns(const struct problem *p, const struct target *target,
                            struct perf_config *config)
 {

@@ -6,7 +6,7 @@
  * It covers all directions, 2-D and 3-D, fp32, fp16 and bf16, if x and y have the same layout.
  *
  * Neither the batch size nor the number of partial sums of a weight is compiled into a program, so
- * changing them compiles nothing.
+ * changing them requires no compilation.
  */
 #include "engine/solver/solver.h"
 

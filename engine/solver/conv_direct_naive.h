@@ -6,7 +6,7 @@
  * (kernels/conv_direct_naive.cl).  It applies to every problem except int8 and is the reference for
  * other solvers.
  *
- * The batch size is not compiled into the program, so a job that changes it compiles nothing.
+ * The batch size is not compiled into the program, so a job that changes it needs no compilation.
  */
 #include "engine/solver/solver.h"
 

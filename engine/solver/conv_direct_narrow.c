@@ -20,12 +20,13 @@ static const struct perf_axis axes[AXES] = {
 /*
  * Backward data, written as a gather.  Along one axis:
  *
- *     x[i] = sum of w[t] * y[q] over the taps t where q is whole:
- *     q = (i + pad - t * dilation) / stride
+ *     x[i] = sum of w[t] * y[q] over the taps t where q is a whole number, q = (i + pad - t *
+ *     dilation) / stride
  *
  * x is cut into blocks of stride_h x stride_w pixels.  A tap reaches exactly one pixel of every
- * block.  Its pixel of y is a fixed offset away from the block's number.  So no product with zero
- * is computed.  Example along one axis: stride 2, pad 1, 3 taps, dilation 1.
+ * block.  The number of the pixel of y that the tap multiplies is the block's number plus a fixed
+ * offset.  So no product with zero is computed.  Example along one axis: stride 2, pad 1, 3 taps,
+ * dilation 1.
  *
  *     pixel of block b      reached by tap     from pixel of y
  *     2b                    1                  b
@@ -49,10 +50,10 @@ static const struct perf_axis axes[AXES] = {
 /* ConvImplicitGemm is faster for groups of this many channels or more. */
 #define CHANNELS_TOO_WIDE 8u
 
-/* The blocks of x and the pixels of y that they need, along one axis, H or W. */
+/* The blocks of x along one axis (H or W), and the pixels of y that a strip of blocks needs. */
 struct reach {
     uint64_t blocks; /* number of blocks of x */
-    /* Number of pixels of y that a strip reads in addition to one for each block. */
+    /* Number of pixels of y that a strip reads in addition to one pixel for each block. */
     uint64_t more;
 };
 
@@ -106,15 +107,14 @@ static bool fits(const struct problem *p, const struct target *target, const uin
     uint64_t products = (uint64_t)p->filter.h * p->filter.w * channels * v[COLUMNS];
     if (p->stride.h > SUMS_MAX || p->stride.w > SUMS_MAX || p->filter.h > UNROLLED_MAX ||
         p->filter.w > UNROLLED_MAX)
-        return false; /* because the products above may have overflowed 64 bits */
+        return false; /* the products above may have overflowed 64 bits */
     return items >= ITEMS_MIN && items <= ITEMS_MAX && sums <= SUMS_MAX &&
            products <= UNROLLED_MAX && weights_in_row(p) <= WEIGHTS_MAX &&
            reach_w(p).more <= WEIGHTS_MAX && shared_bytes(p, v) <= SHARED_MAX &&
            geometry_is_launchable(target, tiles_of(p, v), items);
 }
 
-/* A problem that fits at all is valid with these smallest values.  The kernel compiles for every
- * family of targets. */
+/* The smallest values.  They are valid for every problem to which the solver applies. */
 static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
 
 static bool applies(const struct problem *p, const struct target *target)
@@ -146,13 +146,13 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define UNITS 132.0 /* number of compute units of an H100 or H200 */
 #define REGISTERS_A_UNIT 65536.0
 #define SHARED_OF_UNIT (227.0 * 1024)
-#define LANES_A_UNIT 128.0 /* multiply-adds of a compute unit in a cycle */
+#define LANES_A_UNIT 128.0 /* multiply-adds of a compute unit per cycle */
 #define GROUPS_A_UNIT 32.0
 #define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs in addition to its sums */
-/* Reading four floats from shared memory; the cost of a multiply-add is 1. */
+/* Cost of reading four floats from shared memory, where a multiply-add costs 1. */
 #define COST_OF_READING 16.0
-#define COST_OF_FETCHING 8.0 /* copying an element of y to shared memory */
-/* Cycles of a step in which the items of a work group wait. */
+#define COST_OF_FETCHING 8.0 /* cost of copying an element of y to shared memory */
+/* Cycles for which the items of a work group wait in each step. */
 #define COST_OF_BARRIERS 30.0
 /* Cycles from the start of a step's copies until the data can be used. */
 #define LATENCY 1500.0
@@ -162,8 +162,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  * Estimates the time in microseconds.
  *
  * In one step, a work group copies |depth| channels, waits, and multiplies them.  |together| work
- * groups run on a unit at the same time, and one works while others wait.  So a step of all of them
- * takes the sum of their work, or the latency of one, whichever is longer.
+ * groups run on a unit at the same time, and one works while others wait.  So a step takes the sum
+ * of their work, or the latency of a single group, whichever is longer.
  *
  * CYCLES_PER_US was fitted to five trials on an H100 and an H200, where the estimate is off by at
  * most 10 %.  It is 57 % of the clock, because not every instruction is a multiply-add.
@@ -219,14 +219,14 @@ static void choose_config(const struct problem *p, const struct target *target,
 }
 
 /*
- * ConvImplicitGemm pads the channels of x to 16 bytes in the workspace, and multiplies tiles of 32
- * columns.  Matrix cores that are an order of magnitude faster than the vector units still win if y
- * has many channels and x few pixels.  The constants were fitted to three trials on an H100, where
- * the estimate is off by at most 10 %.
+ * This solver competes with ConvImplicitGemm, which pads the channels of x to 16 bytes in the
+ * workspace, and multiplies tiles of 32 columns.  On matrix cores that are ten times as fast as the
+ * vector units, it is nevertheless faster if y has many channels and x few pixels.  The constants
+ * were fitted to three trials on an H100, where the estimate is off by at most 10 %.
  */
 #define PACKED_CHUNK 16u /* bytes */
 #define PACKED_COLUMNS 32.0
-#define PACKED_US 10.0               /* time of launching three kernels */
+#define PACKED_US 10.0               /* time to launch three kernels */
 #define PACKED_PRODUCTS_PER_US 130e6 /* rate for 16-bit types; half of it for TF32 */
 #define PACKED_BYTES_PER_US 3e6
 
@@ -242,15 +242,15 @@ static double estimate_packed(const struct problem *p)
     return PACKED_US + products * (size / 2) / PACKED_PRODUCTS_PER_US + bytes / PACKED_BYTES_PER_US;
 }
 
-/* A GPU whose matrix cores are ten times as fast as the vector units. */
+/* Returns whether the GPU's matrix cores are ten times as fast as its vector units. */
 static bool is_large(const struct target *target)
 {
     unsigned capability = target_capability(target);
     return capability == 80 || capability == 90 || capability == 100;
 }
 
-/* Constants for the vector units, whose tiles have 16 rows.  There, several items share one sum, so
- * the device is not idle even if there are few pixels. */
+/* Constants for ConvImplicitGemm on the vector units, whose tiles have 16 rows.  There, several
+ * items share one sum, so the device is busy even if there are few pixels. */
 #define VECTOR_ROWS 16u
 #define VECTOR_FLOPS_PER_US 43e6
 #define VECTOR_US 10.0

@@ -11,8 +11,9 @@
 /*
  * Matrix cores multiply blocks of 16 channels by 16 pixels.  A group with 4 channels would leave
  * three quarters of a block empty.  So groups are bundled until both c and k of the bundle are
- * multiples of 16, and the bundle is multiplied like one group: weights that connect two different
- * groups are zero.  The zeros cost products, but those would be idle slots of the block anyway.
+ * multiples of 16.  The bundle is then multiplied like one group, in which weights that connect two
+ * different groups are zero.  The products with these zeros cost nothing, because their slots in
+ * the block would otherwise be idle.
  *
  *     4 groups with 4 channels of x and of y, w as a 16 x 16 block (k down, c across)
  *
@@ -37,12 +38,13 @@
 #define CHUNK 8u /* number of channels of a 16-byte copy */
 /* Maximum channels of a bundle; ConvImplicitGemm is suitable for larger groups. */
 #define BUNDLE_MAX 64u
-/* Maximum channels of a group; with 32, ConvImplicitGemm is faster (H100). */
+/* Maximum channels of a group for which the solver is favoured.  With 32, ConvImplicitGemm is
+ * faster (H100). */
 #define FAVOURED_MAX 16u
 #define TAPS_MAX 343u /* 7x7x7 */
 /* Maximum number of taps whose sums one warp keeps, in eight registers each. */
 #define TAPS_EACH_MAX 10u
-/* Bytes of shared memory that a work group can have on all these targets. */
+/* Bytes of shared memory that a work group can have on all targets of this solver. */
 #define SHARED_MAX 99u * 1024
 #define WARPS_MAX 16u
 #define SLOTS_MAX 1024u /* maximum number of fp32 copies of the weights */
@@ -65,7 +67,7 @@ static const struct perf_axis axes[2][AXES] = {
       { "splits", PERF_VALUES(1, 2, 4, 8, 16, 32, 64, 128, 256, 512) } },
 };
 
-/* The config of smallest values, which is valid if the solver applies. */
+/* The config with the smallest values, which is valid if the solver applies. */
 static const uint16_t smallest[2][AXES] = { { 1, 7, 1, 2, 1 }, { 1, 7, 1, 1, 1 } };
 
 static bool is_for_weights(const struct problem *p)
@@ -97,12 +99,13 @@ struct cost {
     uint64_t patch, result, weights; /* bytes of shared memory */
     /* Number of slabs, and number of tiles of all images and residues. */
     uint64_t slabs, tiles;
-    /* Number of taps of a warp (for weights), and number of warps of a work group. */
+    /* Number of taps of a warp (in backward weights), and number of warps of a work group. */
     uint32_t taps_each, warps;
 };
 
-/* Returns the number of source pixels along one axis that |pixels| neighbouring results read.  A
- * residue of backward data is a convolution of stride 1 (data_box in conv_bulk.c explains why). */
+/* Returns the number of source pixels along one axis that |pixels| neighbouring results read.  Each
+ * residue class of backward data is a convolution with stride 1 (data_box in conv_bulk.c explains
+ * why). */
 static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t filter,
                            uint32_t stride, uint32_t dilation)
 {
@@ -112,8 +115,8 @@ static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t fi
     return pixels + (ceil_div(filter, step) - 1) * ((uint64_t)step * dilation / stride);
 }
 
-/* Returns the number of pixels along one axis that are divided into tiles: for backward data, those
- * of one residue of x; otherwise those of y. */
+/* Returns the number of pixels along one axis that are divided into tiles.  For backward data,
+ * these are the pixels of one residue class of x; otherwise, all pixels of y. */
 static uint64_t places(const struct problem *p, uint32_t in, uint32_t out, uint32_t stride)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? ceil_div(in, stride) : out;
@@ -239,13 +242,13 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define PROCESSORS 132.0
 #define SHARED_OF_PROCESSOR (227.0 * 1024)
 #define WARPS_OF_PROCESSOR 64.0
-/* Maximum number of warps of a multiprocessor, as limited by registers. */
+/* The registers limit a multiprocessor to this number of warps. */
 #define WARP_REGISTERS_SHARE 24.0
 #define COPY_BYTES_PER_CYCLE 40.0
-/* Cost of copying weights that cannot be copied in chunks; other copies cost 1. */
+/* Cost of copying weights that cannot be copied in chunks, relative to other copies. */
 #define ZEROS_COST 3.0
 #define LOAD_CYCLES 4.0 /* time of a load of 512 bytes from shared memory */
-/* Time from the start of a work group to its first product, and of its end. */
+/* Time from the start of a work group to its first product, plus the time that its end takes. */
 #define FILL_CYCLES 2200.0
 #define SLOT_BYTES_PER_CYCLE 2000.0
 
@@ -255,10 +258,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  * A work group is limited by copies into shared memory, and by loads from it for the matrix cores.
  * The two overlap partly: the slower one counts completely, and the faster one counts 0.3 of its
  * time.  |together| work groups share a multiprocessor, as far as shared memory, registers and the
- * number of groups allow.  They take either the time of their work, or the latency of one of them,
- * whichever is longer.  The total is that time, times the rounds of work groups over the device.
- * Backward weights repeats it for each tile of a split, and adds the time to write and sum the
- * slots.
+ * number of groups allow.  Together they take the sum of their work, or the latency of one group,
+ * whichever is longer.  The total is this time multiplied by the number of rounds in which the work
+ * groups run on the device.  Backward weights takes it again for each tile of a split, plus the
+ * time to write and sum the slots.
  */
 static double estimate(const struct problem *p, const uint16_t *v)
 {

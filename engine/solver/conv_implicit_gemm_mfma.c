@@ -11,8 +11,8 @@
 
 #define SHARED_MAX 65536u /* maximum bytes of LDS of one work group */
 #define THREADS_MAX 512u
-/* Limits for the registers of one item: those for its sums, and an estimate of all others.  CDNA
- * has the same number of additional registers (accumulation registers), so its limits are
+/* Limits for the registers of one item: the first for its sums, the second for an estimate of all
+ * others.  CDNA has as many additional registers (accumulation registers), so its limits are
  * higher. */
 #define SUMS_MAX 128u
 #define SUMS_MAX_RDNA 64u
@@ -20,16 +20,16 @@
 #define OTHERS_MAX_RDNA 60u
 #define SUMS_MIN 16u
 
-/* The numbers are those of kernels/matrix_cores_amd.h. */
+/* The values of KILN_CORES in kernels/matrix_cores_amd.h. */
 enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
 
 static const struct machine {
     const char *arch;
     enum cores cores;
-    /* bf16 operands come in pairs: the GPU has only v_mfma_f32_16x16x8_bf16. */
+    /* Whether bf16 operands come in pairs, because the GPU has only v_mfma_f32_16x16x8_bf16. */
     bool takes_pairs;
     uint16_t compute_units; /* number of compute units of the largest GPU with this arch */
-    uint16_t multiply_adds; /* multiply-adds of one compute unit in a cycle, from data sheets */
+    uint16_t multiply_adds; /* multiply-adds of one compute unit per cycle, from data sheets */
 } machines[] = {
     { "gfx908", CORES_MFMA, true, 120, 512 },
     { "gfx90a", CORES_MFMA, false, 110, 512 },
@@ -150,8 +150,8 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
 }
 
-/* Returns whether transposed operands fit.  An item that copies one copies the same chunk of a row
- * in all steps.  So a row must not have more chunks than the group has items. */
+/* Returns whether transposed operands fit.  When an item copies such an operand, it copies the same
+ * chunk of a row in all steps.  So a row must not have more chunks than the group has items. */
 static bool turns_fit(const struct problem *p, const struct cost *c)
 {
     const struct product_tiling *t = &c->tiling;
@@ -194,13 +194,14 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define REDUCE_MULTIPLY_ADDS 128.0
 
 /*
- * Estimates the time in cycles, from data sheets rather than measurements (a roofline model, as
- * group_cycles in conv_implicit_gemm_mma.c explains).
+ * Estimates the time in cycles, from data sheets, not from measurements.  It is a roofline model,
+ * which group_cycles in conv_implicit_gemm_mma.c explains.
  *
  * For each tile along the reduction, matrix cores, LDS reads and copies into LDS work in parallel.
- * The slowest of the three determines the time of the tile.  The total is that time, times the
- * tiles of one work group (plus its start and end), times the rounds that the work groups take.  If
- * a sum is divided into slices, the time of the final reduction is added.
+ * The slowest of the three determines the time of the tile.  The total is the time of a tile, times
+ * the number of tiles of one work group (plus its start and end), times the number of rounds in
+ * which the work groups run.  If a sum is divided into slices, the time of the final reduction is
+ * added.
  */
 static double estimate(const struct problem *p, const struct machine *machine, const uint16_t *v)
 {

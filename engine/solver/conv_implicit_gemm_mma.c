@@ -28,7 +28,7 @@
 #define THREAD_REGISTERS_MAX 255u
 #define OCCUPANCY_MAX 4u
 #define WARP_SUMS_MIN 1024u
-/* Maximum number of results of a team: 128 registers of each item. */
+/* Maximum number of results of a team, which are 128 registers of each item. */
 #define WIDE_SUMS_MAX (128u * 128u)
 #define PROCESSORS 132u /* number of multiprocessors of a large GPU */
 
@@ -50,7 +50,7 @@ enum { NARROW, WIDE_ASYNC, WIDE_BULK, WIDE_PERSISTENT };
 #define VALUES(array) array, COUNT(array)
 #define FIRST(array, count) array, count
 #define FROM(array, first) \
-    (array) + (first), COUNT(array) - (first) /* the values from number |first| on */
+    (array) + (first), COUNT(array) - (first) /* the values of |array| from index |first| on */
 
 static const struct perf_axis axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(tiles_m) }, [TILE_N] = { "tile_n", VALUES(tiles_n) },
@@ -142,7 +142,7 @@ static bool has_wgmma(const struct target *target) { return strcmp(target->text,
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Returns the bytes of shared memory of one multiprocessor. */
+/* Returns the bytes of shared memory that one multiprocessor has. */
 static uint32_t shared_max(const struct target *target)
 {
     switch (target_capability(target)) {
@@ -156,16 +156,15 @@ static uint32_t shared_max(const struct target *target)
     }
 }
 
-/* Rates in TF32 of packing, of wgmma, and of the vector path's mma.sync.  They were measured on an
- * H200 with 16 of ResNet-50's problems in NCHW. */
+/* Rates for TF32: of packing, of wgmma, and of mma.sync in the vector path.  They were measured on
+ * an H200 with 16 of ResNet-50's problems in NCHW. */
 #define PACKED_BYTES_PER_US 3.5e6
 #define TF32_FLOPS_PER_US 300e6
 #define TF32_VECTOR_FLOPS_PER_US 100e6
-/* For backward data with strides, and for backward weights. */
+/* Rate of the vector path for backward data with strides, and for backward weights. */
 #define TF32_STRIDED_FLOPS_PER_US 50e6
-/* Rates of the vector path's copies of pixels.  The second rate is for copies of 4 bytes in the
- * directions that write pixels: with strides, or if the size of a plane is not a multiple of
- * four. */
+/* Rates at which the vector path copies pixels.  The second rate is for copies of 4 bytes, in
+ * forward and backward data with strides or with planes whose size is not a multiple of four. */
 #define VECTOR_BYTES_PER_US 1.8e6
 #define VECTOR_ODD_BYTES_PER_US 0.55e6
 
@@ -253,8 +252,8 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
     uint32_t sums = warp_m * warp_n / 32;
     if (t->is_bulk) {
         uint32_t all = sums + (t->is_persistent ? PERSISTENT_REGISTERS : BULK_REGISTERS);
-        if (t->turns_right || t->holds_left) /* registers for the left operand of a tile along the
-                                                reduction, and for its addresses */
+        /* registers for the left operand of a tile along the reduction, and for its addresses */
+        if (t->turns_right || t->holds_left)
             all += 2 * v[TILE_K] * warp_m / 32;
         return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
     }
@@ -312,9 +311,9 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                   .holds_left = v[WIDE] == WIDE_BULK && holds_left(p),
                                   .threads = 32u * v[WARPS_M] * v[WARPS_N] };
     if (t->is_bulk)
-        t->threads += 32; /* one more warp, which only copies */
+        t->threads += 32; /* the additional warp only copies */
     product_slice(&ret->product, v[SPLIT], t);
-    if (v[WIDE] == WIDE_BULK) /* because unused stages would only take space */
+    if (v[WIDE] == WIDE_BULK) /* unused stages would only take space */
         t->stages = least(t->stages, t->slice);
     t->shared = product_tile_bytes(t, v[WIDE] == NARROW ? least(t->stages, t->slice) : t->stages);
     ret->registers = registers_of(v, t, ret->product.residues > 1);
@@ -334,12 +333,12 @@ static bool has_idle_stages(const uint16_t *v, uint32_t slice)
     case NARROW: return v[STAGES] > 2 && v[STAGES] > slice + 1;
     case WIDE_ASYNC: return v[STAGES] > 3 && v[STAGES] > slice + 2;
     case WIDE_BULK: return v[STAGES] > 3 && v[STAGES] > slice;
-    default: return false; /* no stage is idle: the next tile's copies use them */
+    default: return false; /* the next tile's copies use all stages */
     }
 }
 
-/* Rejects points that were never near the best of 1442 trials, and points that differ from another
- * one only in unused resources. */
+/* Rejects points that were never near the best in 1442 trials, and points that differ from another
+ * one only in resources that they do not use. */
 static bool is_redundant(const struct problem *p, const uint16_t *v, const struct cost *c)
 {
     uint32_t warp_sums = v[TILE_M] / v[WARPS_M] * (v[TILE_N] / v[WARPS_N]);
@@ -356,17 +355,17 @@ static bool is_redundant(const struct problem *p, const uint16_t *v, const struc
            has_idle_stages(v, c->tiling.slice);
 }
 
-/* Returns whether a tile size is not a power of two.  Only for powers of two, cp.async distributes
- * the copies evenly over the items. */
+/* Returns whether a tile size is not a power of two. cp.async distributes the copies evenly over
+ * the items only for powers of two. */
 static bool is_of_three(const uint16_t *v)
 {
     return v[TILE_M] == 192 || v[TILE_N] == 192 || v[WARPS_M] == 12;
 }
 
-/* Returns whether wgmma can use these tiles.  It multiplies 64 rows at a time for a team, and a
+/* Returns whether wgmma can use these tiles.  wgmma multiplies 64 rows at a time for a team, and a
  * transposed operand is stored in panels of 64 columns.  The previous tile is still being
- * multiplied while the next ones are copied.  So at least three stages are needed, or two if the
- * next tile's copies overlap (WIDE_PERSISTENT). */
+ * multiplied while the next ones are copied.  So there must be at least three stages, or two for
+ * WIDE_PERSISTENT, where the copies of the next tile overlap. */
 static bool is_wide_shape(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_PERSISTENT) ||
@@ -418,25 +417,26 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  * Three models estimate the time in microseconds.  For each tile along the reduction, the matrix
  * cores, the reads from shared memory and the copies work in parallel.  So the slowest of them
  * determines the time of the tile (a roofline model: Williams, Waterman and Patterson, "Roofline:
- * An Insightful Visual Performance Model for Multicore Architectures", 2009).  A work group's time
- * is that of its tiles, plus start and end.  Work groups run in rounds: as many at a time as are
- * resident on all multiprocessors.  Split-K adds the time of the final reduction.
+ * An Insightful Visual Performance Model for Multicore Architectures", 2009).  The time of a work
+ * group is the time of its tiles, plus its start and end.  Work groups run in rounds: as many at a
+ * time as are resident on all multiprocessors.  Split-K adds the time of the final reduction.
  *
- * The constants were fitted to 1442 trials on an H200, with ResNet-50's 69 problems in fp16.  Those
- * for TF32 were not measured.
+ * The constants were fitted to 1442 trials on an H200, with ResNet-50's 69 problems in fp16.  The
+ * constants for TF32 were not measured.
  */
 #define CYCLES_PER_US 1700.0
-#define FMA_PER_CYCLE 1200.0 /* of one multiprocessor, with mma.sync */
-/* Of one multiprocessor in TF32; not measured: half of that for fp16. */
+#define FMA_PER_CYCLE 1200.0 /* rate of one multiprocessor with mma.sync */
+/* Rate of one multiprocessor in TF32.  It was not measured, and is assumed to be half of the rate
+ * in fp16. */
 #define TF32_FMA_PER_CYCLE 600.0
-#define WIDE_FMA_PER_CYCLE 2100.0 /* by wgmma */
+#define WIDE_FMA_PER_CYCLE 2100.0 /* rate of one multiprocessor with wgmma */
 #define WIDE_STEP_CYCLES 50.0     /* overhead of a tile along the reduction */
 #define WIDE_STAGES 4
 #define SHARED_BYTES_PER_CYCLE 116.0 /* rate from shared memory to registers */
 #define COPY_BYTES_PER_CYCLE 115.0   /* rate from the L2 cache */
-/* For backward weights: time for the address of each 16-byte copy. */
+/* For backward weights: time to compute the address of each 16-byte copy. */
 #define WEIGHTS_CHUNK_CYCLES 0.084
-/* Time from the start of a work group to its first product, and of its end. */
+/* Time from the start of a work group to its first product, plus the time that its end takes. */
 #define FILL_CYCLES 3100.0
 #define BASE_US 11.0 /* overhead of a launch */
 #define REDUCE_BYTES_PER_US 6.0e6
@@ -447,8 +447,9 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define BULK_RESULT_CYCLES 0.11   /* time to store an element of the result */
 /* Time to store an fp32 sum of a slice, and to add it up at the end. */
 #define BULK_SUM_CYCLES 0.30
-/* For forward and backward data: an im2col map needs IM2COL_CYCLES to copy a tile's pixels, and in
- * addition IM2COL_ROW_CYCLES for each pixel. Fitted to 10 tilings of layers with long sums. */
+/* For forward and backward data: copying a tile's pixels with an im2col map takes IM2COL_CYCLES,
+ * and IM2COL_ROW_CYCLES more for each pixel.  These constants were fitted to 10 tilings of layers
+ * with long sums. */
 #define IM2COL_CYCLES 250.0
 #define IM2COL_ROW_CYCLES 1.35
 #define BULK_LONE_TEAM 1.25 /* slowdown if only one team is resident */
@@ -459,7 +460,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define PERSISTENT_FMA_PER_CYCLE 2770.0
 #define PERSISTENT_BYTES_PER_CYCLE 76.0
 #define PERSISTENT_RESULT_CYCLES 0.10
-#define PERSISTENT_RING 0.7 /* part of a tile's time that more stages would hide */
+#define PERSISTENT_RING 0.7 /* part of a tile's time that further stages would hide */
 #define PERSISTENT_BASE_US 3.3
 
 /*
@@ -533,17 +534,17 @@ static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_
 }
 
 /* Returns for how many cycles shared memory is busy with a tile along the reduction whose right
- * operand is transposed.  It transfers 128 bytes in a cycle, which is one row of a tile.  Bulk
- * copies write each row once.  Rows of the left operand are read once or twice, once by each team.
- * Rows of the right operand are read and written to transpose them, and are then read by each team
- * along M. Three tilings were measured; they took 0.91 to 1.01 times this. */
+ * operand is transposed.  Shared memory transfers 128 bytes in a cycle, which is one row of a tile.
+ * Bulk copies write each row once.  Rows of the left operand are read once or twice, once by each
+ * team.  Rows of the right operand are read and written to transpose them, and are then read by
+ * each team along M.  Three measured tilings took 0.91 to 1.01 times the result. */
 static double turning_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
 }
 
-/* Like turning_cycles, for a left operand in registers, where the lanes of a warp access the same
- * bank in pairs. */
+/* Like turning_cycles, but for a left operand in registers.  The lanes of a warp load it with two
+ * accesses to each bank. */
 static double holding_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + 2 * v[WARPS_N]) + v[TILE_N] * (1.0 + v[WARPS_M] / 4.0);
@@ -553,7 +554,8 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
 {
     bool is_cut = c->tiling.slices > 1;
     double elements = (double)v[TILE_M] * v[TILE_N];
-    double depth = v[TILE_K] * scale_of(c); /* scaled so that it takes the time of fp16 */
+    /* scaled, because a TF32 element takes twice the time of an fp16 element */
+    double depth = v[TILE_K] * scale_of(c);
     double multiply = elements * depth / BULK_FMA_PER_CYCLE;
     double copy = copy_cycles(v, c, BULK_BYTES_PER_CYCLE);
     double together = together_of(c, groups);
@@ -564,7 +566,8 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
         step = turning_cycles(v);
     if (c->tiling.holds_left && holding_cycles(v) > step)
         step = holding_cycles(v);
-    /* For tiles that transpose, more than four stages do not help, unless the tiles are narrow. */
+    /* If the right operand is transposed, more than four stages do not help, unless the tiles are
+     * narrow. */
     uint32_t useful = c->tiling.turns_right && v[TILE_N] >= 128 ? 4 : v[STAGES];
     double idle = 0.1 / (least(v[STAGES], useful) - 1);
     double cycles =
@@ -604,7 +607,7 @@ enum { SHAPE_M, SHAPE_N, SHAPE_WARPS_M, SHAPE_WARPS_N, SHAPE_WIDE, SHAPE };
 
 struct choice {
     struct perf_config config;
-    double us; /* estimated time; 0: there is no valid config yet */
+    double us; /* estimated time; 0 while there is no valid config */
 };
 
 static const uint16_t shapes[][SHAPE] = {
@@ -657,8 +660,8 @@ static bool wants_bulk(const struct problem *p, const struct target *target)
            (!turns_right(p) || product_of(&packing, tf32_tiles_k[1]).tiles >= TURNED_STEPS_MIN);
 }
 
-/* Chooses a config.  Uses bulk copies if they are possible: the models were fitted separately, so
- * their estimates must not be compared with each other. */
+/* Chooses a config.  Uses bulk copies if they are possible, without comparing the estimates: the
+ * models were fitted separately, so their estimates are not comparable. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {

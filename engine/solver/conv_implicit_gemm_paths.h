@@ -5,15 +5,15 @@
  * The paths of ConvImplicitGemm: one for each kind of hardware that multiplies matrices.
  *
  * Role       each path is one kernel family with its own tuning space.  A problem on a target has
- *            exactly one path, so the text of a perf config has only one meaning for them.  It is
- *            the first path of igemm_paths[] that applies and is favoured, else the first one that
- *            applies
+ *            exactly one path, so the text of a perf config has only one meaning for this problem
+ *            and target.  The path is the first one of igemm_paths[] that applies and is favoured,
+ *            else the first one that applies
  * Ownership  static data
  * Threading  pure functions
  */
 #include "engine/solver/solver.h"
 
-/* The members have the meaning of those of struct solver with the same names.  None is NULL. */
+/* The members mean the same as the members of struct solver with these names.  None is NULL. */
 struct igemm_path {
     const char *name; /* "vector", "mma" or "mfma"; for tests and documentation */
     bool (*applies)(const struct problem *problem, const struct target *target);
@@ -34,8 +34,8 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
-/* Returns whether the vector path copies directly to shared memory, not through registers.  It does
- * so in fp32 if the GPU supports that (cp.async of sm_80 and later). */
+/* Returns whether the vector path copies directly to shared memory instead of through registers.
+ * It does so in fp32 if the GPU has cp.async (sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 
 /* Returns whether products are computed in TF32: the problem must allow it and the GPU must support

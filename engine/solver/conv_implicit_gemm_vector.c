@@ -9,13 +9,13 @@
  *     backward data     c          pixels of x          channels of y, taps
  *     backward weights  k          channels of x, taps  pixels of y
  *
- * It is divided at two levels, as in any fast matrix product.  A work group computes TILE_M x
- * TILE_N results: it copies TILE_K columns of one operand and TILE_K rows of the other into shared
- * memory, multiplies them, and continues with the next ones.  Up to STAGES such steps are in shared
- * memory, so copies overlap with products.  An item keeps ITEM_M x ITEM_N sums in registers.  If M
- * x N has too few tiles to fill the GPU, SPLITS work groups share one tile's sum, and
- * split_reduce.h adds up their parts.  PREPARE rearranges the weights once, so that they are copied
- * in 16-byte pieces.
+ * The product is divided at two levels, as in any fast matrix product.  A work group computes
+ * TILE_M x TILE_N results: it copies TILE_K columns of one operand and TILE_K rows of the other
+ * into shared memory, multiplies them, and continues with the next TILE_K.  Each such copy is a
+ * step.  Up to STAGES steps are in shared memory, so copies overlap with products.  An item keeps
+ * ITEM_M x ITEM_N sums in registers.  If M x N has too few tiles to fill the GPU, SPLITS work
+ * groups share one tile's sum, and split_reduce.h adds up their parts.  The option PREPARE
+ * rearranges the weights once, so that they are copied in 16-byte pieces.
  *
  * Example: 64 x 64 tiles with 8 x 4 results each need 128 items; one value of K costs an item 12
  * loads from shared memory for 32 multiply-adds.
@@ -24,7 +24,7 @@
  * 32 items then hold 8 x 4 sets of sums, so tiles have at least 8 items along M and 4 along N.
  *
  * The batch size, the number of splits and the order of the tiles are kernel arguments.  Configs
- * that differ only in them share their programs.
+ * that differ only in these values share their programs.
  */
 #include "engine/solver/conv_implicit_gemm_vector.h"
 #include "engine/solver/geometry.h"
@@ -37,14 +37,15 @@
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
-/* Bytes that a work group can have on every GPU with TF32. */
+/* Bytes of shared memory that a work group can have on every GPU with TF32. */
 #define SHARED_DYNAMIC (99u * 1024)
 #define WORKSPACE_MAX (512ull << 20)
-#define ASYNC_FROM 80u /* first compute capability with cp.async, 8.0 */
+#define ASYNC_FROM 80u /* first compute capability (8.0) with cp.async */
 #define TF32_FROM 80u
-/* Maximum sum of the filter sizes of all axes, because a mask has a bit for each. */
+/* Maximum sum of the filter sizes of all axes: a mask has one bit for each row, column and plane of
+ * taps. */
 #define TAP_BITS_MAX 31u
-/* Maximum entries of the table of a flat sum, which is in shared memory. */
+/* Maximum number of entries in the table of a flat sum, which is in shared memory. */
 #define PLACES_MAX 1024u
 /* Maximum number of taps of a block of weights that is being rearranged. */
 #define PREPARE_TAPS_MAX 128u
@@ -97,9 +98,10 @@ static bool is_pointwise(const struct problem *p)
 
 /* Returns true for backward data if the filter is as large as the stride, so that x is divided into
  * patches, as in the first layer of a vision transformer.  Each pixel of x then gets one product
- * for each channel of y.  With channels and taps as rows, this is a product of w, as it is, and y.
- * With classes of the stride, there would be stride x stride products instead, each with only as
- * many rows as an image has channels. */
+ * for each channel of y.  The convolution is one matrix product of w and y, whose rows are channels
+ * and taps; w needs no rearranging.  If the pixels were instead divided into classes modulo the
+ * stride, there would be stride x stride products, each with only as many rows as an image has
+ * channels. */
 static bool is_patches(const struct problem *p)
 {
     struct extent f = p->filter, s = p->stride, out = problem_output(p);
@@ -115,7 +117,7 @@ static bool is_patches(const struct problem *p)
  * With strides, a pixel of x gets contributions only from taps t with (i + pad - t * dilation)
  * divisible by the stride.  Pixels with the same residue of i + pad share these taps, so each
  * residue is a class with its own sum.  Example: stride 2 and a 3x3 filter have 4 classes, with 4,
- * 2, 2 and 1 taps; without classes three quarters of the products would be with zero.
+ * 2, 2 and 1 taps.  Without classes, three quarters of the products would be products with zero.
  */
 static uint64_t classes_of(const struct problem *p)
 {
@@ -124,7 +126,7 @@ static uint64_t classes_of(const struct problem *p)
     return (uint64_t)p->stride.d * p->stride.h * p->stride.w;
 }
 
-/* With fewer rows than this, most of the smallest tile is idle. */
+/* If a product has fewer rows, most of the smallest tile is idle. */
 #define ROWS_FAVOURED 8u
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -134,8 +136,8 @@ static bool is_favoured(const struct problem *p, const struct target *target)
     return m >= ROWS_FAVOURED;
 }
 
-/* Returns the number of pixels along one axis whose position, including the padding, is |residue|
- * modulo the stride. */
+/* Returns the number of pixels along one axis whose position plus the padding is |residue| modulo
+ * the stride. */
 static uint64_t class_size(uint32_t residue, uint32_t in, uint32_t pad, uint32_t stride)
 {
     uint32_t first = (residue + stride - pad % stride) % stride;
@@ -202,7 +204,8 @@ static bool smallest_is_launchable(const struct problem *p, const struct target 
 {
     static const uint16_t smallest[AXES] = { 16, 64, 4, 4, 4 };
     if (target->family != TARGET_AMDGPU)
-        /* Even 2^31 results and 2^30 mostly empty tiles do not need too many work groups. */
+        /* Only AMD limits the number of work items.  Even 2^31 results and 2^30 mostly empty tiles
+         * do not need too many work groups. */
         return true;
     struct vector_product product = vector_product_of(p);
     return geometry_is_launchable(target, vector_tiles(&product, p->groups, smallest),
@@ -238,9 +241,9 @@ static bool copies_are_async(const struct problem *p, const struct target *targe
     return igemm_vector_copies_are_async((enum data_type)p->type, target);
 }
 
-/* Returns whether the sum treats channels and taps as one flat dimension.  Otherwise each tap's
- * channels are padded to a multiple of |tile_k|.  A flat sum is worth it if that padding is more
- * than a quarter. */
+/* Returns whether the sum treats channels and taps as one flat dimension.  Otherwise the channels
+ * of each tap are padded to a multiple of |tile_k|.  A flat sum is worth it if this padding would
+ * be more than a quarter. */
 static bool is_flat(const struct problem *p, uint32_t tile_k)
 {
     uint64_t channels = p->c / p->groups;
@@ -317,7 +320,7 @@ bool vector_prepared_weights_fit(const struct problem *p, const struct target *t
            geometry_is_launchable(target, prepare_groups(p, tile_k), PREPARE_ITEMS);
 }
 
-struct workspace { /* in bytes */
+struct workspace { /* offsets and sizes in bytes */
     uint64_t parts_at, size;
 };
 
@@ -370,7 +373,7 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
-/* Tiles with more than half always idle are rejected, except tiles of at most this size. */
+/* Tiles more than half of which is always idle are rejected, except tiles of at most this size. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u
@@ -439,8 +442,8 @@ static void write_options(const struct problem *p, const struct target *target, 
     option_define(&text, "PREPARE", 0);
 }
 
-/* Writes the options of the program that rearranges weights.  Defines only values on which it
- * depends, so that many configs share the program. */
+/* Writes the options of the program that rearranges weights.  They contain only values on which the
+ * program depends, so that many configs share it. */
 static void write_prepare_options(const struct problem *p, const uint16_t *v, char *options,
                                   size_t size)
 {
@@ -485,7 +488,8 @@ static struct solution_program *add_program(struct solution *solution)
     return program;
 }
 
-/* Adds the headers only to programs that use them, because a kernel's key covers its headers. */
+/* Adds the headers of matrix cores.  Other programs do not get them, because a kernel's key covers
+ * its headers. */
 static void add_matrix_cores(struct solution_program *program)
 {
     program->header_texts[program->header_count++] =

@@ -13,11 +13,11 @@
 
 enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-/* The product: |m| rows and |n| columns.  The columns are divided into |classes|, each of which has
- * its own tiles (see classes_of in conv_implicit_gemm_vector.c). */
+/* The product: |m| rows and |n| columns.  The columns are divided into |classes| classes, each of
+ * which has its own tiles (see classes_of in conv_implicit_gemm_vector.c). */
 #define CLASSES_MAX 64u
 struct vector_product {
-    /* Of one group; forward and backward data sum over |channels| and |taps|. */
+    /* Sizes for one group.  Forward and backward data sum over |channels| and |taps|. */
     uint32_t m, channels, taps;
     uint64_t columns[CLASSES_MAX];
     uint32_t classes;
@@ -25,7 +25,7 @@ struct vector_product {
 };
 struct vector_product vector_product_of(const struct problem *problem);
 
-/* In these functions, |v| has the values of a perf config, indexed by enum axis. */
+/* In the functions below, |v| has the values of a perf config, indexed by enum axis. */
 
 /* Returns the number of items of a work group. */
 uint32_t vector_items(const uint16_t *v);

@@ -12,8 +12,9 @@
 struct tiling {
     uint16_t values[STAGES + 1];
     uint16_t resident; /* number of work groups that are resident on a compute unit at a time */
-    float pixels;      /* TFLOP/s of a device that is full of them, for forward and backward data */
-    float weights;     /* TFLOP/s for backward weights; 0: not used for them */
+    /* TFLOP/s for forward and backward data, on a device with as many groups as it can hold */
+    float pixels;
+    float weights; /* TFLOP/s for backward weights; 0 if the tiling is not used for them */
 };
 
 /* Tilings for GPUs with asynchronous copies.  The speeds were measured on an H200 with the problems
@@ -59,18 +60,18 @@ static const struct tiling other_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 64, 16, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },
     { { 64, 16, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
 };
-/* From this index on: about 64 items with 4 x 4 results each, for CPUs. */
+/* From this index on, tilings have about 64 items with 4 x 4 results each.  They are for CPUs. */
 #define FIRST_SMALL 8
 
-#define UNITS 132.0         /* number of compute units of the H200 */
+#define UNITS 132.0         /* number of compute units of an H200 */
 #define ITEMS_TO_FILL 288.0 /* number of items that keep a unit busy */
-/* Time to fill the stages and to store the results, in steps. */
+/* Time to fill the stages and to store the results, expressed as a number of steps. */
 #define STEPS_OF_BEGIN_AND_END 20
 /* Rate for partial sums, which are written and read again. */
 #define BYTES_A_US 3.5e6
 #define US_A_LAUNCH 3.0
-/* Factor of the speed if weights were not rearranged, because they are then copied 4 bytes at a
- * time. */
+/* Factor by which weights that were not rearranged reduce the speed, because they are copied 4
+ * bytes at a time. */
 #define SLOWER_BY_WEIGHTS 0.97
 
 /*
@@ -78,9 +79,9 @@ static const struct tiling other_tilings[] = {
  *
  * The tiles are distributed over |slots| (compute units times resident work groups) in rounds.  A
  * full round takes the time of one tile times the number of resident work groups, because they
- * share the unit. The last round is partial: |rest| groups on each unit.  If these are too few
- * items to hide latency, the unit runs at the fraction |busy| of its speed.  Splits add the time of
- * writing and reading the parts, and splits and preparation add a launch each.
+ * share the unit. The last round is partial, with |rest| groups on each unit.  If these groups have
+ * too few items to hide latency, the unit runs at the fraction |busy| of its speed.  Splits add the
+ * time of writing and reading the parts.  Splits and preparation each add a launch.
  */
 static double estimate(const struct problem *p, const struct vector_product *product,
                        const struct tiling *tiling, const uint16_t *v)
@@ -89,7 +90,7 @@ static double estimate(const struct problem *p, const struct vector_product *pro
                    (double)vector_column_tiles(product, v[TILE_N]) * v[SPLITS];
     double steps = (double)product->steps_of_one / product->classes / v[SPLITS];
     double rate = p->direction == DIRECTION_BACKWARD_WEIGHTS ? tiling->weights : tiling->pixels;
-    rate *= 1e6 / UNITS; /* number of operations of one unit in a microsecond */
+    rate *= 1e6 / UNITS; /* operations of one unit per microsecond */
     if (p->direction == DIRECTION_FORWARD && !v[PREPARE])
         rate *= SLOWER_BY_WEIGHTS;
     double one = 2.0 * v[TILE_M] * v[TILE_N] * (steps + STEPS_OF_BEGIN_AND_END) / rate;
@@ -118,13 +119,13 @@ static void consider(const struct problem *p, const struct target *target,
     for (uint32_t axis = 0; axis <= STAGES; axis++)
         config.values[axis] = tiling->values[axis];
     config.values[ROWS_FIRST] = 1;
-    /* In the original layout a tap's weights are not contiguous, so rearranging them is always
-     * worth it. */
+    /* In the original layout, the weights of a tap are not contiguous, so rearranging them is
+     * always worth it. */
     bool prepares = all.axes[PREPARE].count > 1 && product->taps > 1 &&
                     vector_prepared_weights_fit(p, target, tiling->values[TILE_K]);
     for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {
         if (all.axes[SPLITS].values[s] & (all.axes[SPLITS].values[s] - 1))
-            continue; /* because the model was fitted only to powers of two */
+            continue; /* the model was fitted only to powers of two */
         for (uint32_t prepare = prepares; prepare < all.axes[PREPARE].count; prepare++) {
             config.values[SPLITS] = all.axes[SPLITS].values[s];
             config.values[PREPARE] = (uint16_t)prepare;
@@ -135,8 +136,9 @@ static void consider(const struct problem *p, const struct target *target,
     }
 }
 
-/* Backward data with strides has classes with short and with long sums.  If there are enough
- * rounds, both run at the same time, so that at the end not only long sums are left. */
+/* In backward data with strides, some classes have short sums and others long ones.  With enough
+ * rounds, ROWS_FIRST is set to 0, so that work groups of both kinds run at the same time.  Then the
+ * device does not have only long sums left at the end. */
 #define ROUNDS_TO_MIX 4
 #define ITEMS_AT_A_TIME 512
 

@@ -8,7 +8,7 @@
 
 #define COPY_BYTES 16u
 #define NARROW_MAX 4u
-/* Maximum channels of x for patches; 8 channels are copied without padding. */
+/* Maximum channels of x for patches.  Pixels of 8 channels can be copied without padding. */
 #define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
@@ -25,15 +25,15 @@ static uint32_t element_size(const struct problem *p)
     return (uint32_t)data_type_size((enum data_type)p->type);
 }
 
-/* Returns the number of elements of a copy. */
+/* Returns the number of elements that one copy transfers. */
 static uint32_t chunk_of(const struct problem *p) { return COPY_BYTES / element_size(p); }
 
 static uint64_t pixels(struct extent e) { return (uint64_t)e.d * e.h * e.w; }
 
 /* Returns the padded number of channels of a pixel before folding.  It is the smallest power of two
  * that is not less than the number of channels, and for which each window of the filter begins at a
- * multiple of 16 bytes.  Returns 0 if x is not to be folded, because there are more channels or the
- * problem has no rows to fold. */
+ * multiple of 16 bytes.  Returns 0 if x is not folded, because it has too many channels or the
+ * filter has no rows to fold. */
 static uint32_t narrow_channels(const struct problem *p)
 {
     if (p->groups != 1 || p->direction == DIRECTION_BACKWARD_DATA || p->dilation.w != 1 ||
@@ -64,7 +64,7 @@ static bool is_cut(uint32_t filter, uint32_t pad, uint32_t stride, uint32_t dila
     return filter == stride && pad == 0 && (filter == 1 || dilation == 1);
 }
 
-/* Returns whether to pack x in patches (see conv_packing.h). */
+/* Returns whether x is packed in patches (see conv_packing.h). */
 static bool is_in_patches(const struct problem *p)
 {
     return p->groups == 1 && p->c <= PATCH_CHANNELS_MAX && pixels(p->filter) > 1 &&
@@ -143,27 +143,27 @@ static struct solution_argument reserve_workspace(struct solution *s, uint64_t s
     return (struct solution_argument){ ARGUMENT_WORKSPACE, at };
 }
 
-/* A tensor in the form that kernels/conv_reorder.cl uses: entries (images, or rows k of the
- * weights) of pixels (or taps) of channels. */
+/* Describes a tensor to kernels/conv_reorder.cl: entries (images, or rows k of the weights), each
+ * of which has pixels (or taps), each of which has channels. */
 struct reorder {
     enum layout layout;           /* layout of the plain tensor; a packed one has channels last */
-    uint32_t groups, c, c_packed; /* |c|: channels of a group */
+    uint32_t groups, c, c_packed; /* |c| is the number of channels of a group */
     struct extent pixels;         /* pixels of the plain tensor */
-    /* Number of patches along each axis; each becomes one packed pixel; 0: x is not divided into
-     * patches. */
+    /* Number of patches along each axis, each of which becomes one packed pixel; 0 if x is not
+     * divided into patches. */
     struct extent patches;
-    /* Any four neighbouring elements of a row are neighbours in a patch, too. */
+    /* Whether any four neighbouring elements of a row are also neighbours in a patch. */
     bool has_fours;
-    /* Width in the packed tensor, and where the plain row begins in it. */
+    /* Width of a row in the packed tensor, and the position in it where the plain row begins. */
     uint32_t w_packed, w_first;
-    uint32_t outer, outer_packed;   /* number of entries of a group for weights; otherwise 1 */
+    uint32_t outer, outer_packed;   /* number of entries of a group if it is weights; otherwise 1 */
     uint32_t outers, outers_packed; /* number of all entries */
-    /* Number of chunks of a pixel that neighbouring items copy; 0: they copy neighbours of the
+    /* Number of chunks of a pixel that neighbouring items copy; 0 if they copy neighbours of the
      * plain tensor. */
     uint32_t together;
 };
 
-/* Describes weights that are packed for patches: rows of k, which only become longer. */
+/* Describes weights that are packed for patches: each row k only becomes longer. */
 static struct reorder row_reorder(const struct packing_plan *plan)
 {
     const struct problem *p = plan->problem, *q = &plan->packing->problem;
@@ -179,8 +179,7 @@ static struct reorder row_reorder(const struct packing_plan *plan)
                              .outers_packed = q->k };
 }
 
-/* Describes the tensor of |r| with channels and entries of a group exchanged in the packed
- * tensor. */
+/* Returns |r| with the channels and the entries of a group exchanged in the packed tensor. */
 static struct reorder turned(struct reorder r)
 {
     struct reorder ret = r;
@@ -239,7 +238,7 @@ static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
     return r;
 }
 
-/* Describes a tensor that keeps its layout: the kernel only sums its slices. */
+/* Describes a tensor whose layout does not change, because the kernel only sums its slices. */
 static struct reorder flat_reorder(uint64_t elements)
 {
     return (struct reorder){ .layout = LAYOUT_CHANNELS_LAST,
@@ -262,8 +261,8 @@ static uint32_t chunks_of(const struct packing_plan *plan, const struct reorder 
 }
 
 /* Returns the maximum number of chunks of a pixel that neighbouring items may copy, if they still
- * read whole sectors of the plain tensor.  It is for tensors whose neighbouring elements are not
- * neighbours in the packed tensor. */
+ * read whole sectors of the plain tensor.  The function is for tensors whose neighbouring elements
+ * are not neighbours in the packed tensor. */
 static uint32_t together_of(const struct packing_plan *plan, const struct reorder *r)
 {
     uint32_t most = element_size(plan->problem) * 32 / SECTOR_BYTES, together = 1;

@@ -11,46 +11,48 @@
  * Ownership  plain values
  * Threading  pure functions
  *
- * Folding: the three channels of an image are padded to 4, not to 8, which would waste five eighths
- * of the products.  The pixels under one row of the filter are neighbours in memory.  They become
- * the channels of one wide pixel, and the filter becomes one pixel wide.  Example: a 7x7 filter
- * with stride 2 over 3 channels becomes a 7x1 filter over 7 * 4 = 28 channels, padded to 32.
+ * Folding: the three channels of an image are padded to 4.  Padding them to 8 would waste five
+ * eighths of the products.  The pixels under one row of the filter are neighbours in memory.  They
+ * become the channels of one wide pixel, and the filter becomes one pixel wide.  Example: a 7x7
+ * filter with stride 2 over 3 channels becomes a 7x1 filter over 7 * 4 = 28 channels, padded to 32.
  * Neighbouring wide pixels overlap: they are 2 * 4 = 8 elements apart.
  *
- * Patches: if strides are equal to the filter and there is no padding, each pixel of x belongs to
- * one pixel of y at most.  With few channels of x, this is a 1x1 convolution: the pixels under the
- * filter become the channels of one wide pixel, in the order of the weights.  Example: a 4x4 filter
- * with stride 4 over 3 channels becomes a 1x1 filter over 48 channels.  Without it, backward data
- * would pad the 3 channels to 8, and read y 16 times, once for each residue modulo the strides.
+ * Patches: if the strides equal the filter's sizes and there is no padding, each pixel of x belongs
+ * to at most one pixel of y.  With few channels of x, this is a 1x1 convolution: the pixels under
+ * the filter become the channels of one wide pixel, in the order of the weights.  Example: a 4x4
+ * filter with stride 4 over 3 channels becomes a 1x1 filter over 48 channels.  Without patches,
+ * backward data would pad the 3 channels to 8, and read y 16 times, once for each residue modulo
+ * the strides.
  */
 #include "engine/solver/solver.h"
 
-/* Number of tensors; their indexes are x, w, y, as in enum argument_kind. */
+/* Number of tensors.  Their indexes are those of x, w, y in enum argument_kind. */
 #define PACKING_TENSORS 3
 
 struct packing {
     struct problem problem; /* the problem of the packed tensors */
-    /* Size of y; problem_output(&problem) would also count the padding pixels of a folded
-     * problem. */
+    /* Size of y. problem_output(&problem) is larger for a folded problem, because it also counts
+     * padding pixels. */
     struct extent out;
-    uint32_t x_pixel;  /* number of elements from one pixel of x to the next */
-    uint32_t narrow_c; /* padded number of channels of a pixel before folding; 0: not folded */
-    bool has_patches;  /* x is packed in patches */
-    bool has_planes;   /* x and y keep their layout, with channels first */
-    bool turns_w;      /* the packed weights have a row for each channel of x, not of y */
-    bool moves[PACKING_TENSORS];        /* whether the tensor is copied to or from the workspace */
+    uint32_t x_pixel; /* number of elements from one pixel of x to the next */
+    /* padded number of channels of a pixel before folding; 0 if x is not folded */
+    uint32_t narrow_c;
+    bool has_patches;            /* x is packed in patches */
+    bool has_planes;             /* x and y keep their layout, with channels first */
+    bool turns_w;                /* the packed weights have a row for each channel of x, not of y */
+    bool moves[PACKING_TENSORS]; /* whether the tensor is copied to or from the workspace */
     uint64_t elements[PACKING_TENSORS]; /* number of elements of the packed tensor */
 };
 
 /* Decides how to pack the problem's tensors.  Returns false if a packed tensor would have 2^31
- * elements or more.  For backward data the same limit holds for x with each axis padded to a
- * multiple of the stride. */
+ * elements or more.  For backward data, x must also have fewer than 2^31 elements if each axis is
+ * padded to a multiple of the stride. */
 bool packing_of(const struct problem *p, struct packing *ret_packing);
 
 /* Packs the weights with rows and channels exchanged, so that the elements of each sum of backward
  * data are neighbours in both operands. */
 void packing_turn_weights(struct packing *packing);
-/* Keeps the layout of x and y, with channels first, although the product reads them. */
+/* Keeps the layout of x and y, with channels first: the product can read it. */
 void packing_keep_planes(struct packing *packing);
 
 /* A solution under construction. */
@@ -63,9 +65,9 @@ struct packing_plan {
 
 /* Decides where each tensor is, and adds the kernels that pack the two operands. */
 void packing_begin(struct packing_plan *plan);
-/* Reserves workspace for the result in the form of |slices| slices of fp32 sums (split-K), which
- * replace the packed result. */
+/* Reserves workspace for |slices| slices of fp32 sums (split-K), which replace the packed
+ * result. */
 void packing_slice_result(struct packing_plan *plan, uint32_t slices);
 /* Adds the kernel that sums the slices and unpacks the result, if one of the two is necessary.
- * Call it after the product was added. */
+ * Call it after adding the product. */
 void packing_end(struct packing_plan *plan, uint32_t slices);

@@ -24,11 +24,11 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
                                             "conv_implicit_gemm_mma_backward_weights" };
 
 /* The kernel's mask for each row has one bit per filter index along d, h and w (TAP_D, TAP_H,
- * TAP_W), so their sum must fit. */
+ * TAP_W), so the sum of the filter's sizes must fit. */
 #define FILTER_SUM_MAX 31u
 #define CHANNELS_FAVOURED 4u
 #define SHORT_SUM_ELEMENTS_MAX (1u << 21)
-/* No GPU runs more work groups at a time, so there is no need to split further. */
+/* No GPU runs more work groups at a time, so further splits would gain nothing. */
 #define SPLIT_GROUPS_MAX 2048u
 /* The smallest tiles of any path. */
 #define TILE_M_MIN 64u
@@ -52,9 +52,9 @@ bool product_covers(const struct problem *p, bool has_tf32, struct packing *ret_
     return filter.d + filter.h + filter.w <= FILTER_SUM_MAX;
 }
 
-/* Returns true for backward data of one channel of y with a small x.  The sums of its product have
- * one element for each tap, padded to 32 or more.  If x is small, the kernels that pack take longer
- * than the vector units would need for everything. */
+/* Returns true for backward data of one channel of y with a small x.  Each sum then has one element
+ * for each tap, padded to 32 or more.  If x is small, the kernels that pack would take longer than
+ * the vector path takes in total. */
 static bool is_short_sum(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA && p->k == p->groups &&
@@ -74,13 +74,15 @@ static uint32_t taps_of_residue(uint32_t filter, uint32_t stride, uint32_t dilat
     return divide_up(filter, geometry_tap_step(stride, dilation));
 }
 
-/* The table of conv_product.h in numbers.  The reduction is padded to whole tiles, tap by tap:
+/* Computes the sizes of the product, as listed in conv_product.h.  The reduction is padded to whole
+ * tiles for each tap:
  *
  *     forward           taps * ceil(c / tile_k)
- *     backward data     taps that meet a residue * ceil(k / tile_k)
+ *     backward data     (taps that meet a residue) * ceil(k / tile_k)
  *     backward weights  ceil(pixels of y / tile_k)
  *
- * Rows of backward data are the pixels of x with one residue modulo the strides.  With planes, each
+ * In backward data, the rows are the pixels of x with one residue modulo the strides.  With planes
+ * (channels first), each
  * image's pixels are padded to whole runs. */
 struct product product_of(const struct packing *packing, uint32_t tile_k)
 {
@@ -128,7 +130,7 @@ uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
     uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
     if (t->turns_right) /* two buffers for the transposed operand */
         operands += 2 * t->tile_n * t->tile_k * t->element;
-    if (t->is_persistent) /* because the result has its own space */
+    if (t->is_persistent) /* the result has its own space */
         return operands + result + signals;
     return (operands > result ? operands : result) + signals;
 }

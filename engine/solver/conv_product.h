@@ -9,8 +9,8 @@
  *     backward data     pixels of x    channels of x        channels of y, taps
  *     backward weights  channels of y  channels of x, taps  pixels of y
  *
- * A work group computes tile_m x tile_n results.  It adds up tile_k products of each at a time.
- * Example: forward, 64 images of 56x56 pixels, 64 channels of x and of y, a 3x3 filter.  The
+ * A work group computes tile_m x tile_n results.  It adds tile_k products to each of them at a
+ * time.  Example: forward, 64 images of 56x56 pixels, 64 channels of x and of y, a 3x3 filter.  The
  * product has 64 * 56 * 56 = 200 704 rows and 64 columns.  Tiles of 128 x 64 x 32 make 1568 work
  * groups, each of which takes 9 taps * (64 / 32) = 18 tiles along the reduction.
  *
@@ -21,8 +21,8 @@
  *             stay in the L2 cache.  So tiles are numbered within a band of a few rows of tiles,
  *             column by column, before the next band begins.
  *
- * Source of both: CUTLASS's documentation, "Efficient GEMM in CUDA" (there, a band is a
- * threadblock rasterization).  Backward data with strides: data_box in conv_bulk.c.
+ * Source of both ideas: CUTLASS's documentation, "Efficient GEMM in CUDA" (which calls bands
+ * "threadblock rasterization").  data_box in conv_bulk.c explains backward data with strides.
  *
  * Role       computes the shape of the product, and creates a solution that computes it in tiles.
  *            NVIDIA's and AMD's paths (conv_implicit_gemm_mma.c, conv_implicit_gemm_mfma.c) choose
@@ -32,15 +32,15 @@
  */
 #include "engine/solver/conv_packing.h"
 
-/* Number of pixels of an image that a kernel numbers consecutively (a run), if x and y have
- * channels first. */
+/* Number of pixels in a run.  If x and y have channels first, a kernel numbers the pixels of a run
+ * consecutively. */
 #define RUN_PIXELS 32u
 
 struct product {
-    /* Rows and columns of one group, and of the residue with the most rows. */
+    /* Rows and columns of one group.  The rows are those of the residue class that has the most. */
     uint64_t rows, columns;
     uint32_t tiles; /* number of tiles along the reduction */
-    /* For backward data: number of residue classes modulo the strides; otherwise 1. */
+    /* Number of residue classes modulo the strides for backward data; otherwise 1. */
     uint32_t residues;
     uint32_t residues_busy; /* number of classes that at least one tap reaches */
 };
@@ -49,8 +49,8 @@ struct product {
  * indexed, and filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be
  * rounded to TF32.  If it returns true, it has filled |ret_packing|. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* Returns false for groups with few channels, which leave matrix cores mostly idle, and for small
- * backward data of one channel of y. */
+/* Returns whether the product is likely to be fast.  It is not for groups with few channels, which
+ * leave matrix cores mostly idle, and for backward data with a small x and one channel of y. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);
@@ -69,8 +69,8 @@ struct product_tiling {
     bool is_persistent;     /* only with is_bulk: a work group computes several tiles */
     /* Only with is_bulk: the right operand is transposed in shared memory. */
     bool turns_right;
-    bool holds_left;          /* only with is_bulk: the left operand is loaded into registers */
-    uint32_t groups;          /* number of persistent work groups; 0: one per tile */
+    bool holds_left; /* only with is_bulk: the left operand is loaded into registers */
+    uint32_t groups; /* number of persistent work groups; 0 if each tile has a work group */
     uint32_t threads, shared; /* number of items of a work group, and its bytes of shared memory */
 };
 
@@ -78,16 +78,17 @@ struct product_tiling {
  * the last ones would be empty. */
 void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret);
 /* Returns the bytes of shared memory of a work group. The operands' tiles and the result's tile use
- * the same bytes, except in persistent groups, which have space for both. The barriers at which
- * bulk copies signal their end are included. */
+ * the same bytes, except in persistent groups, which have space for both. The result includes the
+ * barriers with which bulk copies signal their completion. */
 uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages);
-/* Returns the number of work groups, including those without work. */
+/* Returns the number of work groups, including those that have no tile. */
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
 
-/* Returns whether another tiling computes the same with fewer resources.  This is so if the matrix
- * fills at most half of a tile, if the reduction is split although the work groups fill any GPU
- * without that, or if the reduction is too short for |split| slices (see product_slice). */
+/* Returns whether another tiling computes the same product with fewer resources.  This is the case
+ * if the matrix fills at most half of a tile, if the reduction is split although the work groups
+ * fill any GPU without that, or if the reduction is too short for |split| slices (see
+ * product_slice). */
 bool product_is_redundant(const struct packing *packing, const struct product *product,
                           const struct product_tiling *tiling, uint32_t split);
 

@@ -12,8 +12,8 @@
  * Winograd's minimal filtering F(m x m, 3x3): Lavin and Gray, "Fast Algorithms for Convolutional
  * Neural Networks", 2015.
  *
- * A tile of m x m outputs needs (m + 2) x (m + 2) inputs.  The computation is a polynomial product,
- * evaluated at points (a kind of Toom-Cook):
+ * A tile of m x m outputs needs (m + 2) x (m + 2) inputs.  The outputs are coefficients of a
+ * polynomial product, which is evaluated at points (as in Toom-Cook multiplication):
  *
  *     to = A' [ (G filter G') . (B' from B) ] A       "." multiplies element by element
  *
@@ -36,27 +36,28 @@
  * same with the filter rotated by half a turn.  Backward weights transforms x and the gradient of y
  * and sums over tiles instead of channels.
  *
- * The constants below bound the workspace: at most what a training job can spare for one layer.
+ * The constants below limit the workspace to what a training job can spare for one layer.
  */
 #define WORKSPACE_MAX (2ull << 30)
-/* The part of it that the path of the product may use. */
+/* The part of the workspace that ConvImplicitGemm's vector path, which computes the products, may
+ * use. */
 #define WORKSPACE_OF_SPLITS (512ull << 20)
 #define WORKSPACE_ALIGNMENT 256u
-/* Number of work items of a group, for the transforms of tiles, of filters and of the filter's
- * gradient.  For filters, also the number of channels that a group transforms.  Measured on an
- * H200: 64, 128 and 256 differ by less than 1 %. */
+/* Number of work items of a group: for the transforms of tiles, of filters and of the filter's
+ * gradient.  A group that transforms filters has one item for each channel.  On an H200, sizes of
+ * 64, 128 and 256 differ by less than 1 %. */
 #define TRANSFORM_GROUP_SIZE 128u
 #define FILTER_GROUP_SIZE 256u
 #define FILTER_BLOCK_TO 32u
 #define FILTER_BLOCK_FROM 8u
 #define WEIGHTS_GROUP_SIZE 64u
 
-/* The tile must stay first: cli/driver/rounding.c reads it from a config's text. */
+/* The tile must stay first, because cli/driver/rounding.c reads it from the text of a config. */
 enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 
-/* The axes are this solver's own one, and after it those of the product, with their names in the
- * vector path.  Axes of that path that are missing here have their first value; in measurements,
- * other values made no difference. */
+/* The first axis is this solver's own; the others are axes of the product, with their names in the
+ * vector path.  Axes of the vector path that are missing here always have their first value,
+ * because other values made no difference in measurements. */
 #define SPACE(item_values, ...)                                                             \
     {                                                                                       \
         { "tile", PERF_VALUES(2, 4) }, { "tile_m", PERF_VALUES(16, 32, 64, 128, 256) },     \
@@ -122,9 +123,9 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
 
 /* Returns the problem to solve between the transforms.  For each point and each group, the
  * transformed filters [from][to] are multiplied by pixels.  All these products together are a 1x1
- * convolution that has points * groups groups.  Its direction is backward data, because that
- * matches the layout of the filters.  If |p| is for backward weights, pixels are multiplied by
- * pixels, and the direction is backward weights. */
+ * convolution that has points * groups groups.  Its direction is backward data, because this
+ * direction matches the layout of the filters.  If |p| is for backward weights, pixels are
+ * multiplied by pixels, and the direction is backward weights. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
 {
     struct problem product = { .direction = DIRECTION_BACKWARD_DATA,
@@ -151,7 +152,7 @@ static struct problem product_of(const struct problem *p, const struct shape *s)
     return product;
 }
 
-struct workspace { /* offsets of the product's tensors and of its own workspace, in bytes */
+struct workspace { /* offsets in bytes of the product's tensors and of its own workspace */
     uint64_t x, w, y, product, size;
 };
 
@@ -193,19 +194,20 @@ static bool is_3x3(const struct problem *p)
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    (void)target; /* because the kernels compile for every family of targets */
+    (void)target; /* the kernels compile for every family of targets */
     return p->type != TYPE_INT8 && is_3x3(p) && geometry_fits_30_bits(p) &&
            (fits(p, 2) || fits(p, 4));
 }
 
-/* Measured on an H200, per microsecond: operations of the products and of a direct convolution
- * on the vector units, and bytes of the transforms; then the time of a launch. */
+/* Rates measured on an H200, per microsecond: operations of the products, operations of a direct
+ * convolution on the vector units, and bytes of the transforms.  The last constant is the time of a
+ * launch in microseconds. */
 #define PRODUCTS_A_US 40e6
 #define DIRECT_A_US 43e6
 #define DIRECT_TF32_A_US 55e6
 #define BYTES_A_US 3.4e6
 #define US_A_LAUNCH 3.0
-#define LAUNCHES_MORE 3 /* number of launches in addition to that of a direct convolution */
+#define LAUNCHES_MORE 3 /* number of launches more than a direct convolution has */
 
 /* Estimates the time in microseconds. */
 static double cost(const struct problem *p, uint32_t tile)
@@ -227,19 +229,19 @@ static uint32_t best_tile(const struct problem *p)
     return cost(p, 4) < cost(p, 2) ? 4 : 2;
 }
 
-/* Rows of the smallest tile of a direct convolution on the vector units, and in TF32. */
+/* Rows of the smallest tile of a direct convolution: on the vector units, and in TF32. */
 #define ROWS_MIN 16u
 #define TF32_ROWS_MIN 32u
-/* Rows of one group in forward and backward data; with more, it is not worth it. */
+/* Rows of one group in forward and backward data, up to which the solver can be worth it. */
 #define ROWS_FEW 4u
 #define STEP 8.0           /* products of a step */
-#define STEPS_OF_ENDS 20.0 /* time to begin and end a tile, in steps */
+#define STEPS_OF_ENDS 20.0 /* time to begin and end a tile, expressed as a number of steps */
 
 /*
- * Estimated time of a direct convolution by the vector path.  With fewer rows than the smallest
- * tile has, the others are idle.  Tiles of groups with fewer channels than a step also have short
- * sums. With these limits, the faster solver was chosen in 45 of 46 problems of networks on an
- * H200.
+ * Estimates the time of a direct convolution by the vector path.  If there are fewer rows than the
+ * smallest tile has, its other rows are idle.  In groups with fewer channels than a step has
+ * products, tiles also have short sums.  With these limits, the faster solver was chosen in 45 of
+ * 46 problems of networks on an H200.
  */
 static double direct_cost(const struct problem *p, const struct target *target)
 {
@@ -256,8 +258,9 @@ static double direct_cost(const struct problem *p, const struct target *target)
     return direct * least / rows * (1 + ends);
 }
 
-/* Returns whether the solver is favoured: only if the direct solution would run on the vector
- * units, or would leave most of the matrix cores idle.  For OpenCL devices the gain is unknown. */
+/* Returns whether the solver is favoured.  It is favoured only if the direct solution would run on
+ * the vector units, or would leave most of the matrix cores idle.  For OpenCL devices, the gain is
+ * unknown. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     const struct igemm_path *direct = igemm_path_for(p, target);
@@ -279,8 +282,8 @@ static const struct perf_axis *find_axis(const struct perf_space *in, const char
     return NULL;
 }
 
-/* Gets the product's part of a config.  Returns false if the vector path does not know one of the
- * values. */
+/* Gets the part of a config that belongs to the product.  Returns false if the vector path does not
+ * support one of the values. */
 static bool product_config(const struct problem *product, const struct target *target,
                            const struct perf_config *config, struct perf_config *ret_config)
 {
@@ -309,7 +312,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            igemm_path_vector.config_is_valid(&product, target, &theirs);
 }
 
-/* Tilings of the product, best first; item_m and item_n are the results of one item. */
+/* Tilings of the product, best first. item_m x item_n is the number of results of one item. */
 struct tiling {
     uint16_t m, n, k, item_m, item_n;
 };
@@ -318,14 +321,14 @@ static const struct tiling tilings[] = {
     { 32, 64, 8, 4, 4 },   { 32, 32, 8, 4, 4 },   { 16, 64, 4, 4, 4 },
 };
 #define TILINGS (sizeof(tilings) / sizeof(tilings[0]))
-/* The first tiling is only the best if channels come last, as measured. */
+/* According to measurements, the first tiling is only the best if channels come last. */
 #define FIRST_CHANNELS_LAST 1
 /* Number of work groups that fills a large GPU twice. */
 #define GROUPS_WANTED 264u
 #define STAGES_WANTED 2
 
-/* Chooses the first tiling that wastes at most a fifth of its rows and leaves enough work
- * groups.  The last tiling is always valid. */
+/* Chooses the first tiling of whose rows at most a fifth is idle and leaves enough work groups.
+ * The last tiling is always valid. */
 static void choose_tiling(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {
@@ -342,8 +345,8 @@ static void choose_tiling(const struct problem *p, const struct target *target,
     }
 }
 
-/* Uses the config that the vector path would choose for the product.  Each value is rounded down to
- * one that the axis here has. */
+/* Chooses the config that the vector path would choose for the product.  Each value is rounded down
+ * to one that this solver's axis has. */
 static void choose_as_product(const struct problem *p, const struct target *target,
                               struct perf_config *config)
 {
@@ -384,8 +387,8 @@ enum step { STEP_FILTER, STEP_FROM, STEP_TO, STEP_GRADIENT, STEP_WEIGHTS };
 
 static bool is_of_filters(enum step step) { return step == STEP_FILTER || step == STEP_WEIGHTS; }
 
-/* Defines the options for filters.  They contain no image sizes, so that layers of different sizes
- * share the program. */
+/* Defines the options for filters.  The options contain no image sizes, so that layers of different
+ * sizes share the program. */
 static void define_filter(struct option_text *text, const struct problem *p)
 {
     option_define(text, "DIRECTION", p->direction);
@@ -469,8 +472,8 @@ static void add_transform(const struct problem *p, const struct shape *s,
     };
 }
 
-/* Adds the kernels of the product, with each argument moved to its place in this solver's
- * workspace. */
+/* Adds the kernels of the product.  Each argument gets the offset that its tensor has in this
+ * solver's workspace. */
 static void add_product(const struct solution *product, const struct workspace *w,
                         struct solution *solution)
 {

@@ -7,11 +7,11 @@
  * fp32, and in fp16 and bf16 with fp32 arithmetic.
  *
  * Transformed tensors go through a workspace.  The products between the transforms are one grouped
- * 1x1 convolution, which ConvImplicitGemm's vector path solves; the axes of that path are part of
- * this solver's space.  The batch size is not compiled into any program.
+ * 1x1 convolution, which ConvImplicitGemm's vector path solves; the axes of the vector path are
+ * part of this solver's tuning space.  The batch size is not compiled into any program.
  *
- * Its intermediate values are larger than those of direct convolution, so its rounding errors are
- * larger.  cli/driver/rounding.c derives a bound for them.
+ * The solver's intermediate values are larger than those of direct convolution, so the rounding
+ * errors are larger, too.  cli/driver/rounding.c derives a bound for them.
  */
 #include "engine/solver/solver.h"
 

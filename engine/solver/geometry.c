@@ -20,7 +20,8 @@ bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64
 }
 
 /* Returns stride / gcd(stride, dilation).  Tap t meets the residue t * dilation modulo the stride,
- * which repeats after that many taps.  The loop is Euclid's algorithm for the gcd. */
+ * so residues repeat after the returned number of taps.  The loop is Euclid's algorithm for the
+ * gcd. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation)
 {
     uint32_t a = stride, b = dilation;

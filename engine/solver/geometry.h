@@ -20,7 +20,7 @@ bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64
 
 /* Returns the distance from a tap of the filter to the next one that meets the same residue class
  * of x modulo the stride: stride / gcd(stride, dilation).  Example: with stride 2 and dilation 1,
- * it is every second tap. */
+ * the distance is 2. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation);
 
 /* Returns the number of elements of the tensor that the problem's direction computes. */

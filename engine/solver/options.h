@@ -4,15 +4,15 @@
 /*
  * The -DKILN_... options of a program, as every kernel family reads them (kernels/README.md).
  *
- * Role       writes the options.  No other code does, so a problem always gives the same text, and
- *            thus one cache key
+ * Role       writes the options.  No other code writes them, so a problem always has the same text,
+ *            and thus the same cache key
  * Ownership  the caller owns the text's storage
  * Threading  no shared state
  */
 #include "common/protocol/problem.h"
 
-struct option_text { /* a text under construction */
-    char *data;      /* borrowed; NUL-terminated after each call that appended something */
+struct option_text { /* text under construction */
+    char *data;      /* borrowed; NUL-terminated after each call that appends */
     size_t size, used;
 };
 

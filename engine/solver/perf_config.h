@@ -33,8 +33,9 @@ struct perf_space {
     const struct perf_axis *axes; /* static; each axis has all values that a config may have */
     uint32_t count;               /* number of axes; 0: nothing to tune */
     /* Static; |count| axes for each part.  If |part_count| is 0, the product of |axes| is the only
-     * part.  Otherwise each part is a product of some of the values, and no point is in two parts.
-     * Parts are used for spaces in which the value of one axis restricts the values of others. */
+     * part.  Otherwise each part is a product of some of the values of each axis, and no point is
+     * in two parts.  Parts are used for spaces in which the value of one axis restricts the values
+     * of others. */
     const struct perf_axis *parts;
     uint32_t part_count;
 };
@@ -46,8 +47,8 @@ struct perf_config {
 
 /* Writes the values separated by commas, in the order of the axes. */
 void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MAX]);
-/* Reads a config.  The message of KILN_INVALID names the axis that does not have the value, or says
- * that the number of values is wrong.  Does not check that the solver calls the point valid. */
+/* Reads a config.  Returns KILN_INVALID if the number of values is wrong or an axis does not have
+ * the value; the message names the axis.  Does not check that the solver calls the point valid. */
 KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct perf_space *space,
                                                 struct perf_config *ret_config,
                                                 struct kiln_err *err);

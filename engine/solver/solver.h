@@ -26,7 +26,8 @@ struct solution_program {
     const char *const *header_names;                 /* static; header i is header_texts[i] */
     struct bytes header_texts[SOLUTION_HEADERS_MAX]; /* the bytes are static */
     uint32_t header_count;
-    char options[2048]; /* checked against the allow-list, like options of a client */
+    /* options for the compiler, checked against the allow-list like the options of a client */
+    char options[2048];
 };
 
 struct solution_argument {
@@ -47,7 +48,7 @@ struct solution_kernel {
 
 struct solution {
     const struct solver *solver;
-    /* The config of this solution; count 0: the solver has no tuning space. */
+    /* The config of this solution; its count is 0 if the solver has no tuning space. */
     struct perf_config config;
     uint64_t workspace_size; /* bytes */
     uint32_t program_count;
@@ -63,17 +64,17 @@ struct solver {
     /* MIOpen's name of its family: "Direct", "ImplicitGEMM", "Winograd", ... */
     const char *algorithm;
     bool (*applies)(const struct problem *problem, const struct target *target);
-    /* Returns whether the solver is likely to be the fastest, if nothing was measured.  NULL:
-     * always true if the solver applies. */
+    /* Returns whether the solver is likely to be the fastest; used if nothing was measured.  NULL
+     * if this is so for every problem to which the solver applies. */
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
 
-    /* The tuning space: the valid points of these axes.  NULL: nothing to tune.  The functions
-     * below may only be called for problems to which the solver applies. */
+    /* The tuning space: the valid points of these axes.  NULL if there is nothing to tune.  The
+     * functions below may only be called for problems to which the solver applies. */
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
     bool (*config_is_valid)(const struct problem *problem, const struct target *target,
                             /* All values of |config| must be on their axes. */
                             const struct perf_config *config);
-    /* Chooses a valid config by heuristic. */
+    /* Chooses a valid config without measurements. */
     void (*choose_config)(const struct problem *problem, const struct target *target,
                           struct perf_config *ret_config);
 
@@ -88,31 +89,31 @@ extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 /* Finds a solver by name.  Returns NULL if there is none. */
 const struct solver *solver_find(struct bytes name);
 /* Finds the solver of that name and checks that it applies to the problem, which must be valid.
- * Returns KILN_NOT_FOUND and KILN_UNSUPPORTED like solver_solve. */
+ * Returns KILN_NOT_FOUND if there is none, KILN_UNSUPPORTED if it does not apply. */
 KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
                                            const struct target *target, struct bytes name,
                                            const struct solver **ret_solver, struct kiln_err *err);
-/* Returns the first favoured solver that applies, else the first that applies, else NULL. |problem|
- * must be valid. */
+/* Returns the first solver that applies and is favoured; else the first one that applies; else
+ * NULL.  |problem| must be valid. */
 const struct solver *solver_choose(const struct problem *problem, const struct target *target);
-/* Fails with KILN_UNSUPPORTED and a message that no solver applies. */
+/* Returns KILN_UNSUPPORTED, with the message that no solver applies. */
 enum kiln_code solver_none(const struct problem *problem, const struct target *target,
                            struct kiln_err *err);
 /* Returns the solver's tuning space, which is empty if there is nothing to tune. */
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
                                const struct target *target);
 
-/* The solver and the config that a caller or a tuning record requests.  A heuristic chooses what is
- * empty. */
+/* The solver and the config that a caller or a tuning record requests.  If either is empty, a
+ * heuristic chooses it. */
 struct solver_choice {
-    struct bytes solver; /* name of the solver; empty: solver_choose chooses it */
-    /* Text in the format of perf_config_write; empty: the heuristic chooses it. */
+    struct bytes solver; /* name of the solver; if empty, solver_choose chooses it */
+    /* Text in the format of perf_config_write; if empty, the heuristic chooses it. */
     struct bytes config;
 };
 
-/* Creates a solution.  Returns KILN_UNSUPPORTED if no solver applies; KILN_NOT_FOUND if no solver
- * has the requested name (the message lists the names); and KILN_INVALID if the config is not in
- * the solver's space. */
+/* Creates a solution.  Returns KILN_UNSUPPORTED if no solver applies, or the requested one does
+ * not; KILN_NOT_FOUND if no solver has the requested name (the message lists the names); and
+ * KILN_INVALID if the config is not in the solver's space. */
 KILN_MUST_CHECK enum kiln_code solver_solve(const struct problem *problem,
                                             const struct target *target,
                                             const struct solver_choice *choice,

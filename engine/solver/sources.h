@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The kernel sources of kernels/, which kernels/CMakeLists.txt embeds into the program.
+ * The GPU sources in kernels/, which kernels/CMakeLists.txt embeds into the program.
  *
  * Ownership  static data
  */

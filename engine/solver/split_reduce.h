@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The end of a split sum: adds up the partial results in the workspace and stores the output
- * (kernels/conv_split_reduce.cl).
+ * The last kernel of a split sum, which adds up the partial results in the workspace and stores the
+ * output (kernels/conv_split_reduce.cl).
  *
  * Role       adds a program and a kernel to a solution under construction
  * Threading  pure function
@@ -19,6 +19,6 @@ struct split_reduce {
     uint32_t splits;
 };
 
-/* Appends the kernel to those of |solution|.  The kernel always sums in the same order, so results
- * are reproducible. */
+/* Appends the program and the kernel to |solution|. The kernel always sums in the same order, so
+ * results are reproducible. */
 void split_reduce_add(const struct split_reduce *reduce, struct solution *solution);
