@@ -100,7 +100,7 @@ static const char *call_complaint(const struct kiln_admin_call *call, char **ret
     return NULL;
 }
 
-/* A negative time-out means no limit. */
+/* Enters a call like client_enter, where a negative time-out means no limit. */
 static enum kiln_code enter_unlimited(const struct kiln_client *client, int timeout_ms,
                                       uint64_t *ret_deadline_ns, struct kiln_err *err)
 {
@@ -135,7 +135,8 @@ struct calling {
     struct request request;
     struct buffer frame; /* owned */
     char *progress;      /* owned; received, but not reported to the caller yet */
-    char *answer;        /* owned */
+    /* Owned, like its descriptors. A descriptor that the caller took is replaced by -1. */
+    char *answer;
     /* Owned, like its descriptors; -1 in place of each descriptor that the caller took. */
     int *files;
     size_t file_count;
@@ -156,7 +157,8 @@ static void calling_done(struct calling *c)
     free(c->files);
 }
 
-/* Only regular files are accepted: reading a pipe may block, and reading a device may never end. */
+/* Accepts only regular files, because reading a pipe may block, and reading a device may never
+ * end. */
 static enum kiln_code check_files(const struct reply *reply, struct failure *failure)
 {
     for (size_t i = 0; i < reply->descriptor_count; i++) {
@@ -199,7 +201,7 @@ static enum kiln_code accept_called(struct request *request, const struct reply 
     struct calling *c = request->context;
     bool more = reply->header->flags & FRAME_MORE;
     char **place = more ? &c->progress : &c->answer;
-    free(*place); /* drops older progress: only the latest is reported */
+    free(*place); /* drops older progress, because only the latest is reported */
     *place = NULL;
     enum kiln_code rc = read_json(reply, place, failure);
     return rc || more ? rc : take_files(c, reply, failure);
@@ -288,13 +290,14 @@ static enum kiln_code accept_event(struct request *request, const struct reply *
                                    struct failure *failure)
 {
     char **event = request->context;
-    free(*event); /* is NULL already: only one frame is accepted at a time */
+    free(*event); /* always NULL here, because only one frame is accepted at a time */
     *event = NULL;
     return read_json(reply, event, failure);
 }
 
 struct subscription {
-    struct multiplexer *multiplexer; /* owned: a separate connection; closing it unsubscribes */
+    /* owned; a separate connection: closing it ends the subscription */
+    struct multiplexer *multiplexer;
     struct waiter waiter;
     struct request request;
     struct buffer frame; /* owned */

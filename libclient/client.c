@@ -128,7 +128,7 @@ static enum kiln_code read_options(const struct kiln_client_options *options,
     return KILN_OK;
 }
 
-/* Accepts the values that MIOpen accepts for its switches. */
+/* Returns whether a switch is on, with the same values as MIOpen's switches. */
 static bool is_on(const char *variable)
 {
     static const char *const on[] = { "1", "yes", "true", "enable", "enabled" };

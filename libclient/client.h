@@ -18,19 +18,20 @@
 struct kiln_client {
     struct multiplexer *multiplexer; /* owned */
     struct fallback *fallback;       /* owned; used by |multiplexer| only */
-    struct answer_cache *cache;      /* owned */
+    struct answer_cache *cache;      /* owned; caches answers of kilnd in this process */
     struct fork_guard guard;
     int timeout_ms;
-    bool no_cache; /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE: use no stored kernels */
+    /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE: stored kernels are not used */
+    bool no_cache;
     char socket_path[256];
-    /* True if kiln chose the socket: neither the caller nor a variable named one. */
+    /* True if neither the caller nor a variable named the socket, so kiln chose it. */
     bool socket_is_found;
-    char software[128]; /* for hello */
+    char software[128]; /* name of the client program, which hello sends */
 };
 
-/* Every public call begins with this.  Rejects a NULL client, a child of the process that opened
- * the client, and a negative time-out.  Turns the time-out (0: the client's default) into a
- * deadline. */
+/* Must be called first in every public call.  Rejects a NULL client, a client that was opened by
+ * this process's parent before a fork, and a negative time-out.  Turns the time-out (0 means the
+ * client's default) into a deadline. */
 KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, int timeout_ms,
                                             uint64_t *ret_deadline_ns, struct kiln_err *err);
 
@@ -38,8 +39,8 @@ KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, in
 KILN_MUST_CHECK enum kiln_code client_check_cache(const struct kiln_client *client,
                                                   struct kiln_err *err);
 
-/* Opens a separate connection, for requests that must not share the client's.  It only connects to
- * the host's daemon, because these requests are for administrators. */
+/* Opens a separate connection, for requests that must not share the client's connection.  It
+ * connects only to the host's daemon, because these requests are for administrators. */
 KILN_MUST_CHECK enum kiln_code client_open_multiplexer(struct kiln_client *client,
                                                        struct multiplexer **ret_multiplexer,
                                                        struct kiln_err *err);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Doubles in the wire format: their bits in a u64.
+ * Doubles in the wire format, which has their bits in a 64-bit integer.
  *
  * Threading  pure functions
  */

@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Maximum of a struct's size.  No struct of libkiln is larger, so a larger size is an uninitialised
- * one. */
+/* Maximum of a struct's size.  No struct of libkiln is larger, so a larger value is uninitialised
+ * memory. */
 #define SIZED_MAX 65536u
-/* The size of |type| when |last| was its last member. */
+/* The size that |type| had when |last| was its last member. */
 #define SIZED_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 static inline bool sized_is_fine(size_t given, size_t least)
@@ -23,7 +23,8 @@ static inline bool sized_is_fine(size_t given, size_t least)
     return given >= least && given <= SIZED_MAX;
 }
 
-/* Copies |from|, of |given| bytes, to |to|, of |size| bytes.  Sets missing bytes to zero. */
+/* Copies |given| bytes of |from| to |to|, which has |size| bytes.  Sets missing bytes to zero, and
+ * ignores surplus ones. */
 static inline void sized_copy(void *to, size_t size, const void *from, size_t given)
 {
     memset(to, 0, size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replaces private_kilnd.c in a program with the engine linked in (KILN_EMBED_BUILD).  The engine
- * serves from the built-in data and stores nothing.
+ * Replaces private_kilnd.c in a program with the engine linked in (KILN_EMBED_BUILD).  This file
+ * connects to that engine, which serves requests from the built-in data and stores nothing.
  */
 #include "common/protocol/embed.h"
 #include "libclient/connection/substitute.h"

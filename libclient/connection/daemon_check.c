@@ -6,8 +6,8 @@
 #include "libclient/connection/transport_socket.h"
 
 #define INTERVAL_NS 2000000000ull
-/* How long the first poll of a check waits for the answer to hello.  A working kilnd answers much
- * faster.  Later polls of the check do not wait. */
+/* How long the first poll of a check waits for kilnd's answer to hello.  A working kilnd answers
+ * much faster.  Later polls of the same check do not wait. */
 #define FIRST_WAIT_NS 20000000ull
 
 void daemon_check_done(struct daemon_check *check)

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Checks whether the host's kilnd is back and accepts this client, on a separate connection that
- * says hello.
+ * Checks whether the host's kilnd is back and accepts this client, by sending hello on a separate
+ * connection.
  *
- * Role       decides whether kilnd is back.  It is not if it rejects this client, or if its process
- *            is stopped (SIGSTOP), although connections still succeed
+ * Role       decides whether kilnd is back.  A kilnd that rejects this client is not back, and
+ *            neither is one whose process is stopped (SIGSTOP), although connections to it succeed
  * Ownership  zero it; daemon_check_done
  * Threading  One thread at a time.  Only the poll that starts a check waits: at most 20 ms, for the
  *            reply to hello
@@ -14,9 +14,9 @@
 #include "libclient/connection/fallback.h"
 
 struct daemon_check {
-    struct transport *transport; /* owned; waits for the answer to hello.  NULL: no check is in
-                                    progress */
-    uint64_t begun_ns;           /* when the last check began */
+    /* owned; waits for the answer to hello; NULL if no check is in progress */
+    struct transport *transport;
+    uint64_t begun_ns; /* when the last check began */
 };
 
 /* Returns true once a daemon at the socket of |options| has accepted this client.  Connects at most

@@ -23,8 +23,8 @@
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS 3600000u
 #define MS 1000000ull
-/* How long to wait for a kilnd that was reachable before.  Longer than a daemon takes to restart,
- * or to accept a connection when it is full. */
+/* How long to wait for a kilnd that was reachable before.  A daemon needs less time than this to
+ * restart, and a full daemon to accept another connection. */
 #define RETURN_NS 3000000000ull
 
 struct fallback {
@@ -34,9 +34,10 @@ struct fallback {
     atomic_bool serves;    /* true if the last connection is to the substitute */
     pthread_mutex_t mutex; /* protects everything below; held briefly */
     bool reached;          /* true if a kilnd has ever accepted a connection */
-    /* When attempts to reach kilnd began to fail; 0: the last one succeeded. */
+    /* When attempts to reach kilnd began to fail; 0 if the last attempt succeeded. */
     uint64_t failing_ns;
-    /* The code with which kilnd rejected this client (reason in |why|); KILN_OK: it did not. */
+    /* The code with which kilnd rejected this client, for the reason in |why|; KILN_OK if it did
+     * not. */
     enum kiln_code refusal;
     struct daemon_check check;
     char why[512];             /* why the last connection is not to kilnd */
@@ -45,8 +46,9 @@ struct fallback {
 
 /* ---- the notice, printed once per process ---- */
 
-/* If nobody reads standard error, the write raises SIGPIPE, which must not end the job.  The signal
- * is blocked during the write and then consumed, unless one was pending before. */
+/* Writes a line to standard error.  If nobody reads it, the write raises SIGPIPE, which must not
+ * end the job.  So the signal is blocked during the write and then consumed, unless one was already
+ * pending before. */
 static void write_line(const char *line, size_t size)
 {
     sigset_t pipe_alone, before, waiting;
@@ -141,9 +143,9 @@ uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; 
 
 /* ---- connections ---- */
 
-/* Returns true if the fallback failed with KILN_IO, a lasting fault of the host, while kilnd is
- * only unavailable or busy.  The caller then gets the fallback's code: retrying would be
- * useless. */
+/* Returns true if the fallback failed with KILN_IO, which means a lasting fault of the host, while
+ * kilnd is only unavailable or busy.  The caller then gets the fallback's code, so that it does not
+ * retry in vain. */
 static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {
     return other == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
@@ -160,7 +162,7 @@ static enum kiln_code connect_substitute(struct fallback *f, uint64_t deadline_n
     snprintf(f->why, sizeof(f->why), "%s", why.text);
     daemon_check_postpone(&f->check);
     if (rc)
-        f->refusal = KILN_OK; /* so that the next connection tries kilnd again */
+        f->refusal = KILN_OK; /* makes the next connection try kilnd again */
     pthread_mutex_unlock(&f->mutex);
     if (rc) {
         struct kiln_err second = *err;
@@ -206,7 +208,7 @@ static bool is_awaited(const struct fallback *f, enum kiln_code rc)
     }
 }
 
-/* Connects to kilnd.  On failure, sets |ret_falls| if the client shall use the substitute;
+/* Connects to kilnd.  On failure, sets |ret_falls| if the client must now use the substitute;
  * otherwise the caller gets the error. */
 static enum kiln_code connect_to_kilnd(struct fallback *f, struct transport **ret_transport,
                                        bool *ret_falls, struct kiln_err *err)

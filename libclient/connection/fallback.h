@@ -18,35 +18,35 @@ struct fallback_options {
     const char *mode; /* kiln_client_options.fallback; NULL: use KILN_FALLBACK */
     /* Path of kilnd's socket; borrowed until fallback_destroy, like |software|. */
     const char *socket_path;
-    const char *software; /* for hello */
+    const char *software; /* name of the client program, which hello sends */
     /* True if neither the caller nor a variable named the socket
      * (transport_socket_connect_found). */
     bool is_found;
 };
 
-/* Returns KILN_INVALID if |mode|, or an environment variable, has an unknown value. */
+/* Creates a fallback.  Returns KILN_INVALID if |mode|, or an environment variable, has an unknown
+ * value. */
 KILN_MUST_CHECK enum kiln_code fallback_create(const struct fallback_options *options,
                                                struct fallback **ret_fallback,
                                                struct kiln_err *err);
-/* Accepts NULL. */
 void fallback_destroy(struct fallback *fallback);
 
-/* Connects to kilnd, or to its substitute if that fails.  If kilnd was reachable before or is busy,
- * first waits some seconds for it.  Returns the codes of transport_socket_connect(). */
+/* Connects to kilnd.  If kilnd was reachable before or is busy, waits some seconds for it.  If this
+ * fails, connects to the substitute.  Returns the codes of transport_socket_connect(). */
 KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint64_t deadline_ns,
                                                 struct transport **ret_transport,
                                                 struct kiln_err *err);
 /* Reports the result of the handshake on the last connection.  Returns true if the next connection
- * goes to another server: kilnd rejected this client, has another version, or was silent for the
- * grace period. */
+ * goes to another server, because kilnd rejected this client, has an incompatible version, or was
+ * silent for the grace period. */
 bool fallback_on_handshake(struct fallback *fallback, enum kiln_code rc,
                            const struct kiln_err *err);
-/* Returns the mode in use, to open another client of the same kind. */
+/* Returns the mode in use, with which another client of the same kind can be opened. */
 const char *fallback_mode(const struct fallback *fallback);
 /* Returns how long a silent kilnd counts as busy (KILN_FALLBACK_PATIENCE). */
 uint64_t fallback_grace_ns(const struct fallback *fallback);
 /* Returns true if the last connection went to the substitute, but kilnd would accept this client
- * now.  Called before requests; checks at most every two seconds. */
+ * now.  Call it before requests; it checks at most every two seconds. */
 bool fallback_may_leave(struct fallback *fallback);
 
 /* Returns whether the last connection went to the substitute.  If so, |ret_reason| receives the

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Fork guard: detects, without a system call, that this process is a fork of the one that created
- * the guard.
+ * Fork guard: detects without a system call that this process was forked by the process that
+ * created the guard.
  *
  * Role       reads a page that the kernel clears in child processes (MADV_WIPEONFORK).  On a kernel
  *            without MADV_WIPEONFORK, compares process ids

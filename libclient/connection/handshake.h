@@ -11,9 +11,9 @@
 
 struct handshake { /* the server's identity, and its limits */
     uint16_t version;
-    uint64_t capabilities; /* capabilities that both client and server have */
+    uint64_t capabilities; /* bits of the capabilities that both client and server have */
     uint32_t pid;
-    unsigned role;          /* the client's role (enum role), as the server reports it */
+    unsigned role;          /* the client's role (enum role) according to the server */
     uint32_t max_body;      /* bytes */
     uint32_t max_in_flight; /* at least 1 */
     char software[64];
@@ -25,7 +25,7 @@ KILN_MUST_CHECK enum kiln_code handshake_send(struct transport *transport, const
                                               struct kiln_err *err);
 /* Receives the answer to hello.  Returns KILN_UNSUPPORTED if client and server have no protocol
  * version in common; the message names the versions of both.  Returns KILN_TIMED_OUT if no answer
- * came before the deadline; the caller may call again. */
+ * came before the deadline; the caller may then call it again. */
 KILN_MUST_CHECK enum kiln_code handshake_receive(struct transport *transport, uint64_t deadline_ns,
                                                  struct handshake *ret_handshake,
                                                  struct kiln_err *err);

@@ -8,15 +8,15 @@
 #define BACK_OFF_MIN_MS 10u
 #define BACK_OFF_MAX_MS 500u
 
-/* Returns true if the next attempt goes to another server. */
+/* Reports the result of a handshake to |on_handshake|. Returns true if the next attempt goes to
+ * another server. */
 static bool leads_elsewhere(const struct handshake_options *options, enum kiln_code rc,
                             const struct kiln_err *err)
 {
     return options->on_handshake && options->on_handshake(options->context, rc, err);
 }
 
-/* Returns the time at which to ask |on_handshake| again whether the daemon is still worth waiting
- * for. */
+/* Returns the time at which to ask |on_handshake| again whether to keep waiting for the daemon. */
 static uint64_t next_check(const struct handshake_options *options, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();

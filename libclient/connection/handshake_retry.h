@@ -15,8 +15,8 @@ struct handshake_options {
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     void *context;
-    const char *software; /* for hello */
-    bool reached_before;  /* a daemon was reachable before, so wait for it to return */
+    const char *software; /* name of the client program, which hello sends */
+    bool reached_before;  /* whether a daemon was reachable before; if so, waits for it to return */
     /* Called after each handshake with its result.  KILN_TIMED_OUT means that no answer came for
      * |grace_ns|.  Returns true if |connect| now leads to another server; |connect| is then called
      * at once.  May be NULL, which means always false. */
@@ -30,9 +30,9 @@ struct handshake_result {
     bool reached;                /* set if an attempt has connected, even when the call fails */
 };
 
-/* Tries until one attempt succeeds.  Does not wait for a daemon that was never reachable
- * (KILN_UNAVAILABLE).  Waits for one that was reachable before, that exits during the handshake, or
- * that is busy (at the deadline, KILN_TIMED_OUT).  A rejection is final. */
+/* Tries until one attempt succeeds.  Returns KILN_UNAVAILABLE at once if no daemon was ever
+ * reachable.  Waits for a daemon that was reachable before, that exits during the handshake, or
+ * that is busy; at the deadline, returns KILN_TIMED_OUT.  Does not retry after a rejection. */
 KILN_MUST_CHECK enum kiln_code handshake_open(const struct handshake_options *options,
                                               uint64_t deadline_ns,
                                               struct handshake_result *ret_result,

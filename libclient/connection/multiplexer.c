@@ -10,8 +10,8 @@
 
 /* ---- the connection ---- */
 
-/* Ends the connection; only the leader may call it.  The connection's unanswered requests are sent
- * again on the next one. */
+/* Ends the connection.  Only the leader may call it.  Unanswered requests of this connection are
+ * sent again on the next one. */
 static void drop_connection(struct multiplexer *x, const char *why)
 {
     transport_destroy(KILN_TAKE(x->transport));
@@ -125,7 +125,8 @@ enum kiln_code multiplexer_wait(struct multiplexer *multiplexer, struct waiter *
     enum kiln_code rc = KILN_OK;
     pthread_mutex_lock(&x->mutex);
     bool in_time = true;
-    /* Does not wait if events came since the last wait: the caller has not handled those yet. */
+    /* Do not wait if events came since the last wait, because the caller has not handled them
+     * yet. */
     while (!rc && waiter->event_count == waiter->events_seen &&
            !multiplexer_accept_stored(x, waiter)) {
         if (!in_time) {

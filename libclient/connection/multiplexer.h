@@ -6,12 +6,12 @@
  *
  * Role       Sends requests and passes each reply to the thread that waits for it.  When the
  *            connection is lost, it reconnects and sends unanswered requests again
- * Ownership  Callers own requests and waiters until these have ended or were abandoned; the
- *            multiplexer owns the transport
- * Threading  Any number of threads.  One of the waiting threads is the leader: only it reads from
- *            the transport (and connects), and it passes other threads' frames to them.  When the
- *            leader's own request is done, another waiting thread becomes leader.  accept() always
- *            runs on the waiter's own thread.
+ * Ownership  Callers own requests and waiters.  They must keep a request until it has ended or was
+ *            abandoned.  The multiplexer owns the transport
+ * Threading  Any number of threads.  One of the waiting threads is the leader.  Only the leader
+ *            connects and reads from the transport; it passes frames for other threads to them.
+ *            When the leader's own request is done, another waiting thread becomes leader.
+ *            accept() always runs on the waiter's own thread.
  */
 #include "common/base/list.h"
 #include "common/protocol/messages.h"
@@ -29,16 +29,19 @@ struct request;
 struct reply { /* one received frame, passed to the owner of its request */
     const struct frame_header *header;
     struct bytes body;
-    /* To take a descriptor, accept() writes -1 in its place; the others are closed afterwards. */
+    /* To take a descriptor, accept() replaces it by -1.  The remaining descriptors are closed
+     * afterwards. */
     int *descriptors;
     size_t descriptor_count;
     uint64_t capabilities; /* capabilities of the connection that carried the frame */
     uint64_t connection;   /* number of the connection that carried the frame, never 0 */
-    /* Borrowed; memory for this reply's kernels; NULL: allocate each kernel. */
+    /* Borrowed: memory for the kernels of this reply; NULL if each kernel is allocated
+     * separately. */
     struct kernel_block *block;
 };
 
-/* Returns whether |code| means that a stopping kilnd rejected the request before it began. */
+/* Returns whether a stopping kilnd rejected the request before it began.  |code| is the reply's
+ * code. */
 static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code)
 {
     return code == KILN_UNAVAILABLE && (reply->header->flags & FRAME_STOPPING);
@@ -47,30 +50,32 @@ static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code
 /* A thread that waits for one or several requests.  Initialise it with waiter_init. */
 struct waiter {
     pthread_cond_t cond;
-    /* |cond| is initialised, which is done when the thread first sleeps. */
+    /* Whether |cond| is initialised, which happens when the thread first sleeps. */
     bool has_cond;
     struct list_link sleeping; /* in the multiplexer's list, while the thread sleeps */
-    /* Of struct stored_frame, owned: frames for this waiter that other threads read. */
+    /* List of struct stored_frame, owned: frames for this waiter that other threads read. */
     struct list frames;
     unsigned long event_count; /* frames accepted and requests ended so far */
-    unsigned long events_seen; /* event_count when the last multiplexer_wait returned */
+    unsigned long events_seen; /* value of event_count when the last multiplexer_wait returned */
 };
 
 struct request {
     /* The caller sets these members: */
-    uint16_t type;         /* enum message_type */
-    struct buffer *frame;  /* borrowed: FRAME_HEADER_SIZE bytes left free, then the body */
+    uint16_t type; /* enum message_type */
+    /* borrowed; the body, after FRAME_HEADER_SIZE bytes of free space for the header */
+    struct buffer *frame;
     struct waiter *waiter; /* borrowed */
-    const int *files;      /* borrowed: sent with the request */
+    const int *files;      /* borrowed; descriptors that are sent with the request */
     size_t file_count;     /* at most LIMIT_REQUEST_FILES */
-    /* If the connection is lost, the request fails instead of being sent again. */
+    /* Whether the request fails if the connection is lost, instead of being sent again. */
     bool once;
-    /* The only connection that may carry the request (KILN_NOT_FOUND if it is gone); 0: any. */
+    /* The only connection that may carry the request; 0 if any may.  If it is gone, the request
+     * fails with KILN_NOT_FOUND. */
     uint64_t connection;
     /* Reads one frame, which is never an error frame.  If accept returns a failure, the request
      * ends.  KILN_CORRUPT also closes the connection, because a peer that sends invalid data may
-     * send more.  There is one exception.  If the frame is the last one and reply_puts_off() is
-     * true for the code, the request does not end: the multiplexer sends it to the next daemon. */
+     * send more.  There is one exception: if the frame is the last one and reply_puts_off() is
+     * true, the request does not end, and the multiplexer sends it to the next daemon. */
     enum kiln_code (*accept)(struct request *request, const struct reply *reply,
                              struct failure *failure);
     void *context;
@@ -79,7 +84,7 @@ struct request {
     atomic_bool ended;
     enum kiln_code code;
 
-    /* Private to the multiplexer; the caller zeroes these members: */
+    /* Private to the multiplexer.  The caller initialises these members to zero: */
     uint64_t id;
     atomic_uint sends;     /* how often the request was sent; accept may read it */
     struct list_link link; /* in the multiplexer's list, until it is answered */
@@ -89,7 +94,8 @@ struct request {
     struct failure failure; /* owned by the caller: failure_done */
 };
 
-/* Zeroes everything except the text of the failure, for callers that make many requests. */
+/* Zeroes everything except the text of the failure.  It is faster, for callers that make many
+ * requests. */
 static inline void request_init(struct request *request)
 {
     memset(request, 0, offsetof(struct request, failure));
@@ -104,7 +110,7 @@ struct multiplexer_options {
      * request begins while no other request is unanswered.  May be NULL, which means always
      * false. */
     bool (*may_leave)(void *context);
-    /* See struct handshake_options. */
+    /* As in struct handshake_options. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns;
     void *context;
@@ -112,7 +118,7 @@ struct multiplexer_options {
 };
 
 struct multiplexer_status {
-    bool answered;              /* the last wait ended because an answer came */
+    bool answered;              /* whether the last wait ended because an answer came */
     struct handshake handshake; /* handshake of the last connection; zero before the first one */
     char reason[512];           /* why there is no connection; "" if there is one */
     uint64_t requests, reconnects;
@@ -127,7 +133,7 @@ void multiplexer_destroy(struct multiplexer *multiplexer);
 KILN_DEFINE_AUTO(multiplexer)
 
 /* Starts |request|: writes its frame's header and sends it if there is a connection.  Does not
- * block.  Fails only if the body is too large, or if |request->connection| is gone. */
+ * block.  Fails only if the body is too large or |request->connection| is gone. */
 KILN_MUST_CHECK enum kiln_code multiplexer_submit(struct multiplexer *multiplexer,
                                                   struct request *request, struct kiln_err *err);
 /* Waits until |waiter| has at least one accepted frame or ended request.  If it fails (no daemon,
@@ -136,8 +142,8 @@ KILN_MUST_CHECK enum kiln_code multiplexer_submit(struct multiplexer *multiplexe
 KILN_MUST_CHECK enum kiln_code multiplexer_wait(struct multiplexer *multiplexer,
                                                 struct waiter *waiter, uint64_t deadline_ns,
                                                 struct kiln_err *err);
-/* Takes |request| back: the caller may reuse it.  Later replies to it are dropped, and the daemon
- * cancels it.  Allowed at any time, even after the end. */
+/* Takes |request| back, so that the caller may reuse it.  Later replies to it are dropped, and the
+ * daemon cancels the request.  May be called at any time, even after the request has ended. */
 void multiplexer_abandon(struct multiplexer *multiplexer, struct request *request);
 /* Submits |request|, waits for its end and abandons it.  On failure, the reason is in
  * request->failure. */

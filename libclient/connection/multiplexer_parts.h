@@ -4,8 +4,8 @@
 /*
  * The internals of the multiplexer, private to the multiplexer*.c files.
  *
- * Threading  the caller of each function holds the mutex; comments name the functions that release
- *            it temporarily
+ * Threading  the caller of each function holds the mutex; the comment of a function says if it
+ *            releases the mutex temporarily
  */
 #include "libclient/connection/multiplexer.h"
 
@@ -16,14 +16,15 @@ struct multiplexer {
 
     struct transport *transport; /* owned; only the leader replaces it */
     unsigned long generation;    /* number of the connection behind |transport| */
-    bool broken;                 /* the transport must be replaced */
-    bool stopping;               /* the daemon reads no more requests; send them to the next one */
-    bool leading;                /* a thread is reading or connecting */
-    bool reached;                /* true if a daemon has ever accepted a connection */
+    bool broken;                 /* whether the transport must be replaced */
+    bool stopping;               /* whether the daemon is exiting and reads no more requests */
+    bool leading;                /* whether a thread is reading or connecting */
+    bool reached;                /* whether a daemon has ever accepted a connection */
     struct list sleepers;        /* struct waiter; any of them may lead next */
 
-    struct list requests; /* struct request; unanswered, in the order submitted */
-    unsigned sent;        /* how many of |requests| were sent to the current daemon */
+    /* list of struct request: the unanswered ones, in the order in which they were submitted */
+    struct list requests;
+    unsigned sent; /* how many of |requests| were sent to the current daemon */
     unsigned unsent;
     uint64_t next_id;
     struct multiplexer_status status;
@@ -34,7 +35,7 @@ static inline uint64_t multiplexer_connection(unsigned long generation)
     return generation + 1ull;
 }
 
-/* ---- multiplexer_requests.c: the list, and how requests end ---- */
+/* ---- multiplexer_requests.c: the list of requests, and how they end ---- */
 
 void multiplexer_link(struct multiplexer *x, struct request *rq);
 void multiplexer_unlink(struct multiplexer *x, struct request *rq);
@@ -45,8 +46,8 @@ void multiplexer_wake(struct waiter *w);
 void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kiln_code code);
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why);
 void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why);
-/* Marks |rq| unsent because of |why|.  It is sent again on the next connection, unless it has
- * |once| set or was sent too often already. */
+/* Marks |rq| as unsent because of |why|, so that it is sent again on the next connection.  Ends it
+ * if it has |once| set or was sent too often already. */
 void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const char *why);
 
 /* ---- multiplexer_send.c ---- */
@@ -57,11 +58,11 @@ void multiplexer_stop_transport(struct multiplexer *x);
 void multiplexer_send_waiting(struct multiplexer *x);
 void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
 
-/* ---- multiplexer_receive.c: frames to their owners ---- */
+/* ---- multiplexer_receive.c: passes frames to their owners ---- */
 
-/* Handles a frame that |me| read: accepts it if it is for |me|, else stores it for its owner.  This
- * function and the next one release the mutex while they accept a frame. */
+/* Handles a frame that |me| read: accepts it if it is for |me|, otherwise stores it for its owner.
+ * This function and multiplexer_accept_stored release the mutex while they accept a frame. */
 void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame);
-/* Accepts a frame that another thread read for |w|.  Returns false if there is none. */
+/* Accepts a frame for |w| that another thread has read.  Returns false if there is none. */
 bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w);
 void multiplexer_drop_stored(struct waiter *w, const struct request *rq);

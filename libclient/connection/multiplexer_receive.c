@@ -25,13 +25,14 @@ static void resend_request(struct multiplexer *x, struct request *rq)
         multiplexer_send_waiting(x);
 }
 
-/* Runs on the waiter's thread.  Holds the mutex on entry and exit, but not while accept() reads. */
+/* Accepts a frame on the waiter's thread.  The mutex is held on entry and exit, but not while
+ * accept() reads. */
 static void accept_frame(struct multiplexer *x, struct request *rq, const struct reply *reply,
                          unsigned long generation)
 {
     bool is_error = reply->header->type == MESSAGE_error;
     bool is_last = is_error || !(reply->header->flags & FRAME_MORE);
-    struct failure f; /* a copy, because another thread may end the request meanwhile */
+    struct failure f; /* a copy, because another thread may end the request in the meantime */
     failure_init(&f);
     pthread_mutex_unlock(&x->mutex);
     enum kiln_code rc = is_error ? read_error_frame(reply, &f) : rq->accept(rq, reply, &f);
@@ -116,10 +117,10 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
         multiplexer_stop_transport(x);
     }
     x->stopping |= (h->flags & FRAME_STOPPING) != 0;
-    if (!rq || !rq->sent) /* the request was abandoned, or is not sent yet */
+    if (!rq || !rq->sent) /* the request was abandoned, or was not sent yet */
         return;
     if (h->type == MESSAGE_error || !(h->flags & FRAME_MORE))
-        multiplexer_unlink(x, rq); /* so that it is not sent again before its owner reads this */
+        multiplexer_unlink(x, rq); /* prevents sending it again before its owner reads this frame */
     if (rq->waiter != me) {
         store_frame(x, rq, frame);
         return;

@@ -5,8 +5,8 @@
  * Several processes may try to start one at the same time.  The process that gets the lock file
  * wins: it creates the listening socket, and the new kilnd inherits socket and lock.  From then on
  * the kernel accepts connections, even before kilnd runs.  kilnd holds the lock until it exits. The
- * other processes connect to the socket.  They must try again in two cases.  The winner may have
- * the lock but not the socket yet; this lasts some microseconds.  Or a kilnd is exiting.
+ * other processes connect to the socket.  They must try again in two cases: for some microseconds,
+ * the winner has the lock but not the socket yet; or the previous kilnd is exiting.
  */
 #include "libclient/connection/substitute.h"
 
@@ -93,8 +93,8 @@ static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *er
                      "kiln, or set " PROGRAM_VARIABLE " to the program");
 }
 
-/* Returns the job's environment without variables that are only for the job's process.  Those are
- * variables that load libraries into it, and variables for messages to a service manager. */
+/* Returns the job's environment without variables that are only for the job's process: those that
+ * load libraries into it, and those for messages to a service manager. */
 static char **copy_environment(void)
 {
     static const char *const left_out[] = {
@@ -132,7 +132,7 @@ static int open_log(const struct private_directories *f)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Reads the last line of the log, which says why kilnd could not start. */
+/* Reads the last line of the log, which says why kilnd did not start. */
 static void read_last_log_line(const struct private_directories *f, char *text, size_t size)
 {
     char path[PATH_TEXT_MAX + 16], tail[LOG_TAIL + 1] = "";
@@ -174,15 +174,15 @@ static enum kiln_code run_kilnd(const struct private_directories *f, int socket_
 }
 
 /* Starts a private kilnd.  Returns KILN_BUSY if another process is starting one, or if one is
- * exiting.  Holds the load lock, which delays fork: a child of the job would inherit lock and
- * socket, and keep them open. */
+ * exiting.  Holds the load lock, which delays fork() in other threads: a forked child of the job
+ * would inherit the lock file and the socket, and keep them open. */
 static enum kiln_code start_kilnd(const struct private_directories *f, struct kiln_err *err)
 {
     int lock_fd = -1, socket_fd = -1;
     load_lock();
     enum kiln_code rc = take_lock(f, &lock_fd, err);
     if (!rc) {
-        /* Left by a kilnd that has exited: this process holds the lock now. */
+        /* This process holds the lock now, so the socket is from a kilnd that has exited. */
         (void)unlink(f->socket);
         rc = server_socket_listen(f->socket, 0600, (gid_t)-1, &socket_fd, err);
     }
@@ -206,7 +206,7 @@ static enum kiln_code refuse_to_start_again(struct substitute_use *use,
 {
     char why[256];
     read_last_log_line(f, why, sizeof(why));
-    use->failures = 0; /* so that a later call tries again */
+    use->failures = 0; /* lets a later call try again */
     return kiln_fail(err, KILN_IO,
                      "the private kilnd exits right after its start: %s ('%s/kilnd.log')", why,
                      f->cache);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The server that a client uses in place of the host's kilnd.  It is a private kilnd of this user
- * (private_kilnd.c) or, in a program that is built with the engine inside (KILN_EMBED_BUILD), that
- * engine (built_in.c).  A program has one of the two.
+ * The server that a client uses in place of the host's kilnd.  In a program that is built with the
+ * engine inside (KILN_EMBED_BUILD), it is this engine (built_in.c).  In other programs, it is a
+ * private kilnd of this user (private_kilnd.c).
  *
  * Ownership  the caller owns the transport
  * Threading  any thread

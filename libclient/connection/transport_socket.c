@@ -16,20 +16,22 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Sizes of the input buffer.  At first it holds several frames with small objects.  Larger frames
- * enlarge it.  Between frames it keeps up to INPUT_KEPT bytes: a frame of a batch has a quarter of
- * a megabyte, and freeing the memory after each would cost a page fault for every page. */
+/* Sizes of the input buffer.  At first, it can hold several frames with small objects; larger
+ * frames enlarge it.  Between frames, it keeps up to INPUT_KEPT bytes.  A frame of a batch has a
+ * quarter of a megabyte, and freeing the memory after each one would cost a page fault for every
+ * page. */
 #define INPUT_MIN (64u << 10)
 #define INPUT_KEPT (1u << 20)
-/* A reader first waits this long inside recvmsg, which saves a poll for every answer that comes at
- * once.  After that it polls.  A thread that has sent only part of its frame can wake a poll, but
- * not a recvmsg. */
+/* How long a reader first waits inside recvmsg, which saves a poll for every answer that comes at
+ * once.  After this, it polls, because a thread that could send only part of its frame can wake a
+ * poll but not a recvmsg. */
 #define READ_SLICE_MS 50
 #define MS 1000000ull
 
 /* ---- receiving ---- */
 
-/* Takes the descriptors of a message: all of them before it checks anything, so that none leaks. */
+/* Takes the descriptors of a message.  Takes all of them before checking anything, so that none
+ * leaks. */
 static enum kiln_code take_descriptors(struct transport_socket *s, const struct msghdr *message,
                                        struct kiln_err *err)
 {
@@ -173,7 +175,7 @@ static enum kiln_code return_frame(struct transport_socket *s, const struct fram
     return KILN_OK;
 }
 
-/* Drops the frame that was returned last. */
+/* Drops the frame that the last receive returned. */
 static void consume_frame(struct transport_socket *s)
 {
     s->begin += s->consumed;
@@ -229,7 +231,8 @@ static void socket_stop(struct transport *base) { shutdown(socket_of(base)->fd, 
 static void socket_destroy(struct transport *base)
 {
     struct transport_socket *s = socket_of(base);
-    /* Closes only descriptors of later frames: those of the last frame belong to its receiver. */
+    /* Closes only the descriptors of later frames, because the descriptors of the last frame belong
+     * to its receiver. */
     for (size_t i = s->descriptors_out; i < s->descriptor_count; i++)
         close(s->descriptors[i]);
     close_unless_replaced(s->fd, s->inode);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The transport to kilnd: an AF_UNIX stream socket, descriptors by SCM_RIGHTS.
+ * The transport to kilnd: an AF_UNIX stream socket, which passes descriptors by SCM_RIGHTS.
  *
- * Role       sends and receives frames; a request that the daemon answers at once takes one sendmsg
+ * Role       sends and receives frames.  If the daemon answers at once, a request takes one sendmsg
  *            and one recvmsg
  * Ownership  the transport owns its socket and every received descriptor that was not taken
  * Threading  as documented in common/protocol/transport.h
@@ -17,19 +17,19 @@
  * the limit. */
 KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct kiln_err *err);
 /* Connects.  Waits at most TRANSPORT_CONNECT_MS for a place in the queue of new connections.
- *   KILN_UNAVAILABLE  nothing listens there; the message says how to start kilnd
+ *   KILN_UNAVAILABLE  nothing listens on the socket; the message says how to start kilnd
  *   KILN_BUSY         a daemon listens, but its queue of new connections stayed full
- *   KILN_DENIED       this user has no permission */
+ *   KILN_DENIED       this user has no permission to connect */
 KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct transport **ret_transport,
                                                         struct kiln_err *err);
 /* Like transport_socket_connect, for a socket that neither the caller nor KILN_SOCKET named.  kiln
- * found it by XDG_RUNTIME_DIR, which may be another user's directory (sudo -E, su).  So it also
- * returns KILN_DENIED if kilnd runs as another user than root, this user or the owner of
- * /run/kiln. */
+ * found it through XDG_RUNTIME_DIR, which may be another user's directory (after sudo -E or su).
+ * So this function also returns KILN_DENIED if kilnd runs as a user other than root, this user or
+ * the owner of /run/kiln. */
 KILN_MUST_CHECK enum kiln_code transport_socket_connect_found(const char *path,
                                                               struct transport **ret_transport,
                                                               struct kiln_err *err);
-/* Wraps a connected stream socket and becomes its owner, even on failure. */
+/* Wraps a connected stream socket and takes ownership of it, even on failure. */
 KILN_MUST_CHECK enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
                                                       struct kiln_err *err);

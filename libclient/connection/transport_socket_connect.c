@@ -28,8 +28,8 @@ enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Writes the group's name if it is in /etc/group, else its number.  getgrgid() would also ask the
- * network's directory service, which may hang. */
+/* Writes the name of the group if /etc/group has it, otherwise its number. getgrgid() would also
+ * ask the network's directory service, which may hang. */
 static void write_group_name(gid_t gid, char *text, size_t size)
 {
     /* "NAME:PASSWORD:GID:MEMBERS"; a longer line is read in parts, and the later parts have no
@@ -47,7 +47,8 @@ static void write_group_name(gid_t gid, char *text, size_t size)
         fclose(groups);
 }
 
-/* Fills the message with the remedy: to join the socket's group, or to ask an administrator. */
+/* Fills the message with the remedy: the user must join the socket's group, or ask an
+ * administrator. */
 static enum kiln_code fail_refused(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -78,9 +79,9 @@ static bool is_hosts(const char *path)
     return strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
 }
 
-/* Fills the message with ways to start a kilnd.  Ordinary users cannot start the host's kilnd, only
- * a private one.  Clients find that by XDG_RUNTIME_DIR, so both client and kilnd need this
- * variable. */
+/* Fills the message with ways to start a kilnd.  Ordinary users can start only a private kilnd, not
+ * the host's.  Clients find a private kilnd through XDG_RUNTIME_DIR, so this variable must be set
+ * for both client and kilnd. */
 static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
     if (!is_hosts(path) || geteuid() == 0)
@@ -105,7 +106,7 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     case ECONNREFUSED:
     case ENOTDIR: return fail_absent(errnum, path, err);
     case EAGAIN:
-    case EINTR: /* a signal handler interrupted it while it waited */
+    case EINTR: /* a signal handler interrupted the wait */
         return kiln_fail(err, KILN_BUSY, "kilnd at '%s' cannot accept another connection yet",
                          path);
     case EACCES:
@@ -114,9 +115,9 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     }
 }
 
-/* Returns a connected socket, or -1 with errno set.  While kilnd's queue of new connections is
- * full, a connect that does not block would fail each time: the kernel gives free places to those
- * that wait. */
+/* Returns a connected socket, or -1 with errno set.  It blocks: while kilnd's queue of new
+ * connections is full, the kernel gives free places to waiting processes, so a non-blocking connect
+ * would fail each time. */
 static int try_connect(const char *path)
 {
     const struct timeval wait = { .tv_usec = TRANSPORT_CONNECT_MS * 1000 };

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The internals of the socket transport, shared by transport_socket.c, which reads, and
+ * The internals of the socket transport, shared by transport_socket.c, which receives, and
  * transport_socket_send.c.
  *
  * Threading  as documented in common/protocol/transport.h
@@ -16,23 +16,23 @@
 struct transport_socket {
     struct transport base;
     int fd; /* owned */
-    /* Owned eventfd: wakes a thread in poll because output waits to be sent. */
+    /* Owned eventfd: wakes a thread in poll when output waits to be sent. */
     int wake_fd;
-    /* Inodes of |fd| and |wake_fd|.  If one has changed, the program closed the descriptor, and
-     * its number belongs to another file. */
+    /* Inodes of |fd| and |wake_fd|. If the inode of a descriptor has changed, the program closed
+     * the descriptor, and the number now belongs to another file. */
     ino_t inode, wake_inode;
 
     /* Used only by the thread that reads: */
     uint8_t *input; /* owned */
     size_t capacity, begin, end;
-    size_t consumed;                              /* size of the frame that was returned last */
+    size_t consumed; /* size of the frame that the last receive returned */
     int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* owned; in the order in which they arrived */
     size_t descriptor_count,
-        /* |descriptors_out|: how many belong to the frame that was returned last. */
+        /* Number of descriptors that belong to the frame that the last receive returned. */
         descriptors_out;
 
     pthread_mutex_t mutex; /* protects the members below */
-    struct buffer output;  /* what the socket has not accepted yet */
+    struct buffer output;  /* bytes that the socket has not accepted yet */
     size_t output_sent;
     atomic_bool is_sending;
 };

@@ -4,15 +4,15 @@
 /*
  * A bench: one problem on the device with its tensors, reference result and clock.
  *
- * Role       Loads a plan, measures its time and checks its result against that of the reference
- *            solver on the same operands.  On libkiln's own data, both results must be equal to the
- *            last bit, except for Winograd solvers; see operands.h
- * Ownership  a bench owns its memories and events, except those that the caller passed; free
- *            subjects before their bench
+ * Role       Loads a plan, measures its time, and compares its result with the reference solver's
+ *            result on the same operands.  On libkiln's own data, both results must be bitwise
+ *            equal, except for Winograd solvers (operands.h explains why)
+ * Ownership  a bench owns its memory and events, except what the caller passed; destroy subjects
+ *            before their bench
  * Threading  one thread
  *
- * If there is enough memory, the bench keeps two sets of operands.  Results are checked on one
- * whose sums are exact, and times are measured on one that resembles training data.
+ * If there is enough memory, the bench keeps two sets of operands.  Results are checked on a set
+ * whose sums are exact; times are measured on a set that resembles training data.
  */
 #include "common/protocol/problem.h"
 #include "libclient/conv/operands.h"
@@ -28,8 +28,9 @@ struct subject; /* a plan to be measured */
 struct bench_options {
     struct kiln_device *device; /* borrowed */
     const struct problem *problem;
-    struct kiln_memory *given[3]; /* borrowed; indexed by KILN_TENSOR_X, ...; all are set or none */
-    struct kiln_stream *stream;   /* borrowed; may be NULL */
+    /* borrowed; indexed by KILN_TENSOR_X, ...; either all are set or none */
+    struct kiln_memory *given[3];
+    struct kiln_stream *stream; /* borrowed; may be NULL */
 };
 /* Creates a bench.  Returns KILN_UNSUPPORTED for 8-bit integers. */
 KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_options *options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find: compiles every solver that applies in one batch, then times one after the other.  Also
- * records the measurements and builds the result, for find and tune.
+ * Find: compiles the kernels of all applicable solvers in one batch, then times one solver after
+ * the other.  For find and tune, this file also records the measurements and builds the result.
  */
 #include "libclient/conv/work.h"
 
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long a solver is timed.  A solver whose first run takes HOPELESS times as long as the best is
- * not timed further. */
+/* How long a solver is timed.  If its first run takes HOPELESS times as long as the best solver, it
+ * is not timed further. */
 #define SAMPLES 24u
 #define TIMED_MS 500.0
 #define HOPELESS 3.0
@@ -80,8 +80,8 @@ static bool has_any_plan(const struct work *work)
     return false;
 }
 
-/* Goes on without the reference: a program with built-in kernels may lack those of the reference
- * solver.  It times the kernels that it has, but records nothing. */
+/* Continues without results of the reference solver, because a program with built-in kernels may
+ * lack its kernels.  The call then times the kernels that the program has, but records nothing. */
 static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
                                        struct kiln_err *err)
 {
@@ -93,7 +93,8 @@ static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err 
     return KILN_OK;
 }
 
-/* The budget limits the wait once one solver can be measured. */
+/* Returns how long to wait for plans.  The time budget only limits the wait once one solver can be
+ * measured. */
 static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
 {
     bool can_measure = b->reference && has_any_plan(b->work);
@@ -113,7 +114,7 @@ static void note_late_plans(struct work *work, bool is_budget, const struct kiln
     }
 }
 
-/* Waits for all plans.  A plan that does not come in time is treated as missing.  Fails if there is
+/* Waits for all plans.  A plan that does not arrive in time counts as missing.  Fails if there is
  * no kilnd. */
 static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 {
@@ -269,8 +270,8 @@ static bool use_records(struct work *work)
     return has_any || work->options.mode == KILN_FIND_FAST;
 }
 
-/* Gets the plan that a job would get now: the one that the records determine or, without records,
- * the heuristic. */
+/* Gets the plan that a job would get now: according to the records or, without records, to the
+ * heuristic. */
 static enum kiln_code get_current_plan(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;
@@ -305,8 +306,7 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
                : KILN_OK;
 }
 
-/* Records the solvers' times.  For a solver that was cut short, records the time of its single
- * run. */
+/* Records the solvers' times.  If a solver was cut short, its time is that of its single run. */
 static enum kiln_code record_solvers(const struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -380,8 +380,8 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
     return rc;
 }
 
-/* Measures, then records and returns the measurements.  If the device was lost, the measurements
- * made before are still recorded.  If recording fails, the measurements are still returned. */
+/* Measures, records the measurements and returns them.  If the device is lost, earlier measurements
+ * are still recorded.  If recording fails, the measurements are still returned. */
 static enum kiln_code run_work(struct work *work, const struct kiln_conv_options *options,
                                bool is_tune, struct kiln_err *err)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits.  A line is shorter than PIPE_BUF, because it is written with one call.  The journal of a
- * whole tuning space has some megabytes. */
+/* Limits.  A line is shorter than PIPE_BUF bytes, because it is written with one call.  The journal
+ * of a whole tuning space has a few megabytes. */
 #define LINE_MAX 2048u
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
@@ -50,8 +50,8 @@ static void write_line(const struct journal *j, const char *line)
     (void)ignored;
 }
 
-/* Writes the first line of a new file.  In an old file, ends the last line if that was cut off, for
- * example because the disk was full. */
+/* Writes the first line of a new file.  In an old file, ends an incomplete last line, which
+ * remains, for example, if the disk was full. */
 static void begin_lines(const struct journal *j)
 {
     char line[LINE_MAX + 1], last = '\n';
@@ -188,7 +188,7 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
                           journal->path);
     char *line = strtok_r((char *)content.data, "\n", &rest);
     if (!line || strcmp(line, journal->first_line) != 0)
-        return KILN_OK; /* the file belongs to another search whose hash is the same */
+        return KILN_OK; /* the file belongs to another search with the same hash */
     while (!rc && (line = strtok_r(NULL, "\n", &rest)))
         rc = read_line(line, search, err);
     return rc;

@@ -14,26 +14,27 @@
 
 struct journal;
 
-/* The identity of a journal file, whose first line contains all of it. */
+/* Identifies a journal file.  The file's first line contains all of these texts. */
 struct journal_subject {
-    const char *version; /* libkiln's version: kernels differ between versions */
+    const char *version; /* libkiln's version, because kernels differ between versions */
     const char *database_id, *driver, *toolchain, *solver;
-    const char *problem; /* as a MIOpenDriver command line */
+    const char *problem; /* written as a MIOpenDriver command line */
 };
 
 /* Opens the journal in |directory|, which is created if needed.  NULL means the user's default
- * directory; if that is not writable, there is no journal (*ret_journal is NULL). */
+ * directory.  If the default directory is not writable, there is no journal, and *ret_journal is
+ * NULL. */
 KILN_MUST_CHECK enum kiln_code journal_open(const char *directory,
                                             const struct journal_subject *subject,
                                             struct journal **ret_journal, struct kiln_err *err);
 void journal_close(struct journal *journal); /* accepts NULL */
 static inline void journal_auto(struct journal **journal) { journal_close(*journal); }
 
-/* Adds the recorded trials to |search|.  A config that was begun but has no result ended its
- * process: it counts as not run.  Damaged lines are skipped. */
+/* Adds the recorded trials to |search|.  A config that was begun but has no result has crashed the
+ * process, so it counts as failed to run.  Damaged lines are skipped. */
 KILN_MUST_CHECK enum kiln_code journal_read(struct journal *journal, struct search *search,
                                             struct kiln_err *err);
-/* Write a line each: journal_begin before the first run of |config|, journal_end after its trial.
- * They ignore write errors, and do nothing if |journal| is NULL. */
+/* Each writes a line: journal_begin before the first run of |config|, journal_end after its trial.
+ * Both ignore write errors, and do nothing if |journal| is NULL. */
 void journal_begin(struct journal *journal, const char *config);
 void journal_end(struct journal *journal, const struct search_trial *trial);

@@ -8,11 +8,11 @@
 
 #define TABLE_BITS 12u
 #define TABLE_SIZE (1u << TABLE_BITS)
-/* FLOAT_EXACT: 32-bit floating point represents every integer below it. */
+/* Every integer below FLOAT_EXACT is exact in 32-bit floating point. */
 #define FLOAT_EXACT 0x1p24
 #define FLOAT_UNIT 0x1p-24
 #define TF32_UNIT 0x1p-11
-/* Only one in 10^13 samples of a normal distribution is this many standard deviations off. */
+/* Only one in 10^13 samples of a normal distribution is more standard deviations from the mean. */
 #define DEVIATIONS 8.0
 
 /* ---- elements of tensors ---- */
@@ -33,8 +33,8 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* Returns |value| in half precision, which must represent it exactly.  |value| must be 0, or its
- * magnitude must be from 2^-14 to 1. */
+/* Returns |value| in half precision, which must represent it exactly.  |value| must be 0 or have a
+ * magnitude from 2^-14 to 1. */
 static uint16_t half_bits(float value)
 {
     uint32_t bits = bits_of(value);
@@ -79,8 +79,8 @@ static void store_element(enum data_type type, void *data, uint64_t index, float
 
 /* ---- filling ---- */
 
-/* Computes the square root of |x|, which is at least 1, by Newton's method, starting above the
- * root. */
+/* Computes the square root of |x| by Newton's method, starting above the root.  |x| must be at
+ * least 1. */
 static double square_root(double x)
 {
     double r = x, next = (x + 1) / 2;
@@ -108,11 +108,11 @@ static double terms_of(const struct problem *p)
  * Returns how many bits the operands may have so that 32-bit sums of their products are exact.
  *
  * An operand is odd / 2^bits, with a magnitude below 1.  A product of two is a multiple of 2^(-2
- * bits).  The magnitudes of products are 1/4 on average, with a standard deviation below 1/4.  So a
- * sum of n products is below n/4 + 8 sqrt(n)/4, except for one sum in 10^13.  32-bit floating point
- * is exact up to 2^24 multiples, so the sum times 2^(2 bits) must be less than 2^24.  Example: for
- * n = 576 (64 channels, 3x3 taps), the sum is below 192.  192 * 2^(2*4) < 2^24, so 4 bits are
- * allowed.
+ * bits).  The magnitudes of products are 1/4 on average, with a standard deviation below 1/4.  So
+ * all but one in 10^13 sums of n products are below n/4 + 8 sqrt(n)/4.  32-bit floating point is
+ * exact up to 2^24 multiples of a power of two, so the sum times 2^(2 bits) must be less than 2^24.
+ * Example: for n = 576 (64 channels, 3x3 taps), the sum is below 192.  192 * 2^(2*4) < 2^24, so 4
+ * bits are allowed.
  */
 static unsigned exact_bits(const struct problem *p, bool *ret_is_exact)
 {
@@ -131,8 +131,8 @@ static float exact_value(uint64_t random, unsigned bits)
     return (float)odd / (float)(1u << bits);
 }
 
-/* Returns a value that uses all significant bits of the type.  Its exponent is uniform between 1/16
- * and 1. */
+/* Returns a value that uses all significant bits of the type.  Its magnitude is between 1/16 and 1,
+ * with uniformly distributed exponents. */
 static float general_value(uint64_t random, enum data_type type)
 {
     uint32_t digits = type == TYPE_FLOAT32 ? 23 : type == TYPE_FLOAT16 ? 10 : 7;
@@ -154,7 +154,8 @@ static void fill_table(enum operands kind, const struct problem *p, uint64_t *se
     }
 }
 
-/* Fills |data| from a table of random values.  One random number selects five elements. */
+/* Fills |data| with entries of a table of random values.  One random number selects five
+ * elements. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed)
 {
@@ -186,11 +187,12 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
  * Returns how far two correct results may differ.
  *
  * An element is a sum of n products with magnitudes up to |largest|, rounded up to n times.  With u
- * = 2^-24, its error is at most 8 sqrt(n) u times the sum of the magnitudes, except for one element
- * in 10^13.  (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019.)
+ * = 2^-24, the error of all but one in 10^13 elements is at most 8 sqrt(n) u times the sum of the
+ * magnitudes (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).
  * Rounding both operands to TF32 changes a product by at most the fraction 2 t + t^2, where t =
  * 2^-11.  Winograd's transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4);
- * cli/driver/rounding.c derives that.  The bound is doubled because both results are rounded.
+ * cli/driver/rounding.c derives this number.  The bound is doubled because both results are
+ * rounded.
  */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest)
 {
@@ -208,7 +210,7 @@ struct agreement agreement_of(const struct problem *problem, bool is_winograd, d
     return (struct agreement){ .type = (enum data_type)problem->type, .bound = 2 * bound };
 }
 
-/* Returns the largest error of rounding |value| to the type, for normal and subnormal values. */
+/* Returns the largest error of rounding |value|, which may be subnormal, to the type. */
 static double storage_error(enum data_type type, double value)
 {
     switch (type) {
@@ -236,7 +238,7 @@ struct disagreement operands_compare(const struct agreement *agreement, const vo
 {
     struct disagreement d = { .count = 0 };
     if (memcmp(got, want, count * size_of(agreement->type)) == 0)
-        /* |want| contains no poison, because bench_refer rejects a reference result that does. */
+        /* |want| contains no poison, because bench_refer rejects reference results with poison. */
         return d;
     for (uint64_t i = 0; i < count; i++) {
         double g = load_element(agreement->type, got, i),

@@ -14,7 +14,7 @@
 
 enum operands {
     /* Odd multiples of a power of two, with so few bits that 32-bit sums of their products are
-     * exact in any order.  Two correct results are then equal to the last bit. */
+     * exact in any order.  Two correct results are then bitwise equal. */
     OPERANDS_EXACT,
     /* Values that use all bits of the type, like training data.  The operands influence the GPU's
      * power consumption, and thereby its clock. */
@@ -25,19 +25,20 @@ enum operands {
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed);
 
-/* Returns the largest magnitude, or infinity if an element is not a number. */
+/* Returns the largest magnitude of the elements, or infinity if one of them is not a number. */
 double operands_largest(enum data_type type, const void *data, uint64_t count);
 
 struct agreement { /* how far two results may differ, before they are rounded for storage */
     enum data_type type;
-    double bound; /* 0: they must be equal */
+    double bound; /* maximum difference; 0 if the results must be equal */
 };
-/* Returns the permitted difference.  |is_winograd|: Winograd transforms were used for one of the
- * results.  |largest|: the product of the operands' largest magnitudes, or 0 for OPERANDS_EXACT. */
+/* Returns the permitted difference.  |is_winograd| says whether Winograd transforms were used for
+ * one of the results.  |largest| is the product of the operands' largest magnitudes, or 0 for
+ * OPERANDS_EXACT. */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest);
 
 struct disagreement {
-    uint64_t count; /* elements that differ too much */
+    uint64_t count; /* number of elements that differ too much */
     uint64_t first; /* index of the first such element */
     double got, want;
 };

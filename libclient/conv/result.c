@@ -17,7 +17,7 @@ struct kiln_conv_result *conv_result_create(void)
 static void conv_list_done(struct conv_list *list)
 {
     for (unsigned i = 0; i < list->count; i++)
-        /* The entry's four texts are one allocation, which begins with |solver|. */
+        /* The four texts of an entry are in one allocation, which |solver| points to. */
         free((char *)(uintptr_t)list->entries[i].solver);
     free(list->entries);
 }

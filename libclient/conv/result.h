@@ -20,8 +20,8 @@ struct conv_list {
 
 struct kiln_conv_result {
     struct conv_list solvers, trials;
-    struct kiln_plan *plan; /* counted; NULL: none */
-    /* Why recording failed; KILN_OK: all was recorded, or there was nothing to record. */
+    struct kiln_plan *plan; /* counted; NULL if there is none */
+    /* Why recording failed.  KILN_OK if everything was recorded, or there was nothing to record. */
     struct kiln_err not_recorded;
 };
 
@@ -36,6 +36,6 @@ static inline void kiln_conv_result_auto(struct kiln_conv_result **result)
 KILN_MUST_CHECK enum kiln_code conv_list_add(struct conv_list *list,
                                              const struct kiln_conv_entry *entry,
                                              struct kiln_err *err);
-/* Sorts the list: first entries that were timed or recorded, by time; then those cut short, by
- * time; then the rest in their old order. */
+/* Sorts the list: first the entries that were timed or recorded, by time; then the entries that
+ * were cut short, by time; then the rest in their old order. */
 void conv_list_sort(struct conv_list *list);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs: loads a plan's code objects on a device and launches its kernels. */
+/* Runs: a run is a plan whose code objects are loaded on a device, so that it can launch its
+ * kernels. */
 #include "common/target/target.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
@@ -68,7 +69,7 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
                : KILN_OK;
 }
 
-/* Returns whether every feature that |plan| names has the same value in |device|.  A feature that
+/* Returns whether every target feature in |plan| has the same value in |device|.  Features that
  * |plan| does not name may be on or off. */
 static bool features_suit(const char *device, const char *plan)
 {
@@ -102,8 +103,8 @@ static bool target_suits(const struct target *device, const struct target *plan)
     return arch_suits(device, plan) && features_suit(device->text, plan->text);
 }
 
-/* Checks that the plan's target suits the device.  If a target cannot be parsed, this succeeds, and
- * the runtime decides later. */
+/* Checks that the plan's target suits the device.  If a target cannot be parsed, succeeds, so that
+ * the GPU runtime decides later. */
 static enum kiln_code check_target(const struct kiln_device *device, const struct kiln_plan *plan,
                                    struct kiln_err *err)
 {
@@ -163,8 +164,8 @@ void kiln_run_destroy(struct kiln_run *run) { kiln_run_free(run); }
 
 /* ---- launching ---- */
 
-/* Required alignment of the job's addresses: kernels read and write four elements at a time.
- * Memory objects of a runtime are always aligned. */
+/* Required alignment of the addresses that a job passes, because kernels read and write four
+ * elements at a time.  Memory that a GPU runtime allocates is always aligned. */
 #define TENSOR_ALIGNMENT 16u
 
 static enum kiln_code check_memory(const struct kiln_run *run, const char *name,

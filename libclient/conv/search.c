@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits of a config's first timing.  It is short, because most configs are slow. */
+/* Limits for the first timing of a config.  They are low, because most configs are slow. */
 #define FIRST_SAMPLES 3u
 #define FIRST_MS 20.0
 /* A config whose first run takes this many times as long as the best is not timed further. */
 #define HOPELESS 2.0
-/* The fastest configs are timed again.  These limit how many, how many samples and how long. */
+/* The fastest configs (FINALISTS of them) are timed again, with these limits on samples and
+ * time. */
 #define FINALISTS 16u
 #define FINAL_SAMPLES 24u
 #define FINAL_MS 400.0
-/* An improvement of less than 0.5 % is no progress, because the samples scatter as much. */
+/* An improvement of less than 0.5 % does not count as progress, because samples vary as much. */
 #define PROGRESS 0.995
 #define NEIGHBOURS_MAX 32u
 
@@ -167,8 +168,8 @@ static enum kiln_code check_trial(struct search *s, size_t index, struct kiln_er
     return KILN_OK;
 }
 
-/* Makes the trial the best if it is faster and its result is correct.  A trial with a wrong result
- * must not become the best, because slower trials are cut short. */
+/* Makes the trial the best if it is faster and its result is correct.  A wrong result must not
+ * become the best, because trials that are much slower than the best are cut short. */
 static enum kiln_code update_best(struct search *s, size_t index, struct kiln_err *err)
 {
     const struct search_trial *t = &s->trials[index];
@@ -233,7 +234,8 @@ static enum kiln_code request_trials(struct search *s, const struct search_sourc
     return KILN_OK;
 }
 
-/* Waits for the next compiled trial and times it.  Returns KILN_TIMED_OUT if none came in time. */
+/* Waits for the next compiled trial and times it.  Returns KILN_TIMED_OUT if none was ready in
+ * time. */
 static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_err *err)
 {
     struct search_arrival next = { .why = KILN_ERR_INIT };
@@ -254,7 +256,8 @@ static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_
     return rc;
 }
 
-/* Requests trials of the source while there is room, and asks it for more when it is at its end. */
+/* Requests trials of the source while the window of compilations has space.  Asks the source for
+ * more trials at its end. */
 static enum kiln_code request_all(struct search *s, struct search_source *source, size_t *next,
                                   struct kiln_err *err)
 {
@@ -269,7 +272,8 @@ static enum kiln_code request_all(struct search *s, struct search_source *source
     return rc;
 }
 
-/* Trials that were requested last are the likeliest to be in flight. */
+/* Returns whether a trial of the source is in flight or was not requested yet.  Looks from the end,
+ * because the trials that were requested last are the likeliest to be in flight. */
 static bool is_pending(const struct search *s, const struct search_source *source, size_t next)
 {
     for (size_t i = next < source->count ? 0 : source->count; i > 0; i--) {
@@ -348,8 +352,8 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Checks each trial of |f| and times it with |samples| samples.  Before the last round, stops when
- * the time is up. Trials that fail are removed from |f|. */
+/* Checks each trial of |f| and times it with |samples| samples.  Except in the last round, stops
+ * when the time is up.  Removes trials that fail from |f|. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {
@@ -363,7 +367,7 @@ static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned s
         if (s->trials[index].place == TRIAL_HELD)
             f->list[kept++] = index;
         else
-            report_trial(s, index); /* it is slower than its first timing suggested */
+            report_trial(s, index); /* the trial is slower than its first timing suggested */
         if (rc)
             return rc;
     }
@@ -393,7 +397,7 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
         f.count = left;
     }
     for (unsigned i = 1; !rc && i < f.count;
-         i++) /* because any of them may be the best after a failure */
+         i++) /* not after a failure, because then any of them may be the best */
         drop_trial(s, f.list[i]);
     return rc;
 }
@@ -422,8 +426,8 @@ struct steps { /* for each axis, the neighbouring values of the best config */
     uint16_t lower[SEARCH_AXES_MAX], upper[SEARCH_AXES_MAX];
 };
 
-/* Returns the number of axes on which |t| is one step away from |best|; SEARCH_AXES_MAX + 1 if it
- * is further away on any axis. */
+/* Returns the number of axes on which |t| is one step away from |best|, or SEARCH_AXES_MAX + 1 if
+ * |t| is further away on any axis. */
 static unsigned count_steps(const struct search_trial *t, const struct search_trial *best,
                             const struct steps *steps)
 {
@@ -441,8 +445,8 @@ static unsigned count_steps(const struct search_trial *t, const struct search_tr
 }
 
 /* Lists untried configs that are one step away from the best on one axis.  If there are none, lists
- * those that are one step away on two axes.  Some axes depend on each other; for example, a larger
- * tile needs more threads. */
+ * configs that are one step away on two axes, because some axes depend on each other: for example,
+ * a larger tile needs more threads. */
 static size_t list_neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MAX])
 {
     const struct search_trial *best = &s->trials[s->best];

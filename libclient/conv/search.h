@@ -7,13 +7,13 @@
  * Role       Decides which configs to try, how long to time each and which to drop.  struct
  *            search_ops hides compilers and devices, so that tests can use a fake
  *
- *   try     many configs, each timed briefly; one that is far slower than the best is cut short
- *   halve   the fastest sixteen are timed again; then the better half of them, twice as long; and
- *           so on until two are left.  Configs with a wrong result are dropped
+ *   try     many configs are timed briefly, and far slower ones than the best are cut short
+ *   halve   the fastest sixteen are timed again; then the faster half of them, for twice as long;
+ *           and so on until two are left.  Configs with a wrong result are dropped
  *   refine  the neighbours of the best along each axis are tried, until none of them is better
  *
- * Ownership  a search owns its trials and their texts; the ops own what a trial has compiled and
- *            loaded
+ * Ownership  a search owns its trials and their texts; the implementation of the ops owns what a
+ *            trial has compiled and loaded
  * Threading  one thread
  */
 #include "common/base/bytes.h"
@@ -31,17 +31,17 @@ struct search_trial {
     int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED before that */
     enum trial_place place; /* HELD: loaded; DONE: has a result, and holds nothing */
     struct timing timing;
-    uint64_t checked;     /* elements */
-    char *reason;         /* owned; NULL: none */
-    void *held;           /* opaque; belongs to the ops */
-    unsigned value_count; /* number of values in |config|; 0: it is not of the form "1,2,3" */
+    uint64_t checked;     /* number of elements that were checked */
+    char *reason;         /* owned; NULL if there is none */
+    void *held;           /* opaque; belongs to the implementation of the ops */
+    unsigned value_count; /* number of values in |config|; 0 if it does not have the form "1,2,3" */
     uint16_t values[SEARCH_AXES_MAX];
 };
 
 struct search;
 
-struct search_arrival { /* a requested trial that is ready: it was compiled and loaded, or failed to
-                           be */
+/* a requested trial that was compiled and loaded, or for which one of the two failed */
+struct search_arrival {
     size_t trial;
     enum kiln_code code; /* KILN_COMPILE_FAILED if the compiler failed */
     struct kiln_err why;
@@ -56,7 +56,7 @@ struct search_ops {
     /* Waits for the next requested trial.  Returns KILN_TIMED_OUT if none came by the deadline. */
     KILN_MUST_CHECK enum kiln_code (*next)(void *context, uint64_t deadline_ns,
                                            struct search_arrival *ret_next, struct kiln_err *err);
-    /* Abandons all trials in flight. */
+    /* Abandons all trials that are in flight (requested, but not received yet). */
     void (*clear)(void *context);
     KILN_MUST_CHECK enum kiln_code (*time)(void *context, size_t trial,
                                            const struct timing_limits *limits,
@@ -66,24 +66,24 @@ struct search_ops {
                                             struct kiln_err *err);
     bool (*is_alive)(void *context); /* whether the device still works after a failure */
     void (*drop)(void *context, size_t trial);
-    /* Called when a trial has a result, or its result changes.  Returns true to stop the search. */
+    /* Called when a trial gets a result or its result changes.  Returns true to stop the search. */
     bool (*reported)(void *context, const struct search_trial *trial);
 };
 
 struct search {
     const struct search_ops *ops; /* borrowed, like |context| */
     void *context;
-    /* Wait for the first trial until this time, even if the time budget is spent. */
+    /* Until this time, the search waits for the first trial, even if the time budget is used up. */
     uint64_t give_up_ns;
 
     struct search_trial *trials; /* owned */
     size_t count, capacity;
-    struct hash_table configs; /* of struct search_config, owned */
-    /* Index of the fastest trial with a correct result; SIZE_MAX: none yet. */
+    struct hash_table configs; /* table of struct search_config, owned */
+    /* Index of the fastest trial with a correct result; SIZE_MAX if there is none yet. */
     size_t best;
     size_t open; /* number of trials in flight */
     unsigned tried, failed;
-    bool has_enough; /* reported() asked to stop */
+    bool has_enough; /* set if reported() asked to stop */
 };
 
 void search_init(struct search *search, const struct search_ops *ops, void *context);
@@ -99,22 +99,23 @@ size_t search_find(const struct search *search, const char *config);
 struct search_source {     /* the trials to try, in this order */
     const size_t *indexes; /* borrowed */
     size_t count;
-    /* Called when all trials were requested and another one may be requested.  It may append
-     * trials, and move |indexes|.  |context| is that of the search.  May be NULL, which means that
-     * there are no more trials. */
+    /* Called when all trials were requested and another one may be requested.  It may append trials
+     * and move |indexes|.  |context| is the search's context.  May be NULL if there are never more
+     * trials. */
     enum kiln_code (*more)(void *context, struct search_source *source, struct kiln_err *err);
 };
-/* Tries those trials of |source| that were not tried yet, until |until_ns|.  Waits longer only for
- * the very first trial of the search.  A compilation that ends later is tried in a later call.
- * Returns a failure if there is no kilnd or the device is lost; the search is then over. */
+/* Tries those trials of |source| that were not tried yet, until |until_ns|.  Only for the very
+ * first trial of the search, it waits longer.  A config whose compilation ends later is tried by a
+ * later call.  Returns a failure if there is no kilnd or the device is lost; the search is then
+ * over. */
 KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,
                                                  struct search_source *source, uint64_t until_ns,
                                                  struct kiln_err *err);
-/* Like search_try_source, for |count| trials. */
+/* Like search_try_source, for |count| trials that are known in advance. */
 KILN_MUST_CHECK enum kiln_code search_try(struct search *search, const size_t *indexes,
                                           size_t count, uint64_t until_ns, struct kiln_err *err);
-/* Times the fastest trials again, and search->best longest.  Afterwards no other trial holds
- * anything. */
+/* Times the fastest trials again, search->best for the longest time.  Afterwards, only search->best
+ * is still loaded. */
 KILN_MUST_CHECK enum kiln_code search_halve(struct search *search, uint64_t until_ns,
                                             struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code search_refine(struct search *search, uint64_t until_ns,

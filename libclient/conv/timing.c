@@ -7,16 +7,16 @@
  * of GPUs tick every 0.5 or 1 µs, and recording an event takes about as long. */
 #define SAMPLE_MIN_MS 0.25
 #define LAUNCHES_MAX 32u
-/* Minimum spread of several samples, because a clock's tick hides smaller ones.  kilnd rejects a
- * spread of 0, because no real measurement has it. */
+/* Minimum spread of several samples.  The clock hides a smaller spread, and kilnd rejects a spread
+ * of 0, because no real measurement has it. */
 #define SPREAD_MIN_MS 1e-6
-/* The events around a single launch may include this much time for sending the launch to the
- * device, so it is added to |hopeless_ms|.  That hardly matters, because kernels as short as this
- * are cheap to time. */
+/* Time by which the events around a single launch may be too far apart, because sending the launch
+ * to the device takes time.  It is added to |hopeless_ms|, which hardly matters: kernels as short
+ * as this are cheap to time. */
 #define ALONE_MS 0.05
 /* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
- * The fence is at least FENCE_MIN of the median, because most samples may be equal when the clock
- * is coarse. */
+ * The distance is at least FENCE_MIN times the median, because with a coarse clock most samples may
+ * be equal. */
 #define FENCE 3.0
 #define FENCE_MIN 0.01
 
@@ -77,8 +77,8 @@ enum kiln_code timing_take(const struct timing_source *source, const struct timi
     double samples[TIMING_SAMPLES_MAX], first_ms, warm_up_ms, spent_ms = 0, hopeless_ms;
     unsigned needed = limits->samples < TIMING_SAMPLES_MAX ? limits->samples : TIMING_SAMPLES_MAX;
     hopeless_ms = limits->hopeless_ms > 0 ? limits->hopeless_ms + ALONE_MS : __DBL_MAX__;
-    /* The first run is not counted: it may load or even compile code, and the GPU raises its clock
-     * meanwhile. */
+    /* The first run is not counted: it may load or even compile code, and the GPU's clock is still
+     * rising. */
     enum kiln_code rc = source->launch(source->context, 1, &warm_up_ms, err);
     if (!rc)
         rc = source->launch(source->context, 1, &first_ms, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tune: implements struct search_ops with kilnd's compilers and the device, and searches the tuning
- * space of each solver that may become the fastest. */
+/* Tune: implements struct search_ops by means of kilnd's compilers and the device, and searches the
+ * tuning space of each solver that may become the fastest. */
 #include "libclient/conv/journal.h"
 #include "libclient/conv/tune_share.h"
 #include "libclient/conv/tuner.h"
@@ -16,14 +16,16 @@
  * processor.  A few more keep the workers busy while this process measures.  Many more would delay
  * later requests, which queue behind them. */
 #define WINDOW_MAX 128u
-/* Maximum number of candidates to request.  If the space is larger, they are a sample of it. */
+/* Maximum number of candidates to request.  In a larger space, the candidates are a sample of
+ * it. */
 #define CANDIDATES_MAX (1u << 17)
-/* This many of the fastest configs of an earlier search are measured again. */
+/* Number of configs, the fastest of an earlier search, that are measured again. */
 #define REMEMBERED_MAX 8u
 /* A solver whose best known config takes this many times as long as the best solver is not tuned.
  */
 #define WORTH 6.0
-/* A third of the remaining time goes to samples of the whole space before the best is refined. */
+/* Of the remaining time, one part in this many goes to samples of the whole space, before the
+ * neighbours of the best config are tried. */
 #define SAMPLE_PART 3u
 /* In less time than this, no further config can be tried. */
 #define REST_NS 50000000ull
@@ -150,7 +152,7 @@ enum kiln_code tuner_queue(struct tuner *t, const char *config, struct kiln_err 
 }
 
 /* Queues the fastest configs of an earlier search again.  The journal has their times, but the
- * winner must be loaded, too. */
+ * winner must also be loaded. */
 static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
 {
     struct search *s = &t->search;
@@ -173,7 +175,7 @@ static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* Adds the valid candidates of the range to the search, and to the queue if |is_queued|. */
+/* Adds the valid candidates of the range to the search, and also to the queue if |is_queued|. */
 static enum kiln_code add_range(struct tuner *t, uint32_t first, uint32_t count, bool is_queued,
                                 struct kiln_err *err)
 {
@@ -215,7 +217,7 @@ enum kiln_code tuner_queue_space(struct tuner *t, struct kiln_err *err)
     return tuner_queue_range(t, 0, sample_size(t), err);
 }
 
-/* Adds the configs from which search_refine chooses neighbours. */
+/* Adds the configs among which search_refine finds neighbours of the best. */
 static enum kiln_code know_neighbours(struct tuner *t, struct kiln_err *err)
 {
     bool is_known = t->has_known_neighbours;
@@ -242,7 +244,7 @@ static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* Queues the best known config.  It comes first, because the others are compared with it. */
+/* Queues the best known config.  It comes first, because other configs are compared with it. */
 static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
 {
     size_t index;
@@ -305,7 +307,8 @@ static bool is_alone(const struct tuner *t)
     return !t->sharing || !sharing_has_company(t->sharing);
 }
 
-/* Finds out whether configs are left to try, in the queue or in another share. */
+/* Finds out whether there are configs left to try, in the queue or in another share (a range of the
+ * space that kilnd leases to this process). */
 static enum kiln_code find_work(struct tuner *t, bool *ret_found, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -332,14 +335,15 @@ static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
         if (!rc && is_alone(t))
             rc = refine(t, err);
         if (!rc && had_company && has_untried(t))
-            break; /* because the rest of the time is for the neighbours */
+            break; /* the rest of the time is for the neighbours */
         if (!rc)
             rc = find_work(t, &found, err);
     }
     return rc;
 }
 
-/* Tries the best of all processes, and its neighbours if not every candidate was measured. */
+/* Tries the best config of all processes.  If not every candidate was measured, also tries its
+ * neighbours. */
 static enum kiln_code conclude_shared(struct tuner *t, struct kiln_err *err)
 {
     size_t from = t->queued;
@@ -361,8 +365,8 @@ static enum kiln_code search_space(struct tuner *t, struct kiln_err *err)
     return rc || is_alone(t) ? rc : conclude_shared(t, err);
 }
 
-/* Returns false if only known configs were tried.  In that case the best is not recorded as the
- * result of a search, so that a later tune with more time searches. */
+/* Returns false if only known configs were tried.  In that case, the best config is not recorded as
+ * the result of a search, so that a later tune with more time still searches. */
 static bool has_searched(const struct tuner *t)
 {
     return t->search.tried + t->remembered > t->known || !has_untried(t);

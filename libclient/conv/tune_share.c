@@ -10,17 +10,17 @@
 #include <string.h>
 
 #define MS 1000000ull
-/* Maximum wait for the last shares of other processes. */
+/* Maximum time to wait for the last shares of other processes. */
 #define WAIT_MAX_MS 10000
-/* Maximum number of shares that this process holds at a time.  It is more than its compilations in
- * flight ever need. */
+/* Maximum number of shares that this process holds at a time.  The compilations in flight never
+ * need more. */
 #define HELD_MAX 64u
-/* kilnd leases at most this many candidates.  A larger space is never searched to its end. */
+/* Maximum number of candidates that kilnd leases.  A larger space is never searched completely. */
 #define CANDIDATES_MAX (1u << 20)
-/* After this many successive lost leases, the process continues alone. */
+/* After this many lost leases in a row, the process continues alone. */
 #define LOSSES_MAX 3u
 
-struct held { /* a share that was not reported yet */
+struct held { /* a share whose trials were not reported yet */
     uint64_t lease, connection;
     uint32_t first, count;
     size_t from, to; /* range of its trials in the tuner's queue */
@@ -28,12 +28,12 @@ struct held { /* a share that was not reported yet */
 
 struct sharing {
     struct tuner *tuner;
-    /* Owned; its connection holds the lease, so closing it ends the lease. */
+    /* Owned.  Its connection holds the lease, so closing the client ends the lease. */
     struct kiln_client *client;
     struct held held[HELD_MAX];
     unsigned count;
-    uint64_t lease; /* id of the lease; 0: none yet */
-    /* The first candidate of the next share, unless another process takes one. */
+    uint64_t lease; /* id of the lease; 0 if there is none yet */
+    /* First candidate of the next share, unless another process takes that share. */
     uint32_t next_first;
     unsigned losses; /* number of leases lost since the last report */
     bool has_company, has_reported, is_exhausted, is_complete, is_stopped;
@@ -64,7 +64,7 @@ static enum kiln_code take_share(struct sharing *s, int wait_ms, struct kiln_lea
     return error_take(rc, &e, err);
 }
 
-/* Reports the best of the search so far; kilnd records the best of all reports. */
+/* Reports the best config of the search so far. kilnd records the best of all reports. */
 static enum kiln_code report_share(struct sharing *s, const struct held *share,
                                    struct kiln_lease *ret_next, struct kiln_err *err)
 {
@@ -115,13 +115,13 @@ static bool is_held(const struct sharing *s, uint32_t first)
     return false;
 }
 
-/* Queues the share of an answer, if the answer has one that this process does not hold already. */
+/* Queues the share in kilnd's answer, if there is one that this process does not hold already. */
 static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *lease,
                                 struct kiln_err *err)
 {
     struct tuner *t = s->tuner;
     bool is_granted = lease->state == KILN_LEASE_GRANTED;
-    /* The other processes have just reported the last share, so kilnd began another lease. */
+    /* The other processes have just reported the last share, so kilnd has begun another lease. */
     bool is_another = is_granted && s->lease && lease->id != s->lease;
     bool is_new = is_granted && !is_another && s->count < HELD_MAX && !is_held(s, lease->first);
     s->is_exhausted = !is_new;
@@ -175,7 +175,7 @@ static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_l
     return take_share(s, 0, ret_lease, why);
 }
 
-/* Reports one share.  The answer may contain the next one. */
+/* Reports one share. kilnd's answer may contain the next one. */
 static enum kiln_code exchange_share(struct sharing *s, unsigned index, struct kiln_err *why,
                                      struct kiln_err *err)
 {

@@ -18,15 +18,16 @@ struct tuner {
     uint64_t start_ns, until_ns;
     struct search search;
     struct plan_window *window;
-    struct journal *journal; /* NULL: there is no journal */
+    struct journal *journal; /* NULL if there is no journal */
     unsigned known;          /* number of configs that were known before the search */
     unsigned remembered;     /* number of trials read from the journal, which are not repeated */
     bool is_temporary;       /* the last failure was temporary: it may not happen again */
     size_t *queue;           /* indexes of trials, in the order in which to try them */
     size_t queued, capacity;
-    /* The sharing with other processes; NULL: this process searches alone. */
+    /* NULL if this process searches alone. */
     struct sharing *sharing;
-    bool has_known_neighbours; /* tuner_know_neighbours was called */
+    /* whether the candidates, or a sample of them, were added to the search */
+    bool has_known_neighbours;
 };
 
 /* Appends |config| to the queue. */

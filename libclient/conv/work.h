@@ -4,8 +4,8 @@
 /*
  * One call of find or tune: its arguments, the solvers that apply, and its progress.
  *
- * Role       find.c fills it solver by solver, tune.c improves the entries, and find.c records and
- *            returns the result
+ * Role       find.c fills in the entry of each solver, tune.c improves the entries, and find.c then
+ *            records the measurements and returns the result
  * Ownership  work_done releases everything except what the caller passed
  * Threading  one thread
  */
@@ -20,16 +20,16 @@
 #define WORK_CONFIG_MAX 1032u
 
 struct work_solver {
-    struct kiln_solution solution; /* texts borrowed from the list */
+    struct kiln_solution solution; /* its texts are borrowed from the list */
     int state;                     /* KILN_CONV_... */
     struct timing timing;
     uint64_t checked;
     unsigned tried;
     char config[WORK_CONFIG_MAX];
     char reason[512];
-    struct kiln_plan *plan; /* counted; NULL: none */
-    bool is_measured;       /* measured by this call, so it must be recorded */
-    bool is_tuned;          /* a search found |config| */
+    struct kiln_plan *plan; /* counted; NULL if there is none */
+    bool is_measured;       /* whether this call measured it, so that it must be recorded */
+    bool is_tuned;          /* whether a search found |config| */
 };
 
 struct work {
@@ -38,15 +38,16 @@ struct work {
     const struct kiln_problem *public_problem;
     struct problem problem;
     struct kiln_conv_options options; /* with defaults filled in */
-    /* When the call began, and when its budget ends; |end_ns| UINT64_MAX: no limit. */
+    /* When the call began, and when its time budget ends. |end_ns| is UINT64_MAX if there is no
+     * limit. */
     uint64_t start_ns, end_ns;
     struct kiln_solutions *list; /* owned */
     struct work_solver solvers[WORK_SOLVERS_MAX];
     unsigned count;
     struct bench *bench;             /* owned; NULL until something is measured */
-    struct kiln_err unchecked;       /* why results are not checked; KILN_OK: they are checked */
+    struct kiln_err unchecked;       /* why results are not checked; KILN_OK if they are */
     char toolchain[512];             /* identity of the toolchain, from the reference's plan */
-    bool has_enough;                 /* the caller asked to stop */
+    bool has_enough;                 /* whether the caller asked to stop */
     struct kiln_conv_result *result; /* owned */
 };
 
@@ -57,10 +58,10 @@ void work_done(struct work *work);
 /* Tunes each solver that may become the fastest. */
 KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err);
 
-/* Returns the options of a plan request. */
+/* Returns the options for the request of a plan. */
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
                                            const char *config);
-/* Returns the deadline of a request that begins now. */
+/* Returns the deadline for a request that begins now. */
 uint64_t work_deadline(const struct work *work);
 bool work_has_time(const struct work *work);
 bool work_is_winograd(const struct kiln_solution *solution);
@@ -68,8 +69,9 @@ bool work_is_winograd(const struct kiln_solution *solution);
 struct work_solver *work_fastest(struct work *work);
 /* Reports progress to the caller. */
 void work_report(struct work *work, struct kiln_conv_progress *progress);
-/* Replaces the plan of |solver| and takes a reference to |plan|. */
+/* Replaces the plan of |solver| by |plan|, and takes a reference to it. */
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
-/* Returns a recording of |measurement|, which was made on this device with |plan|'s toolchain. */
+/* Returns the arguments for recording |measurement|, which was made on this device with |plan|'s
+ * toolchain. */
 struct kiln_recording work_recording(const struct work *work, const struct kiln_plan *plan,
                                      const struct kiln_measurement *measurement);

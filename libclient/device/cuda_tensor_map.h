@@ -5,7 +5,7 @@
  * Encodes tensor maps as CUtensorMap, the form that CUDA's copy hardware reads.
  *
  * Ownership  plain values
- * Threading  any thread that has a current CUDA context, because the driver requires one
+ * Threading  any thread with a current CUDA context, which the driver requires
  */
 #include "common/protocol/tensor_map.h"
 

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REASON_MAX 130 /* maximum bytes of one runtime's reason; a message has three of them */
+/* maximum bytes of one runtime's reason; a message has up to three reasons */
+#define REASON_MAX 130
 
 /* The runtimes, in the order in which "auto" tries them. */
 static const struct device_runtime *const runtimes[] = {
@@ -116,7 +117,7 @@ static const struct device_runtime *runtime_of(enum device_kind kind)
 }
 
 /* Adds a runtime's reason to the message.  Truncates a long reason at a blank, so that no path is
- * cut. */
+ * cut in two. */
 static void add_reason(char *reasons, size_t size, const char *kind, const char *why)
 {
     size_t used = strlen(reasons), limit = used + REASON_MAX < size ? used + REASON_MAX : size;

@@ -2,13 +2,16 @@
 #pragma once
 
 /*
- * Devices inside libkiln: one vtable, with one implementation per GPU runtime.
+ * Devices inside libkiln: one interface (struct device_ops), with one implementation for each GPU
+ * runtime.
  *
- * Role       memory, copies, streams, events, loading code objects, launching; names and targets
- * Ownership  Devices are reference-counted.  Memories, streams, events and modules hold a
- *            reference, so the order of closing does not matter.  Handles of a runtime ("native": a
- *            CUdeviceptr, a cl_mem, a CUstream, ...) are passed as void *.  The struct kiln_memory,
- *            kiln_stream, kiln_event or device_module that holds a handle owns it
+ * Role       operates devices (memory, copies, streams, events, loading code objects, launches),
+ *            and names and describes them
+ * Ownership  Devices are reference-counted.  Memory objects, streams, events and modules hold a
+ *            reference to their device, so the order of closing does not matter.  Handles of a
+ *            runtime ("native": a CUdeviceptr, a cl_mem, a CUstream, ...) are passed as void *.
+ *            Each is owned by the struct kiln_memory, kiln_stream, kiln_event or device_module that
+ *            contains it
  * Threading  any call from any thread, as in <kiln/device.h>
  * Forks      GPU runtimes do not survive a fork: in a child every call fails, and nothing is
  *            released to the runtime
@@ -28,18 +31,18 @@ struct kiln_memory {
     struct kiln_device *device; /* counted */
     uint64_t bytes;
     void *native;
-    bool is_ours; /* libkiln created it; else it wraps an object of the job */
+    bool is_ours; /* true if libkiln created it, false if it wraps an object of the job */
 };
 
 struct kiln_stream {
     struct kiln_device *device; /* counted */
     void *native;
-    bool is_ours; /* libkiln created it; else it wraps an object of the job */
+    bool is_ours; /* true if libkiln created it, false if it wraps an object of the job */
 };
 
 struct kiln_event {
     struct kiln_device *device; /* counted */
-    void *native;               /* OpenCL: NULL until recorded */
+    void *native;               /* in OpenCL, NULL until the event is recorded */
     bool is_recorded;
 };
 
@@ -49,7 +52,7 @@ struct device_map { /* an encoded tensor map, ready to be passed as a kernel arg
 
 struct device_argument {
     struct kiln_memory *memory; /* NULL if the argument is a number or a tensor map */
-    uint64_t value;             /* the number; or the offset in bytes inside |memory| */
+    uint64_t value;             /* the number; or, with |memory|, the offset in bytes inside it */
     size_t size;                /* size of the number, in bytes */
     /* NULL unless the argument is a tensor map; borrowed during the launch. */
     struct device_map *map;
@@ -57,20 +60,22 @@ struct device_argument {
 
 struct device_entry_point {
     const char *name;
-    /* Maximum of dynamic shared memory that a launch of the function may request. */
+    /* Maximum dynamic shared memory that a launch of the function may request, in bytes. */
     uint32_t shared_bytes;
 };
 
 struct device_launch {
-    const uint32_t *grid, *group; /* three numbers each: work groups, and work items in a group */
-    uint32_t shared_bytes;        /* at most the value passed to find() */
+    /* three numbers each: the work groups, and the work items in a group */
+    const uint32_t *grid, *group;
+    uint32_t shared_bytes; /* at most the value passed to find() */
     const struct device_argument *arguments;
     uint32_t argument_count;
     void *stream;
 };
 
 struct device_ops {
-    /* Native handles of memory are device addresses; else they are objects of the runtime. */
+    /* True if native handles of memory are device addresses; false if they are objects of the
+     * runtime. */
     bool memory_is_address;
     enum kiln_code (*create_memory)(struct kiln_device *device, uint64_t bytes, void **ret_memory,
                                     struct kiln_err *err);
@@ -107,7 +112,7 @@ struct device_ops {
     enum kiln_code (*find)(struct kiln_device *device, void *module,
                            const struct device_entry_point *entry, void **ret_function,
                            struct kiln_err *err);
-    /* Called for each function before unload; accepts NULL. */
+    /* Releases a function before its module is unloaded.  Accepts NULL. */
     void (*forget)(struct kiln_device *device, void *function);
     /* Encodes |map|, which the caller has checked, for |address|.  Returns KILN_UNSUPPORTED if
      * kernels of this runtime take no tensor maps. */
@@ -115,17 +120,17 @@ struct device_ops {
                              void *address, struct device_map *ret_map, struct kiln_err *err);
     enum kiln_code (*launch)(struct kiln_device *device, void *function,
                              const struct device_launch *launch, struct kiln_err *err);
-    /* Closes the runtime's part of the device if it is open.  Everything obtained from the runtime
-     * was released before. */
+    /* Closes the runtime's part of the device if it is open.  All objects that the runtime supplied
+     * have been released before. */
     void (*close)(struct kiln_device *device);
 };
 
-struct kiln_device { /* the first member of each implementation's own struct */
+struct kiln_device { /* each implementation's own struct begins with this one */
     const struct device_ops *ops;
     atomic_uint references;
     struct fork_guard guard;
     struct module_table modules;
-    void *stream; /* the device's own; owned */
+    void *stream; /* owned; used if a call names no stream */
     char name[32];
     char model[128];
     char target[LIMIT_TARGET_TEXT];
@@ -144,7 +149,7 @@ struct kiln_device *device_ref(struct kiln_device *device);
 void device_unref(struct kiln_device *device); /* accepts NULL and half-open devices */
 static inline void device_auto(struct kiln_device **device) { device_unref(*device); }
 
-/* Returns KILN_INVALID in a child of the process that opened |device|. */
+/* Returns KILN_INVALID in a child that was forked by the process that opened |device|. */
 KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err);
 /* Sets |ret_stream| to the runtime's handle of |stream|; NULL means the device's own stream.
  * Returns KILN_INVALID if |stream| belongs to another device. */
@@ -154,21 +159,24 @@ KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
 
 /* Sets the device's database id, which is derived from its target and compute units. */
 void device_set_database_id(struct kiln_device *device);
-/* Calls |found| with what is known of a device; |why_not| is NULL if it can be opened. */
+/* Calls |found| with what is known about a device.  |why_not| is NULL if the device can be
+ * opened. */
 void device_report(const struct kiln_device *device, const struct kiln_err *why_not,
                    kiln_device_found *found, void *context);
 
 /* the device to open */
 struct device_request {
     struct device_uri uri;
-    void *context; /* borrowed; the job's context; NULL: the thread's current one, or a new one */
+    /* borrowed: a context of the job; NULL means the calling thread's current context, or a new
+     * one */
+    void *context;
 };
 
-/* One GPU runtime.  list() calls |found| for every device that the runtime sees, with |why_not| if
- * the device cannot be opened.  list() fails only if the whole runtime is unusable; its error says
- * why. */
+/* One GPU runtime. list() calls |found| for every device that the runtime sees, with |why_not| if
+ * the device cannot be opened.  It fails only if the whole runtime is unusable; its error gives the
+ * reason. */
 struct device_runtime {
-    const char *kind; /* "opencl" */
+    const char *kind; /* such as "opencl" */
     enum kiln_code (*open)(const struct device_request *request, struct kiln_device **ret_device,
                            struct kiln_err *err);
     enum kiln_code (*list)(kiln_device_found *found, void *context, struct kiln_err *err);

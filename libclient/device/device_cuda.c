@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA devices: opens them in the job's context, or else in the primary context, which the CUDA
- * runtime also uses.  driver.c implements the operations.
+ * CUDA devices: opens them in the job's context if it has one, otherwise in the primary context,
+ * which the CUDA runtime also uses.  driver.c implements the operations.
  */
 #include "libclient/device/cuda_library.h"
 #include "libclient/device/cuda_tensor_map.h"
@@ -17,12 +17,13 @@
 #define ATTRIBUTE_MULTIPROCESSORS 16
 #define ATTRIBUTE_CAPABILITY_MAJOR 75
 #define ATTRIBUTE_CAPABILITY_MINOR 76
-#define ATTRIBUTE_SHARED_MAX 97 /* shared memory of a group that requests more than 48 KiB */
+/* bytes of shared memory that a group may have if it requests more than 48 KiB */
+#define ATTRIBUTE_SHARED_MAX 97
 /* Values of CUfunction_attribute. */
 #define FUNCTION_SHARED_STATIC 1
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 
-#define STATUS_NOT_SUPPORTED 801 /* CUresult */
+#define STATUS_NOT_SUPPORTED 801 /* a value of CUresult */
 
 #define KERNEL_MODULE_VERSION "/proc/driver/nvidia/version"
 
@@ -31,8 +32,8 @@ struct cuda_device {
     const struct cuda_library *cuda; /* static */
     int handle;                      /* CUdevice */
     void *context;                   /* the job's context, or the primary context */
-    bool is_retained;                /* this device holds a reference to the primary context */
-    pthread_mutex_t shared;          /* protects the shared-memory limits of functions */
+    bool is_retained;       /* whether this device holds a reference to the primary context */
+    pthread_mutex_t shared; /* protects the shared-memory limits of functions */
 };
 
 static struct cuda_device *cuda_of(struct driver_device *d) { return (struct cuda_device *)d; }
@@ -86,8 +87,8 @@ static void cuda_close(struct driver_device *d)
         release_primary(c);
 }
 
-/* Raises the function's limit of dynamic shared memory.  The limit applies to all launches of the
- * function, so it never shrinks. */
+/* Raises the function's limit of dynamic shared memory.  The limit is never lowered again, because
+ * it applies to all launches of the function. */
 static enum kiln_code raise_shared_limit(struct cuda_device *c, void *function, const char *name,
                                          uint32_t bytes, struct kiln_err *err)
 {
@@ -172,8 +173,8 @@ static enum kiln_code start_cuda(const struct cuda_library **ret_cuda, int *ret_
     return KILN_OK;
 }
 
-/* Reads the device's uuid.  If this process sees a part of a GPU (MIG), the newer function returns
- * the uuid of that part, and the older function returns the uuid of the whole GPU. */
+/* Reads the device's uuid.  If this process sees only a part of a GPU (MIG), the newer of CUDA's
+ * two functions returns the uuid of the part, and the older one that of the whole GPU. */
 static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
     unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, seen[DEVICE_UUID_BYTES] = { 0 };
@@ -195,8 +196,8 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 
 /* ---- properties ---- */
 
-/* Sets the device's target.  For Hopper it is sm_90a if the driver encodes tensor maps; code for
- * sm_90a may use wgmma and bulk copies, which only this architecture has. */
+/* Sets the device's target.  For Hopper, it is sm_90a if the driver can encode tensor maps.  Code
+ * for sm_90a may use wgmma and bulk copies, which no other architecture has. */
 static void set_target(struct kiln_device *base, const struct cuda_library *cuda, int major,
                        int minor)
 {
@@ -215,7 +216,7 @@ static void set_driver(struct kiln_device *base, const struct cuda_library *cuda
              version % 1000 / 10, known ? ", NVIDIA " : "", known ? module : "");
 }
 
-/* Fills in what is known of the device.  Creates no context. */
+/* Fills in the device's properties.  Creates no context. */
 static enum kiln_code describe_device(struct cuda_device *c, int index, struct kiln_err *err)
 {
     const struct cuda_library *cuda = c->cuda;
@@ -274,8 +275,8 @@ static void *find_current(struct cuda_device *c)
     return current;
 }
 
-/* If |current| is the primary context, takes a reference to it, so that it survives if the job
- * releases it first. */
+/* If |current| is the primary context, takes a reference to it, so that it remains valid if the job
+ * releases its own reference first. */
 static enum kiln_code use_current(struct cuda_device *c, void *current, struct kiln_err *err)
 {
     unsigned flags = 0;

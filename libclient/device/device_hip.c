@@ -16,9 +16,9 @@
 #define ATTRIBUTE_CLOCK_KHZ 5
 #define ATTRIBUTE_MULTIPROCESSORS 63
 
-/* Offset of gcnArchName (256 bytes) in hipDeviceProp_t.  ROCm 6.0 changed the struct's layout and
- * added a function with a new name for it; the function with the old name still uses the old
- * layout. */
+/* Offset of gcnArchName (256 bytes) in hipDeviceProp_t.  ROCm 6.0 changed the layout of this
+ * struct.  A function with a new name fills the new layout; the function with the old name still
+ * fills the old one. */
 #define ARCH_AT_R0600 1160
 #define ARCH_AT_BEFORE 396
 #define ARCH_SIZE 256

@@ -9,7 +9,7 @@
 
 #define PLATFORMS_MAX 16
 #define DEVICES_MAX 64
-/* The value of CL_DEVICE_UUID_KHR, which the headers of OpenCL 1.2 do not define. */
+/* The value of CL_DEVICE_UUID_KHR, which OpenCL 1.2 does not define. */
 #define DEVICE_UUID 0x106A
 
 /* ---- finding devices ---- */
@@ -130,7 +130,7 @@ static bool has_device(const cl_device_id *ids, size_t count, cl_device_id id)
     return false;
 }
 
-/* Uses the job's context and takes a reference to it.  The context must contain the device. */
+/* Uses the job's context, which must contain the device, and takes a reference to it. */
 static enum kiln_code use_given(struct opencl_device *d, cl_context given, struct kiln_err *err)
 {
     cl_device_id ids[DEVICES_MAX];

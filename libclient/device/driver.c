@@ -5,12 +5,13 @@
 
 #include <stdio.h>
 
-/* The value of this attribute in CUpointer_attribute and in hipPointer_attribute. */
+/* The attribute for the device ordinal has this value both in CUpointer_attribute and in
+ * hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
-/* CUresult and hipError_t have the same numbers.  A launch returns this status if it has too many
- * threads, groups or bytes of shared memory.  Encoding a tensor map returns it for sizes that the
- * driver does not support.  The device still works afterwards. */
+/* CUresult and hipError_t use the same number for this status.  A launch returns it if it has too
+ * many threads, groups or bytes of shared memory.  Encoding a tensor map returns it for sizes that
+ * the driver does not support.  The device still works afterwards. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
     int status;
@@ -63,8 +64,8 @@ static enum kiln_code driver_enter(struct driver_device *d, struct driver_scope 
     return d->kind->enter(d, scope, err);
 }
 
-/* Ignores the status of a release.  After a failure libkiln does not use the handle either, so
- * there is nothing to report. */
+/* Ignores the status of releasing a handle.  Even if this failed, libkiln does not use the handle
+ * any longer, so there is nothing to report. */
 static void ignore_status(const struct driver_device *d, int status)
 {
     if (status && d->kind->forget_failure)
@@ -187,7 +188,7 @@ static enum kiln_code driver_create_stream(struct kiln_device *device, void **re
                   : KILN_OK;
 }
 
-/* Accepts any handle, even 0, as a stream.  The runtime checks it at its first use. */
+/* Accepts any handle as a stream, even 0.  The runtime checks the handle when it is first used. */
 static enum kiln_code driver_adopt_stream(struct kiln_device *device, void *stream,
                                           struct kiln_err *err)
 {
@@ -280,8 +281,8 @@ static enum kiln_code driver_elapsed(struct kiln_device *device, void *begin, vo
 
 /* ---- code objects ---- */
 
-/* Fails to load an object.  The message gives advice only if the object, not the device, is the
- * reason. */
+/* Fails to load an object.  The message gives advice only if the reason is the object, not the
+ * device. */
 static enum kiln_code fail_load(struct driver_device *d, struct bytes object, int status,
                                 struct kiln_err *err)
 {
@@ -357,7 +358,7 @@ static enum kiln_code driver_encode(struct kiln_device *device, const struct ten
                          device->name, device->target);
     DRIVER_SCOPE(scope);
     enum kiln_code rc =
-        driver_enter(d, &scope, err); /* CUDA needs a current context for this call */
+        driver_enter(d, &scope, err); /* for this call, CUDA needs a current context */
     if (rc)
         return rc;
     int status = d->kind->encode(d, map, address, ret_map);
@@ -376,7 +377,7 @@ static enum kiln_code driver_launch(struct kiln_device *device, void *function,
     void *arguments[LIMIT_KERNEL_ARGUMENTS];
     for (uint32_t i = 0; i < launch->argument_count; i++) {
         const struct device_argument *a = &launch->arguments[i];
-        /* host is little-endian: the low bytes of a number come first */
+        /* the host is little-endian, so the low bytes of a number come first */
         values[i] = a->memory ? (uint64_t)(uintptr_t)a->memory->native + a->value : a->value;
         arguments[i] = a->map ? (void *)a->map : &values[i];
     }

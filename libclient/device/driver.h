@@ -7,13 +7,13 @@
  *
  * Role       implements struct device_ops with a table of runtime calls; struct driver_kind holds
  *            the differences between HIP and CUDA
- * Ownership  a driver_device owns its own stream; its context belongs to the kind
+ * Ownership  a driver_device owns its stream; device_cuda.c or device_hip.c owns its context
  * Threading  any thread; a call leaves the thread's current context (or device) unchanged
  */
 #include "libclient/device/device.h"
 
-/* The runtime's calls.  Each returns 0 on success.  Device pointers are void * here; CUDA's are
- * 64-bit numbers, which are passed in the same way. */
+/* The runtime's calls.  Each returns 0 on success.  Device pointers are void * here.  CUDA's device
+ * pointers are 64-bit numbers, which are passed in the same way. */
 struct driver_calls {
     int (*memory_create)(void **ret_memory, size_t bytes);
     int (*memory_destroy)(void *memory);
@@ -41,14 +41,14 @@ struct driver_device {
     struct kiln_device base;
     const struct driver_kind *kind;   /* static */
     const struct driver_calls *calls; /* static */
-    int ordinal;                      /* the device's number among those that this process sees */
+    int ordinal; /* the device's number among the devices that this process sees */
 };
 
-/* A scope in which the device's context (or device) is current: from driver_enter to the end of the
- * block. */
+/* A scope in which the device's context (CUDA) or the device (HIP) is current.  It lasts from
+ * driver_enter to the end of the block. */
 struct driver_scope {
-    struct driver_device *device; /* NULL: there is nothing to undo */
-    int previous;                 /* HIP only: the device that was current before */
+    struct driver_device *device; /* NULL if there is nothing to undo */
+    int previous;                 /* HIP only: the device that was current before the scope */
 };
 
 struct driver_kind {
@@ -58,7 +58,7 @@ struct driver_kind {
                             struct kiln_err *err);
     void (*leave)(struct driver_scope *scope);
     const char *(*status_name)(int status); /* may return NULL */
-    /* Called after a call that failed; NULL: nothing to do. */
+    /* Called after a runtime call that failed; NULL if nothing needs to be done. */
     void (*forget_failure)(void);
     /* Allows launches of |function| to use |bytes| of dynamic shared memory.  NULL if the runtime
      * needs no such permission. */
@@ -78,7 +78,7 @@ static inline struct driver_device *driver_of(struct kiln_device *device)
     return (struct driver_device *)device;
 }
 
-/* Creates the device's own stream; its context must exist. */
+/* Creates the device's own stream.  The device's context must exist. */
 KILN_MUST_CHECK enum kiln_code driver_start(struct driver_device *d, struct kiln_err *err);
 
 /* Fills |err| with "cannot <what>: CUDA_ERROR_INVALID_VALUE (1)", where |fmt| gives <what>. */
@@ -90,6 +90,7 @@ static inline void driver_leave(struct driver_scope *scope)
     if (scope->device)
         scope->device->kind->leave(scope);
 }
-/* Declares a scope that is not entered yet.  It is left automatically at the end of the block. */
+/* Declares a scope that driver_enter has not entered yet.  It is left automatically at the end of
+ * the block. */
 #define DRIVER_SCOPE(name) \
     __attribute__((cleanup(driver_leave))) struct driver_scope name = { .device = NULL }

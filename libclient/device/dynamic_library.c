@@ -10,7 +10,7 @@
 
 #define FILE_MAX 4096 /* maximum bytes of a path, with the terminating NUL */
 
-struct attempts { /* the attempts to open a library, for the message of a failure */
+struct attempts { /* the attempts to open a library, which the message of a failure lists */
     char tried[200];
     char reason[200]; /* why an existing file cannot be used */
 };
@@ -141,7 +141,8 @@ static enum kiln_code bind_all(const struct dynamic_library *library, void *dl, 
     return *ret_file ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for a file's name");
 }
 
-/* |ret_useless| receives a library that was opened but lacks a symbol; the caller closes it. */
+/* Opens the library and binds its symbols.  |ret_useless| receives a library that lacks a symbol;
+ * the caller closes it. */
 static enum kiln_code open_and_bind(struct dynamic_library *library, void **ret_useless,
                                     struct kiln_err *err)
 {

@@ -5,14 +5,15 @@
  * Vendor libraries, opened when first needed and bound once through a symbol table.
  *
  * Role       the only dlopen of libkiln, so that it depends on no GPU runtime
- * Ownership  a library stays open until the process ends: GPU runtimes start threads and
- *            register handlers, so closing one is not safe
- * Threading  any thread; a bound table is immutable; fork waits for a load (libclient/load_lock.h)
+ * Ownership  a library stays open until the process ends, because GPU runtimes start threads and
+ *            register handlers, so closing them is not safe
+ * Threading  any thread; a bound table is immutable; fork() waits until a load ends
+ * (libclient/load_lock.h)
  *
  * The search order is:
- *   1. the file that |file_variable| names; if it is set, nothing else
- *   2. a library that this process has open already: the job's own runtime, whose memory and
- *      streams libkiln uses
+ *   1. the file that |file_variable| names; if this variable is set, nothing else is searched
+ *   2. a library that is open in this process already: it is the job's own runtime, whose memory
+ *      and streams libkiln uses
  *   3. the directories of dynamic_library_set_path, then those in |path_variable|
  *   4. the dynamic loader's own places
  */
@@ -26,8 +27,8 @@ struct dynamic_symbol {
     bool required;
 };
 
-struct dynamic_library { /* static storage, one per vendor library */
-    const char *kind;    /* "hip" */
+struct dynamic_library { /* static; one for each vendor library */
+    const char *kind;    /* such as "hip" */
     const char *what;    /* name for messages, such as "the HIP runtime" */
     /* Environment variable that names a file to use instead of |names|. */
     const char *file_variable;
@@ -36,18 +37,19 @@ struct dynamic_library { /* static storage, one per vendor library */
     const struct dynamic_symbol *symbols;
     size_t symbol_count;
     void *table; /* filled by dynamic_library_use */
-    char *path;  /* owned; directories, separated by colons; NULL: none */
+    char *path;  /* owned; directories, separated by colons; NULL if there are none */
     char *file;  /* owned; the file that was opened; NULL until then */
 };
 
-/* Opens and binds |library|, unless it is open already.  On KILN_UNAVAILABLE, the message names
- * every file tried, or the required symbol that is missing; the next call tries again. */
+/* Opens and binds |library|, unless it is open already.  Returns KILN_UNAVAILABLE if that fails.
+ * The message names every file that was tried, or the required symbol that is missing.  The next
+ * call tries again. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_use(struct dynamic_library *library,
                                                    struct kiln_err *err);
-/* Sets the directories to search; NULL or "" means none.  Returns KILN_INVALID if one is not
- * absolute, or if the library is open already. */
+/* Sets the directories to search.  NULL or "" means none.  Returns KILN_INVALID if a directory is
+ * not an absolute path, or if the library is open already. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_set_path(struct dynamic_library *library,
                                                         const char *path, struct kiln_err *err);
-/* Returns the path of the file that was opened, or NULL before that.  Valid until the process
+/* Returns the path of the file that was opened, or NULL if none is open.  Valid until the process
  * exits. */
 const char *dynamic_library_file(const struct dynamic_library *library);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Checks a code object before a GPU runtime loads it.  Runtimes get a pointer without a size and
- * trust the headers, so a truncated object would make them read beyond its end.
+ * Checks a code object before a GPU runtime loads it.  A runtime gets a pointer without a size and
+ * trusts the object's headers, so it would read beyond the end of a truncated object.
  *
  * Threading  pure functions
  */

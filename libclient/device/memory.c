@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: libkiln's own, and wrapped memory of the job. */
+/* Device memory: allocated by libkiln, or wrapped memory of the job. */
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 

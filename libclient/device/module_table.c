@@ -46,7 +46,7 @@ static struct device_module *find_loaded(struct module_table *t, const struct di
     struct device_module *m = find_module(t, key);
     while (m && !m->is_loaded) {
         pthread_cond_wait(&t->loaded, &t->mutex);
-        m = find_module(t, key); /* look again, because loading may have failed */
+        m = find_module(t, key); /* loading may have failed, so look again */
     }
     return m;
 }
@@ -59,7 +59,7 @@ static void use_module(struct module_table *t, struct device_module *m)
     list_prepend(&t->by_use, &m->by_use);
 }
 
-/* Loads the module.  The caller holds the mutex; it is released while the runtime loads the
+/* Loads the module.  The caller holds the mutex, which is released while the runtime loads the
  * code. */
 static enum kiln_code load_module(struct kiln_device *device, struct device_module *m,
                                   struct kiln_err *err)
@@ -113,7 +113,7 @@ enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel
     return rc;
 }
 
-/* Removes and returns the module that was unused for the longest time. */
+/* Removes and returns the module that has been unused for the longest time. */
 static struct device_module *take_oldest_idle(struct module_table *t)
 {
     LIST_EACH_BACK (&t->by_use, struct device_module, by_use, m) {

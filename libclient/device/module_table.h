@@ -4,10 +4,10 @@
 /*
  * The cache of a device's loaded code objects, by key.
  *
- * Role       lets a second run, on any thread, use a kernel that is already loaded
+ * Role       lets further runs, on any thread, use a kernel that is already loaded
  * Ownership  Modules are reference-counted.  An unused module stays loaded until MODULES_IDLE_MAX
- *            others were used after it, or until the device is closed.  A module keeps its kernel's
- *            bytes, because HIP also reads them after loading
+ *            other modules were used after it, or until the device is closed.  A module keeps its
+ *            kernel's bytes, because HIP also reads them after loading
  * Threading  any thread; a thread that needs a module waits while another thread loads it
  */
 #include "common/base/hash_table.h"
@@ -16,8 +16,8 @@
 
 #include <pthread.h>
 
-/* Maximum number of modules that are loaded but not in use.  A run over ResNet-50 has 69 problems
- * of up to three kernels each. */
+/* Maximum number of modules that are loaded but not in use.  ResNet-50 has 69 problems, with up to
+ * three kernels each. */
 #define MODULES_IDLE_MAX 512
 
 struct kiln_device;
@@ -40,12 +40,12 @@ struct module_table {
 };
 
 void module_table_init(struct module_table *table);
-/* Unloads all modules; none may be in use.  With |abandon|, frees the table without unloading the
+/* Unloads all modules.  None may be in use.  With |abandon|, frees the table without unloading the
  * modules. */
 void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon);
 
-/* Returns the module of |kernel|'s key, and loads it if needed.  The module counts as in use until
- * module_put. */
+/* Returns the module with |kernel|'s key; loads it if it is not loaded yet.  The module counts as
+ * in use until module_put. */
 KILN_MUST_CHECK enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel,
                                           struct device_module **ret_module, struct kiln_err *err);
 void module_put(struct kiln_device *device, struct device_module *module); /* accepts NULL */

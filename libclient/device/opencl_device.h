@@ -2,9 +2,11 @@
 #pragma once
 
 /*
- * OpenCL devices.  Each has one context and one in-order queue, and only loads program binaries.
+ * OpenCL devices.  Each device has one context and one in-order queue, and only loads program
+ * binaries.
  *
- * Role       shared by device_opencl.c, which opens devices, and opencl_work.c, which operates them
+ * Role       declarations shared by device_opencl.c, which opens devices, and opencl_work.c, which
+ *            operates them
  * Ownership  an opencl_device owns a reference to its context
  * Threading  as in <kiln/device.h>
  */

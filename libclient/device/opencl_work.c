@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* An entry point.  Each run has its own, because a cl_kernel stores its arguments. */
+/* An entry point.  Each run has its own entries, because a cl_kernel stores its arguments. */
 struct entry {
     cl_kernel kernel;      /* owned */
     pthread_mutex_t mutex; /* held while arguments are set and the kernel is launched */
@@ -49,7 +49,7 @@ static enum kiln_code opencl_adopt_memory(struct kiln_device *device, void *memo
     return status ? opencl_fail(err, status, "cannot retain a cl_mem") : KILN_OK;
 }
 
-/* Releases the reference, which libkiln holds to its own memory and to wrapped memory. */
+/* Releases the reference that libkiln holds, both to its own memory and to wrapped memory. */
 static void opencl_drop_memory(struct kiln_device *device, void *memory, bool is_ours)
 {
     (void)is_ours;
@@ -150,7 +150,7 @@ static enum kiln_code opencl_finish(struct kiln_device *device, void *stream, st
 
 /* ---- events ---- */
 
-/* Creates nothing yet: the cl_event is created when the event is recorded. */
+/* Creates nothing: recording the event creates the cl_event. */
 static enum kiln_code opencl_create_event(struct kiln_device *device, void **ret_event,
                                           struct kiln_err *err)
 {
@@ -291,7 +291,7 @@ static void opencl_forget(struct kiln_device *device, void *function)
 
 /* ---- launching ---- */
 
-/* The sub-buffers of one launch.  They must exist until the launch is enqueued. */
+/* The sub-buffers that a launch uses.  They must exist until the launch is enqueued. */
 struct parts {
     const struct opencl_library *cl;
     cl_mem buffers[LIMIT_KERNEL_ARGUMENTS]; /* owned */
@@ -325,7 +325,7 @@ static enum kiln_code make_part(const struct device_argument *a, struct parts *p
 static enum kiln_code set_argument(cl_kernel kernel, cl_uint index, const struct device_argument *a,
                                    struct parts *parts, struct kiln_err *err)
 {
-    const void *value = &a->value; /* host is little-endian: the low bytes come first */
+    const void *value = &a->value; /* the host is little-endian, so the low bytes come first */
     size_t size = a->size;
     cl_mem buffer;
     if (a->memory) {

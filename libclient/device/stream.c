@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams and events: libkiln's own, and wrapped streams of the job. */
+/* Streams and events: created by libkiln, or wrapped streams of the job. */
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 
@@ -147,7 +147,7 @@ int kiln_event_elapsed(struct kiln_event *begin, struct kiln_event *end, double 
     struct kiln_device *device = begin->device;
     struct kiln_err e = KILN_ERR_INIT;
     enum kiln_code rc = device_enter(device, &e);
-    if (!rc) /* the second event, too, because it may be in another stream */
+    if (!rc) /* waits for both events, because they may be in different streams */
         rc = device->ops->wait(device, begin->native, &e);
     if (!rc)
         rc = device->ops->wait(device, end->native, &e);

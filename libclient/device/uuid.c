@@ -13,7 +13,7 @@ static const struct {
 } hiding[] = {
     { "hip", "ROCR_VISIBLE_DEVICES" },
     { "hip", "HIP_VISIBLE_DEVICES" },
-    { "hip", "CUDA_VISIBLE_DEVICES" }, /* HIP reads this variable, too */
+    { "hip", "CUDA_VISIBLE_DEVICES" }, /* HIP also reads this variable */
     { "cuda", "CUDA_VISIBLE_DEVICES" },
 };
 

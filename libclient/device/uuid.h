@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Finds devices by number or uuid among those that this process sees.
+ * Finds devices by number or uuid among the devices that this process sees.
  *
- * Role       formats uuids, resolves names, explains what hides other devices
+ * Role       formats uuids, resolves device names, and explains what hides devices
  * Threading  pure functions, except that they read the environment
  */
 #include "common/base/err.h"
@@ -16,17 +16,17 @@
  * bytes are zero. */
 void device_uuid_text(const char *prefix, const unsigned char bytes[DEVICE_UUID_BYTES],
                       char text[DEVICE_UUID_SIZE]);
-/* Writes a uuid as HIP does: "GPU-1901ead3a2ecd4a6" if the bytes are 16 hexadecimal digits, else
- * like device_uuid_text. */
+/* Writes a uuid as HIP does: "GPU-1901ead3a2ecd4a6" if the bytes are 16 hexadecimal digits,
+ * otherwise like device_uuid_text. */
 void device_uuid_text_of_digits(const unsigned char bytes[DEVICE_UUID_BYTES],
                                 char text[DEVICE_UUID_SIZE]);
 
-/* A runtime's devices, as input of device_find. */
+/* The devices of one runtime, which device_find searches. */
 struct device_census {
     const char *kind; /* "cuda" */
     const char *what; /* "CUDA" */
     int count;
-    /* Returns false if the runtime does not report the uuid. */
+    /* Gets a device's uuid.  Returns false if the runtime does not report it. */
     bool (*uuid)(const void *context, int index, char text[DEVICE_UUID_SIZE]);
     const void *context;
 };
@@ -37,6 +37,6 @@ KILN_MUST_CHECK enum kiln_code device_find(const struct device_census *census,
                                            const struct device_uri *uri, int *ret_index,
                                            struct kiln_err *err);
 
-/* Writes "; CUDA_VISIBLE_DEVICES=1 decides which devices it sees", or "" if no variable hides
- * devices. */
+/* Writes "; CUDA_VISIBLE_DEVICES=1 decides which devices it sees", or "" if no variable is set that
+ * hides devices. */
 void device_hidden_note(const char *kind, char *text, size_t size);

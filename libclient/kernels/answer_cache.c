@@ -14,7 +14,7 @@ struct entry {
     size_t bytes; /* size of the entry with its identity and its value */
     enum answer_kind kind;
     size_t identity_size;
-    uint8_t identity[]; /* the parts of the identity, each as its size (a size_t) and its bytes */
+    uint8_t identity[]; /* the parts of the identity: for each, its size (a size_t) and its bytes */
 };
 
 struct answer_cache {
@@ -39,8 +39,8 @@ static uint64_t load_64_bits(const uint8_t *at)
 /* 2^64 divided by the golden ratio: an odd number whose bits have no pattern. */
 static const uint64_t odd = 0x9e3779b97f4a7c15ULL;
 
-/* Mixes 16 bytes into |hash|, as wyhash does: one multiplication of 64 by 64 bits, then the two
- * halves of the product are combined by XOR. */
+/* Mixes 16 bytes into |hash|, as wyhash does: multiplies 64 by 64 bits, then combines the two
+ * halves of the product by XOR. */
 static uint64_t mix_16_bytes(uint64_t hash, const uint8_t *at)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -50,8 +50,8 @@ static uint64_t mix_16_bytes(uint64_t hash, const uint8_t *at)
 
 /* Hashes 64 bytes in each round, in four independent streams, so that the processor overlaps the
  * multiplications.  A source of 20 KB takes about 0.3 µs; hashing one byte at a time would take 20
- * µs.  The last round is padded with zeros; the seed contains the size, so padding cannot make two
- * texts equal. */
+ * µs.  The last round is padded with zeros.  The size is part of the seed, so that texts of
+ * different lengths have different hashes in spite of the padding. */
 static uint64_t hash_bytes(struct bytes b, uint64_t seed)
 {
     uint64_t l0 = seed ^ b.size, l1 = seed + odd, l2 = seed - odd, l3 = ~seed;
@@ -96,8 +96,8 @@ static void write_identity(uint8_t *to, const struct answer_identity *id)
     }
 }
 
-/* Compares an entry's identity with |id|.  Both have the same total size.  So if a part has another
- * size, the comparison ends before it reads beyond either of them. */
+/* Compares an entry's identity with |id|, which has the same total size.  The comparison ends at
+ * the first part with a different size, so it never reads beyond either identity. */
 static bool is_same_identity(const uint8_t *have, const struct answer_identity *id)
 {
     for (size_t i = 0; i < id->count; i++) {
@@ -166,7 +166,8 @@ void *answer_cache_get(struct answer_cache *cache, const struct answer_identity 
     return value;
 }
 
-/* Adds an answer. With |epoch|, adds it only if nothing was forgotten since. */
+/* Adds an answer.  If |epoch| is not NULL, adds it only if answer_cache_forget was not called since
+ * that epoch. */
 static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
                           const struct answer_identity *identity, const struct answer *answer)
 {
@@ -186,7 +187,7 @@ static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
         return;
     }
     struct entry *old = find_entry(cache, identity, hash, size);
-    /* Must come before the old entry is dropped, which may hold this value. */
+    /* This must come first, because dropping the old entry may free this value. */
     answer->ops->ref(answer->value);
     if (old)
         drop_entry(cache, old);
@@ -269,8 +270,8 @@ enum kiln_code answer_cache_create(const struct answer_cache_options *options,
     return KILN_OK;
 }
 
-/* Frees the cache without locking the mutex: in a forked child, the thread that held it does not
- * exist. */
+/* Frees the cache without locking the mutex, because a thread that held the mutex does not exist in
+ * a forked child. */
 void answer_cache_destroy(struct answer_cache *cache)
 {
     if (!cache)

@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * The in-process cache: answers that this process has received, by the identity of the request.
+ * The in-process cache of the answers that this process has received, by the identity of their
+ * requests.
  *
  * Role       answers repeated look-ups of a kernel or plan without a request to kilnd
  * Ownership  the cache holds a reference to each value, and each look-up returns another reference;
  *            identities are copied
  * Threading  any number of threads
  *
- * An identity is a kind and a list of byte strings.  Look-ups compare all of it; the hash only
- * finds candidates.  The cache is limited in entries and in bytes, and evicts the least recently
- * used.
+ * An identity is a kind and a list of byte strings.  A look-up compares the whole identity; the
+ * hash only finds candidates.  The cache is limited in entries and in bytes, and evicts the least
+ * recently used entries.
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -40,7 +41,7 @@ struct answer_cache;
 
 struct answer_cache_options {
     size_t limit_entries; /* 0: the cache is disabled */
-    size_t limit_bytes;   /* maximum for the sum of all identities' and values' sizes */
+    size_t limit_bytes;   /* maximum sum of the sizes of all identities and values */
 };
 
 KILN_MUST_CHECK enum kiln_code answer_cache_create(const struct answer_cache_options *options,
@@ -51,19 +52,19 @@ KILN_DEFINE_AUTO(answer_cache)
 
 /* Looks up a value.  Returns a new reference, or NULL if there is none. */
 void *answer_cache_get(struct answer_cache *cache, const struct answer_identity *identity);
-/* Adds an answer, with a new reference to its value.  Replaces an older answer.  If memory runs
- * out, the answer is not cached. */
+/* Adds an answer, with a new reference to its value.  Replaces an older answer with the same
+ * identity.  If memory runs out, the answer is not cached. */
 void answer_cache_put(struct answer_cache *cache, const struct answer_identity *identity,
                       const struct answer *answer);
 
-/* Returns the current epoch.  Read it before you send a request, whose answer may be outdated when
- * it arrives.  answer_cache_put_of_epoch only adds the answer if answer_cache_forget was not called
- * since. */
+/* Returns the current epoch.  Read it before sending a request whose answer may be outdated when it
+ * arrives.  answer_cache_put_of_epoch adds the answer only if answer_cache_forget was not called in
+ * between. */
 uint64_t answer_cache_epoch(struct answer_cache *cache);
 void answer_cache_put_of_epoch(struct answer_cache *cache, uint64_t epoch,
                                const struct answer_identity *identity, const struct answer *answer);
-/* Drops every value of |kind| whose identity has |first| as its first part (if |first| is empty:
- * every value of |kind|), and begins a new epoch.  Scans the whole cache. */
+/* Drops every value of |kind| whose identity has |first| as its first part, or every value of
+ * |kind| if |first| is empty.  Begins a new epoch.  Scans the whole cache. */
 void answer_cache_forget(struct answer_cache *cache, enum answer_kind kind, struct bytes first);
 
 uint64_t answer_cache_hits(struct answer_cache *cache);

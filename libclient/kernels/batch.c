@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fetches many kernels at once.  The in-process cache answers first.  The rest is sent in as few
- * 'batch' messages as the limits allow.  All of them are in flight together, and kilnd answers each
- * item as soon as it is ready.
+ * Fetches many kernels at once.  Looks in the in-process cache first.  Requests the other kernels
+ * in as few 'batch' messages as the limits allow.  All of them are in flight together, and kilnd
+ * answers each item as soon as it is ready.
  */
 #include "libclient/kernels/fetch.h"
 
@@ -11,15 +11,15 @@
 
 #include <string.h>
 
-/* Once a message has more bytes than this, no item is added to it.  So a large source always
- * fits. */
+/* Size at which a message is complete.  The limit of a frame is so much larger that another item,
+ * even with a large source, still fits. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
-/* Kernels are put into shared blocks of memory only while at least this many bytes of kernels are
- * still expected. */
+/* Kernels are put into shared blocks of memory as long as at least this many bytes are still
+ * expected. */
 #define BLOCK_MIN (KERNEL_BLOCK_SIZE / 2)
 
-struct ready { /* an answered item that was not reported to the caller yet */
+struct ready { /* an answered item that was not yet reported to the caller */
     size_t index;
     struct kiln_kernel *kernel; /* owned; NULL on failure */
     enum kiln_code code;
@@ -31,7 +31,7 @@ struct chunk { /* one message with several items */
     struct buffer frame; /* owned: the whole frame, kept in case it must be sent again */
     struct buffer items; /* owned; the items, until the message is complete */
     struct batch *batch; /* borrowed */
-    /* Owned; the caller's index of each item; SIZE_MAX once the item is answered. */
+    /* Owned: the caller's index of each item, or SIZE_MAX once the item is answered. */
     size_t *indexes;
     uint32_t count, capacity, answered;
     uint32_t deferred; /* number of items that a stopping daemon leaves to the next one */
@@ -44,7 +44,7 @@ struct batch {
     size_t count;
     kiln_kernel_ready *ready;
     void *context;
-    bool is_stopped; /* |ready| stopped the batch */
+    bool is_stopped; /* set if |ready| stopped the batch */
     struct waiter waiter;
     struct chunk **chunks; /* owned */
     size_t chunk_count;
@@ -147,8 +147,8 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
     return KILN_OK;
 }
 
-/* Decides whether to use a block, and allocates it.  Assumes that the kernels still to come have
- * the size of those in this frame. */
+/* Decides whether to use a block, and allocates it.  Assumes that the remaining kernels are as
+ * large as those in this frame. */
 static void choose_block(const struct chunk *c, const struct message_kernels *m)
 {
     struct batch *b = c->batch;
@@ -274,14 +274,13 @@ static void write_item(struct batch *b, size_t index, const struct digest *key, 
         body, &(struct message_fetch){ .key = *key, .inline_limit = LIMIT_INLINE_OBJECT });
 }
 
-/* Adds item |index| to the last message, or to a new one if that is full. */
+/* Adds item |index| to the last message, or to a new one if the last is full. */
 static enum kiln_code add_request(struct batch *b, size_t index, const struct digest *key,
                                   struct buffer *scratch, struct kiln_err *err)
 {
     buffer_clear(scratch);
     write_item(b, index, key, scratch);
-    /* 16 bytes are reserved, which is enough for the item's kind, two lengths and the number of
-     * items. */
+    /* The reserved 16 bytes suffice for the item's kind, two lengths and the number of items. */
     if (scratch->failed || scratch->size > LIMIT_FRAME_BODY - 16)
         return kiln_fail(err, KILN_INVALID, "source and headers exceed the limit of %u bytes",
                          LIMIT_FRAME_BODY);
@@ -308,8 +307,7 @@ static enum kiln_code check_stopped(const struct batch *b, struct kiln_err *err)
                          : KILN_OK;
 }
 
-/* Answers the item from the cache, or adds it to a request.  Reports at once if the item itself is
- * invalid. */
+/* Answers the item from the cache, or adds it to a request.  Reports an invalid item at once. */
 static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *scratch,
                                  struct kiln_err *err)
 {
@@ -346,7 +344,7 @@ static enum kiln_code begin_items(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
-/* Returns the failure of the first message that failed as a whole.  If none did, |ret_open|
+/* Returns the failure of the first message that failed as a whole.  If there is none, |ret_open|
  * receives the number of messages in flight. */
 static enum kiln_code check_chunks(struct batch *b, size_t *ret_open, struct failure *failure)
 {

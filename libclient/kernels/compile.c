@@ -6,7 +6,7 @@
 /* ---- begin ---- */
 
 struct begin {
-    struct kiln_kernel *result; /* owned; NULL: none */
+    struct kiln_kernel *result; /* owned; NULL if there is none */
     enum kiln_code code;
     struct failure failure; /* owned */
 };
@@ -73,7 +73,7 @@ static enum kiln_code accept_recorded(struct request *request, const struct repl
     return KILN_OK;
 }
 
-/* Sends the result.  It is not sent again after the connection was lost, because the right to
+/* Sends the result.  If the connection is lost, the result is not sent again, because the right to
  * compile ended with the connection. */
 enum kiln_code compile_end(struct kiln_client *client, const struct compile_result *result,
                            uint64_t deadline_ns, struct failure *failure)

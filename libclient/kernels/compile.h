@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Results of compilations that this process does with its own compiler, and that kilnd stores.
+ * Results of compilations that this process does with a compiler of its own.  kilnd stores them.
  *
- * Role       asks for a result by the caller's key; lets only one process of a user compile it
- * Ownership  the caller owns the result, a kernel whose bytes are what compile_end was given
+ * Role       asks for the result that is stored under the caller's key, and lets only one process
+ *            of a user compile it
+ * Ownership  the caller owns the result: a kernel with the bytes that compile_end stored
  * Threading  the caller's thread
  */
 #include "libclient/client.h"
@@ -14,7 +15,7 @@
 
 struct compile_question {
     const struct digest *key; /* borrowed */
-    uint32_t wait_ms; /* how long to wait for another process that compiles it; at most a minute */
+    uint32_t wait_ms; /* how long to wait while another process compiles it; at most a minute */
     uint64_t deadline_ns;
 };
 
@@ -28,16 +29,16 @@ KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
 
 struct compile_result {
     const struct digest *key; /* borrowed, like the other pointers */
-    int file;                 /* a memory file with the bytes; -1: the compile failed */
+    int file;                 /* a memory file with the bytes; -1 if the compile failed */
     uint64_t compile_ns;      /* wall-clock time of the compilation */
-    const char *target;       /* shown to users, as are the next three texts; must be printable */
+    const char *target;       /* shown to users, like the next three texts; must be printable */
     const char *toolchain;
     const char *program;
     const char *options;
 };
 
-/* Stores the result; after a failed compilation, gives up the right to compile.  kilnd copies
- * the file. */
+/* Stores the result.  After a failed compilation, gives up the right to compile. kilnd copies the
+ * file. */
 KILN_MUST_CHECK enum kiln_code compile_end(struct kiln_client *client,
                                            const struct compile_result *result,
                                            uint64_t deadline_ns, struct failure *failure);

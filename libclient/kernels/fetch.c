@@ -41,7 +41,7 @@ void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source 
     struct source_identity identity;
     source_identify(source, &identity);
     struct answer_identity by_source = source_answer_identity(&identity);
-    answer.bytes = 0; /* already counted with its content */
+    answer.bytes = 0; /* the size was already counted with the content */
     answer_cache_put(client->cache, &by_source, &answer);
 }
 

@@ -5,7 +5,7 @@
  * Kernels inside libkiln: bytes from kilnd, checked and reference-counted.
  *
  * Role       turns one result of a reply into a kernel; nothing in the reply is trusted
- * Ownership  a kernel owns its mapping or its copy; two handles share one reference count
+ * Ownership  a kernel owns its mapping or its copy; its two handles share one reference count
  * Threading  counted atomically; immutable otherwise
  */
 #include "libclient/connection/multiplexer.h"
@@ -15,20 +15,20 @@
 
 struct kernel_content;
 
-struct kiln_kernel { /* a handle of a kernel, stored inside its content */
+struct kiln_kernel { /* a handle of a kernel, which is stored inside the kernel's content */
     struct kernel_content *content;
-    int tier; /* where the answer that this handle represents came from (KILN_TIER_*) */
+    int tier; /* where the answer came from that the handle stands for (KILN_TIER_*) */
 };
 
 struct kernel_content {
     atomic_uint references;    /* number of references to both handles */
     struct kiln_kernel answer; /* the handle for the original answer */
-    /* The handle for answers from the cache: its tier is KILN_TIER_PROCESS. */
+    /* The handle for answers from the cache, whose tier is KILN_TIER_PROCESS. */
     struct kiln_kernel again;
     const void *data;
     size_t size;
-    bool mapped; /* |data| is a mapping; otherwise it points to |copy| */
-    /* Counted; the block with this kernel's memory; NULL if the kernel has its own memory. */
+    bool mapped; /* true if |data| is a mapping, false if it points to |copy| */
+    /* Counted: the block with this kernel's memory; NULL if the kernel has its own memory. */
     struct kernel_block *block;
     uint64_t compile_ns;
     struct digest key;
@@ -36,9 +36,9 @@ struct kernel_content {
     _Alignas(16) uint8_t copy[]; /* aligned as ELF loaders expect */
 };
 
-/* Memory for many small kernels, freed with the last of them.  It is a huge page if the system has
- * them: touching new pages one by one costs ten times as much as copying kernels into them.  Only
- * one thread fills a block. */
+/* Memory for many small kernels, which is freed with the last of them.  It is a huge page if the
+ * system supports this, because touching new pages one by one costs ten times as much as copying
+ * kernels into them.  Only one thread fills a block. */
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
 /* Allocates a block.  Returns NULL if out of memory; each kernel then gets its own memory. */
 struct kernel_block *kernel_block_create(void);
@@ -46,8 +46,8 @@ bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* a
 void kernel_block_unref(struct kernel_block *block);                        /* accepts NULL */
 
 /* Creates the kernel of a result that says KILN_OK.  Takes the descriptor that the result names
- * from |reply|.  Returns KILN_CORRUPT unless it is a memfd of the stated size that is sealed
- * against every change. */
+ * from |reply|.  Returns KILN_CORRUPT unless the descriptor is a memfd of the stated size that is
+ * sealed against every change. */
 KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,
                                              const struct reply *reply,
                                              struct kiln_kernel **ret_kernel, struct kiln_err *err);
@@ -55,7 +55,7 @@ KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result
 void kernel_destroy(struct kiln_kernel *kernel);
 static inline void kernel_auto(struct kiln_kernel **kernel) { kernel_destroy(*kernel); }
 
-/* Returns the same kernel's handle for answers from the cache, without a new reference. */
+/* Returns the kernel's handle for answers from the cache, without a new reference. */
 struct kiln_kernel *kernel_again(struct kiln_kernel *kernel);
 
 extern const struct answer_ops kernel_value_ops;

@@ -10,11 +10,11 @@
 
 #include <poll.h>
 
-/* Pause before a TAKEN lease is requested again.  Normally kilnd itself waits before it answers
- * TAKEN; the pause matters only if kilnd did not wait. */
+/* Pause before this process asks again for a lease that is TAKEN.  Normally kilnd itself waits
+ * before it answers TAKEN, so the pause matters only if kilnd did not wait. */
 #define PAUSE_MS 10
-/* kilnd may not wait during the last quarter of the call's time (at most RETURN_MAX_MS), so that
- * its answer arrives in time. */
+/* kilnd must not wait during the last quarter of the call's time (or during its last RETURN_MAX_MS,
+ * if that is less), so that the answer arrives in time. */
 #define RETURN_PART 4u
 #define RETURN_MAX_MS 500u
 #define MS 1000000ull
@@ -172,8 +172,8 @@ static enum kiln_code request_lease(struct kiln_client *client, struct taking *t
     return rc;
 }
 
-/* Requests the lease.  While another process has it, requests it again until the wait ends, because
- * it may become free. */
+/* Requests the lease.  While another process has it, requests it again until the time to wait
+ * ends. */
 static enum kiln_code take_lease(struct kiln_client *client, struct taking *t,
                                  struct failure *failure)
 {
@@ -206,7 +206,7 @@ int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *probl
         rc = problem_from_public(problem, &p, &f.err);
     if (!rc) {
         rc = take_lease(client, &taking, &f);
-        plans_forget(client, &p); /* because other processes may have recorded something since */
+        plans_forget(client, &p); /* other processes may have recorded something since */
     }
     if (!rc)
         copy_lease(&taking.lease, ret_lease);
@@ -244,7 +244,8 @@ static enum kiln_code read_best(const struct kiln_recording *r,
 }
 
 struct reporting { /* one call of kiln_lease_report */
-    /* Connection of the lease: on another one, the same number may mean another lease. */
+    /* Connection that the lease belongs to.  On another connection, the same number may be that of
+     * another lease. */
     uint64_t connection;
     struct message_tuning_report message;
     uint64_t deadline_ns;
@@ -294,8 +295,8 @@ int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease
     if (!rc)
         rc = send_report(client, &reporting, &f);
     if (!rc && reporting.next.state == KILN_LEASE_DONE)
-        plans_forget(client, /* problem= */ NULL); /* forgets all plans, because the lease does not
-                                                      name its problem */
+        /* Forgets all plans, because the lease does not name its problem. */
+        plans_forget(client, /* problem= */ NULL);
     if (!rc)
         copy_lease(&reporting.next, ret_next);
     return failure_return(&f, rc, err);

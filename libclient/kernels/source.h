@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Kernel sources from a caller: check them, derive their identity, encode them as a message.
+ * Checks kernel sources of a caller, derives their identity, and encodes them as a message.
  *
  * Ownership  borrows everything from the caller's struct
  * Threading  pure functions
@@ -13,7 +13,7 @@
 
 #define SOURCE_PARTS_MAX (5 + 2 * LIMIT_HEADERS)
 
-struct source_identity { /* everything that determines the answer, so not the priority */
+struct source_identity { /* everything that determines the answer; the priority does not */
     struct bytes parts[SOURCE_PARTS_MAX];
     size_t count;
 };

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Maximum bytes of all texts of one list.  It is enough for more candidates than any tuning space
- * has, even with the longest texts. */
+/* Maximum bytes of all texts of one list.  It is enough for the longest texts and more candidates
+ * than any tuning space has. */
 #define TEXTS_MAX (256u << 20)
 
 void config_list_done(struct config_list *list)
@@ -19,7 +19,7 @@ void config_list_done(struct config_list *list)
 
 /* ---- reading ---- */
 
-struct part { /* the range that one message requests */
+struct part { /* the range of candidates that one message requests */
     struct config_list *list;
     uint32_t first, end, next;
 };

@@ -115,11 +115,12 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
     return rc;
 }
 
-struct plan_reply { /* the state of reading a reply */
+struct plan_reply { /* what is known while a reply is read */
     const struct reply *reply;
     const struct message_planned *message;
     bool without_objects; /* true if the request asked for no objects */
-    bool has_failed;      /* kilnd reported that an object failed, so the reply itself is valid */
+    /* set if kilnd reported that an object failed; the reply itself is then valid */
+    bool has_failed;
 };
 
 static enum kiln_code read_object(struct plan_content *c, struct plan_reply *p,
@@ -178,7 +179,7 @@ static enum kiln_code read_launches(struct plan_content *c, const struct message
     return KILN_OK;
 }
 
-/* One allocation holds the struct, every text with its terminator, and the launches. */
+/* Makes one allocation for the struct, every text with its terminator, and the launches. */
 static struct plan_content *make_content(const struct message_planned *m)
 {
     size_t text = m->solver.size + m->config.size + m->toolchain.size + m->toolchain_identity.size +

@@ -18,10 +18,10 @@ struct plan_launch {
     const char *name; /* points into the plan's text */
     uint32_t object;
     uint32_t grid[3], group[3];
-    uint32_t shared_bytes; /* dynamic */
+    uint32_t shared_bytes; /* dynamic shared memory */
     uint32_t argument_count;
     struct message_plan_argument arguments[LIMIT_KERNEL_ARGUMENTS];
-    /* Indexes into the plan's |maps| of this launch's tensor map arguments, in order. */
+    /* The tensor map arguments of this launch, in order: indexes into the plan's |maps|. */
     uint32_t first_map, map_count;
 };
 
@@ -35,7 +35,7 @@ struct plan_object {
 
 struct plan_content;
 
-struct kiln_plan { /* a handle of a plan, stored inside its content */
+struct kiln_plan { /* a handle of a plan, which is stored inside the plan's content */
     struct plan_content *content;
     bool from_cache;
 };
@@ -58,7 +58,7 @@ struct plan_content {
     char text[];
 };
 
-struct plan_question { /* what the request asked for */
+struct plan_question { /* what the request was about */
     struct problem problem;
     struct bytes target; /* borrowed */
     bool without_objects;
@@ -76,6 +76,7 @@ struct kiln_plan *plan_again(struct kiln_plan *plan);
 extern const struct answer_ops plan_value_ops;
 
 struct kiln_client;
-/* Drops cached plans of |problem| (NULL: of all problems), because its records may have changed.  A
- * plan whose answer is still on the way is not cached either.  Any thread may call it. */
+/* Drops cached plans of |problem|, or of all problems if it is NULL, because records may have
+ * changed.  Plans whose answers have not arrived yet will not be cached, either.  Any thread may
+ * call it. */
 void plans_forget(struct kiln_client *client, const struct problem *problem);

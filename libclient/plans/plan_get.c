@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests plans: for one problem, for many problems at once, or several for one problem, as the
- * caller needs them. */
+/* Requests plans: one, one for each of many problems, or several for one problem one after the
+ * other. */
 #include "common/miopen/tuning_text.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
@@ -10,13 +10,13 @@
 
 #include <string.h>
 
-/* Maximum number of requests in flight of one batch.  The multiplexer delays those that the daemon
- * does not accept yet. */
+/* Maximum number of requests in flight of one batch.  The multiplexer holds back requests that the
+ * daemon does not accept yet. */
 #define WINDOW_MAX 512
 
 /* ---- options ---- */
 
-/* the caller's options in the form of the protocol */
+/* the caller's options in the protocol's form */
 struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
@@ -90,8 +90,8 @@ static struct answer_identity identify_request(const struct problem *p,
     return (struct answer_identity){ .kind = ANSWER_PLAN, .parts = storage->parts, .count = 7 };
 }
 
-/* Plans with a forced config are not cached: a search requests many of them, which would evict the
- * plans that the job runs. */
+/* Returns whether a plan may be cached.  Plans with a forced config may not: a search requests many
+ * of them, which would evict the plans that the job uses. */
 static bool is_cacheable(const struct plan_request *asked)
 {
     return !asked->without_objects && asked->config.size == 0;
@@ -260,11 +260,11 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 struct plan_batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* |next| is the first problem that was not begun */
+    size_t count, next;                  /* |next| is the first problem that was not begun yet */
     struct plan_request asked;
     kiln_plan_ready *ready;
     void *context;
-    bool stopped; /* |ready| stopped the batch */
+    bool stopped; /* set if |ready| stopped the batch */
     struct waiter waiter;
     struct slot *slots; /* owned */
     size_t slot_count, open;
@@ -406,7 +406,8 @@ struct plan_window {
     struct kiln_client *client; /* borrowed */
     struct problem problem;
     struct waiter waiter;
-    unsigned limit, open; /* requests in flight: |limit| is the maximum, |open| the number now */
+    /* number of requests in flight: |limit| is the maximum, |open| the current number */
+    unsigned limit, open;
     struct slot slots[];
 };
 
@@ -473,7 +474,7 @@ static struct slot *ended_slot(struct plan_window *window)
     return NULL;
 }
 
-/* Like report_slot(), but does not cache the plan: it is one of many configs that are tried. */
+/* Like report_slot(), but does not cache the plan, which is for one of many configs to try. */
 static void return_slot(struct slot *s, struct planned *ret_planned, struct failure *failure)
 {
     enum kiln_code rc = s->request.code ? s->request.code : s->code;

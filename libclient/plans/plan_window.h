@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Plans of one problem, several in flight: used by the search for the best perf config.
+ * Requests many plans for one problem, with several requests in flight.  The search for the best
+ * perf config uses it.
  *
- * Role       lets the caller request one plan after the other; kilnd compiles them while the caller
- *            measures earlier plans
+ * Role       lets the caller request plans one after the other, so that kilnd compiles them while
+ *            the caller measures earlier plans
  * Ownership  a window owns its in-flight requests; the caller owns returned plans
  * Threading  one thread
  */
@@ -25,7 +26,7 @@ KILN_DEFINE_AUTO(plan_window)
 
 bool plan_window_is_full(const struct plan_window *window);
 /* Requests a plan.  Only allowed while fewer than |limit| are in flight.  |options->target| must
- * live as long as the window; |tag| identifies the plan in the answer. */
+ * stay valid as long as the window.  |tag| identifies the plan in the answer. */
 KILN_MUST_CHECK enum kiln_code plan_window_ask(struct plan_window *window,
                                                const struct kiln_plan_options *options, size_t tag,
                                                struct kiln_err *err);
@@ -36,7 +37,7 @@ struct planned {
     enum kiln_code code;    /* why there is no plan; details in |failure| */
 };
 /* Waits for the next plan.  Returns KILN_NOT_FOUND if no request is in flight.  After any other
- * failure, the remaining plans will not come by the deadline; they stay in flight, and the caller
+ * failure, no further plan comes before the deadline.  The requests stay in flight, and the caller
  * may wait again. */
 KILN_MUST_CHECK enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns,
                                                 struct planned *ret_planned,

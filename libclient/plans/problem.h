@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Converts problems between the public struct and struct problem.
+ * Converts problems between the public struct (struct kiln_problem) and the internal struct
+ * problem.
  *
  * Threading  pure functions
  */

@@ -61,9 +61,9 @@ static enum kiln_code read_solutions(const struct message_solved *m,
     if (m->count == 0 || m->count > SOLUTIONS_MAX)
         return fail_damaged(failure);
     size_t list = sizeof(struct kiln_solutions) + m->count * sizeof(struct kiln_solution);
-    /* One allocation holds the list and its texts.  In the message, each text has a length of four
-     * bytes before it; here it has a terminator of one byte after it.  So the message's size is
-     * enough. */
+    /* One allocation holds the list and its texts.  The message's size is enough for the texts: in
+     * the message, each text has a length of four bytes before it; here, it has a terminator of one
+     * byte after it. */
     KILN_AUTO(mem) struct kiln_solutions *s = calloc(1, list + m->solutions.size);
     if (!s)
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for a list of solvers");

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The requests of find and tune: solvers that apply, and perf configs to try.
+ * The requests that find and tune need: for the solvers that apply, and for perf configs to try.
  *
  * Role       sends the request and checks the reply; nothing in the reply is trusted
  * Ownership  lists own their texts
- * Threading  calls: any thread; lists are plain values
+ * Threading  any thread; lists are plain values
  */
 #include "libclient/client.h"
 
@@ -21,7 +21,8 @@ struct kiln_solutions {
 /*
  * A solver's candidates are numbered 0 .. kiln_solution.candidates - 1, in a pseudo-random order
  * that is the same in every process.  A lease's share (kiln_lease.first, count) refers to these
- * numbers. Not every candidate is valid: a range has fewer configs than candidates, possibly none.
+ * numbers. Not every candidate is valid, so a range may have fewer configs than candidates, or
+ * none.
  */
 struct configs_question {
     const struct problem *problem; /* borrowed, like the texts */
@@ -42,7 +43,7 @@ static inline const char *config_text(const struct config_list *list, uint32_t i
 {
     return (const char *)list->texts.data + list->configs[index].at;
 }
-void config_list_done(struct config_list *list); /* accepts a zeroed one */
+void config_list_done(struct config_list *list); /* accepts a zeroed list */
 #define CONFIG_LIST_AUTO __attribute__((cleanup(config_list_done)))
 
 /* Adds the valid candidates of the range to a zeroed |ret_list|, which the caller must release even

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of libraries that are wrapped in one process, such as versions of NVRTC. */
+/* Maximum number of libraries that are wrapped in one process, for example several versions of
+ * NVRTC. */
 #define LIBRARIES_MAX 6
 
 static struct rtc_library libraries[LIBRARIES_MAX];
@@ -20,7 +21,8 @@ static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- names ---- */
 
-/* Number of functions in struct rtc_functions.  |names| lists them in the order of the struct. */
+/* Number of functions in struct rtc_functions.  |names| lists the functions in the order of the
+ * struct. */
 #define FUNCTIONS (7 + 2 * RTC_OUTPUTS_MAX)
 #define CREATE 0
 
@@ -49,7 +51,7 @@ int rtc_function_number(const char *name)
 
 /* ---- wrappers ---- */
 
-/* Defines wrappers of an output's two functions, for the library in slot n. */
+/* Defines the wrappers of the two functions of an output, for the library in slot n. */
 #define OUTPUT_WRAPPERS(n, output)                                        \
     static int size_##output##_##n(void *program, size_t *ret_size)       \
     {                                                                     \
@@ -106,7 +108,8 @@ WRAPPERS(5)
 static const struct rtc_functions wrappers[LIBRARIES_MAX] = { ROW(0), ROW(1), ROW(2),
                                                               ROW(3), ROW(4), ROW(5) };
 _Static_assert(RTC_OUTPUTS_MAX == 4, "output 4 of the wrappers is the log");
-/* wrapper() uses a function's index in |names| as its index in the struct. */
+/* This must hold, because wrapper() uses a function's index in |names| as its index in the
+ * struct. */
 _Static_assert(sizeof(struct rtc_functions) == FUNCTIONS * sizeof(void *), "no padding");
 
 static void *wrapper(const struct rtc_library *library, int function)
@@ -119,7 +122,7 @@ static void *wrapper(const struct rtc_library *library, int function)
 
 /* ---- libraries ---- */
 
-/* Fills the functions of |library|: looks up each name in |handle|. */
+/* Fills in the functions of |library| by looking up each name in |handle|. */
 static void find_functions(struct rtc_library *library, void *handle)
 {
     void *found[FUNCTIONS];
@@ -136,8 +139,9 @@ static bool is_complete(const struct rtc_functions *real)
            real->log.size && real->log.get && real->outputs[0].size && real->outputs[0].get;
 }
 
-/* Returns the slot of the library that is mapped at |base|, else an empty slot, else NULL.  After a
- * library was closed, the next library that is mapped at its address takes over its slot. */
+/* Returns the slot of the library that is mapped at |base|; if there is none, an empty slot, or
+ * NULL.  After a library was closed, the next library that is mapped at its address takes over its
+ * slot. */
 static struct rtc_library *slot_of(const void *base)
 {
     struct rtc_library *empty = NULL;
@@ -223,7 +227,8 @@ void *rtc_wrapper_of(int number, void *real)
 {
     enum rtc_kind kind = (enum rtc_kind)(number / FUNCTIONS);
     int function = number % FUNCTIONS;
-    if (is_own(real)) /* dlsym searched all libraries, and found linked.c's function */
+    /* dlsym searched all libraries, and found the function that linked.c defines */
+    if (is_own(real))
         real = preload_real_dlsym(RTLD_NEXT, names[kind][function]);
     if (!real)
         return NULL;
@@ -233,8 +238,9 @@ void *rtc_wrapper_of(int number, void *real)
     return library ? wrapper(library, function) : real;
 }
 
-/* Finds the real create function for a linked call.  Searches the libraries that the program links,
- * then those that the calling library itself links.  Returns NULL if none has the function. */
+/* Finds the real create function for a call that was linked.  Searches the libraries that the
+ * program links, then the libraries that the calling library itself links.  Returns NULL if none
+ * has the function. */
 static void *find_linked(enum rtc_kind kind, const void *caller)
 {
     Dl_info info;

@@ -26,7 +26,8 @@ struct rtc_output {
     rtc_get_fn *get;
 };
 
-/* The functions that are wrapped: those of one real library, or their wrappers. */
+/* The functions that are wrapped.  An instance contains those of a real library, or their
+ * wrappers. */
 struct rtc_functions {
     int (*create)(void **ret_program, const char *source, const char *name, int header_count,
                   const char *const *headers, const char *const *header_names);
@@ -35,7 +36,8 @@ struct rtc_functions {
     int (*compile)(void *program, int option_count, const char *const *options);
     int (*lowered)(void *program, const char *expression, const char **ret_name);
     struct rtc_output log;
-    struct rtc_output outputs[RTC_OUTPUTS_MAX]; /* zeroed: the library has no such output */
+    /* an element is zeroed if the library has no such output */
+    struct rtc_output outputs[RTC_OUTPUTS_MAX];
 };
 
 enum rtc_kind { RTC_NVRTC, RTC_HIPRTC, RTC_KINDS };
@@ -58,7 +60,7 @@ struct rtc_library {
     char name[32];             /* "nvrtc 13.0" */
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
-    const char *trouble; /* why kilnd does not answer its compiles; NULL: kilnd does */
+    const char *trouble; /* why kilnd does not answer compiles of this library; NULL if it does */
 };
 
 /* Identifies |library| unless it is identified already.  Its members do not change afterwards. */
@@ -67,10 +69,11 @@ void rtc_identify(struct rtc_library *library);
 bool rtc_is_compiler_code(const void *address);
 /* Returns the number of the wrapped function with this name, or -1 if there is none. */
 int rtc_function_number(const char *name);
-/* Returns the wrapper for |real|, which is the function |number| of some library.  Returns |real|
- * if that library cannot be wrapped, for example because no slot is left.  If |real| is a function
- * of libkiln-rtc, uses the next library's function instead, and returns NULL if there is none. */
+/* Returns the wrapper for |real|, which is function |number| of a library.  Returns |real| if the
+ * library cannot be wrapped, for example because no slot is left.  If |real| is a function of
+ * libkiln-rtc, uses the next library's function instead, and returns NULL if there is none. */
 void *rtc_wrapper_of(int number, void *real);
-/* Returns the library for a call that was linked, not looked up with dlsym.  |caller| is an address
- * in the calling code.  Returns NULL if no library of the kind is found or it cannot be wrapped. */
+/* Returns the library that a call is for which was linked, not looked up with dlsym.  |caller| is
+ * an address in the calling code.  Returns NULL if there is no library of the kind, or if it cannot
+ * be wrapped. */
 struct rtc_library *rtc_linked_library(enum rtc_kind kind, const void *caller);

@@ -34,7 +34,7 @@ enum entry_kind {
 /* How a compile used a path; the first letter of each noted path. */
 enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
-/* What was noted about the compile that a thread runs. */
+/* What was noted about the compile that runs on this thread. */
 struct recording {
     const struct rtc_library *library; /* NULL: nothing is noted now */
     struct buffer paths;               /* sized texts: the use, then the path with its NUL */
@@ -270,7 +270,7 @@ bool files_end(struct buffer *to, const char **ret_reason)
 
 struct entry {
     enum entry_kind kind;
-    struct bytes path; /* with its NUL */
+    struct bytes path; /* including its NUL */
     uint64_t size, mtime_ns, ctime_ns;
     struct digest digest;
 };

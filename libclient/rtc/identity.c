@@ -17,7 +17,7 @@
 
 #define NOTES_MAX (64u << 10)
 
-/* Returns the build id among |notes|.  It is empty if there is none. */
+/* Returns the build id among |notes|, or an empty one if there is none. */
 static struct bytes build_id_of_notes(struct bytes notes)
 {
     struct reader r = reader_of(notes);
@@ -37,7 +37,7 @@ static struct bytes build_id_of_notes(struct bytes notes)
 /* ---- mapped libraries ---- */
 
 struct mapped_search {
-    const void *base;         /* search for the library at this address; NULL: by |parts| */
+    const void *base; /* address of the library to find; NULL if |parts| names the libraries */
     const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
     struct sha256 *digest;
     unsigned found;              /* number of libraries with a build id */
@@ -146,7 +146,8 @@ static bool digest_file(const char *path, struct sha256 *digest)
 /* ---- NVRTC ---- */
 
 /* Writes the path of NVRTC's builtins library, such as "libnvrtc-builtins.so.13.0", in the
- * directory of NVRTC itself, where NVRTC looks first.  Returns false if it cannot be determined. */
+ * directory of NVRTC itself, where NVRTC looks first.  Returns false if the path cannot be
+ * determined. */
 static bool builtins_path(const struct rtc_library *library, const char *path,
                           char ret_path[PATH_MAX])
 {

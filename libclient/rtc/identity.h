@@ -5,8 +5,8 @@
  * Identifies the build of a run-time compiler.
  *
  * Role       makes a digest of the build ids of the library and of the libraries with which it
- *            compiles. The linker writes a build id into each file that it makes. Two files with
- *            the same build id come from the same run of the linker
+ *            compiles.  The linker writes a build id into each file that it makes, and files with
+ *            the same build id have the same content
  * Threading  the caller synchronises access to |library|
  */
 #include "libclient/rtc/api.h"

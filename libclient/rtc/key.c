@@ -12,7 +12,8 @@
 /* ---- options ---- */
 
 /* NVRTC's options (its manual, chapter "Supported Compile Options"), except those that write files,
- * read precompiled headers or print times.  Each is listed without leading dashes and value. */
+ * read precompiled headers or print times.  Each is listed without its leading dashes and its
+ * value. */
 static const char *const nvrtc_options[] = {
     "gpu-architecture",
     "arch",
@@ -150,8 +151,8 @@ static bool is_listed(const char *const *list, const char *name, size_t size)
     return false;
 }
 
-/* Finds the option's name without dashes and value, and returns its length.  The name of "-DN=1" is
- * "D", that of "--std=c++17" is "std". */
+/* Finds the option's name without dashes and value, and returns its length.  For example, the name
+ * in "-DN=1" is "D", and the name in "--std=c++17" is "std". */
 static size_t option_name(const char *option, const char **ret_name)
 {
     const char *name = option + strspn(option, "-");
@@ -229,7 +230,7 @@ static void put_text(struct sha256 *s, const char *text)
 }
 
 /* Adds the environment variables that may change the output of NVRTC or hiprtc.  A variable that is
- * not set differs from an empty one. */
+ * not set counts as different from an empty one. */
 static void put_environment(struct sha256 *s)
 {
     static const char *const names[] = {
@@ -283,8 +284,8 @@ static bool contains(struct bytes where, const char *text)
     return where.size && memmem(where.data, where.size, text, strlen(text));
 }
 
-/* Returns whether an option makes the compiler write the name in a form that a search does not
- * find. */
+/* Returns whether an option makes the compiler write the program's name in a form that a search in
+ * the result would not find. */
 static bool has_name_options(const struct rtc_program *p)
 {
     static const char *const options[] = { "G",

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Makes the key of a compile from everything that determines its result, except the files that it
- * reads.
+ * Makes the key of a compile from everything that determines its result, except the files that the
+ * compile reads.
  *
- * Threading  any thread; one program, one thread at a time
+ * Threading  any thread, but only one thread at a time for a program
  */
 #include "libclient/rtc/program.h"
 
@@ -19,7 +19,7 @@ const char *key_obstacle(const struct rtc_program *program);
  * headers given in memory, the name expressions, and the environment variables that the library
  * reads.  With |with_name|, also over the program's name and the current directory. */
 struct digest key_of_program(const struct rtc_program *program, bool with_name);
-/* Returns whether |result| may depend on the program's name.  rtc_result_collect wrote |result|. */
+/* Returns whether |result|, which rtc_result_collect wrote, may depend on the program's name. */
 bool key_name_matters(const struct rtc_program *program, struct bytes result);
 /* Returns the architecture, to show it to users, or "" if it is not known. */
 const char *key_target(const struct rtc_program *program);

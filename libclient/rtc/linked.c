@@ -10,8 +10,9 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Defines |name| with the parameters |declared|. It calls |wrapper|, whose first argument is the
- * library |l|. A library that cannot be wrapped is called with the arguments |given|. */
+/* Defines |name| with the parameters |declared|. The function calls |wrapper|, whose first argument
+ * is the library |l|.  If the library cannot be wrapped, it calls the library's own function with
+ * the arguments |given|. */
 #define DEFINE(kind, name, declared, wrapper, given)                                     \
     EXPORTED int name declared;                                                          \
     int name declared                                                                    \

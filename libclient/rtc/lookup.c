@@ -16,14 +16,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Maximum wait for a compile of another process, and maximum time to store a result. */
+/* Maximum time to wait for a compile of another process, and to store a result. */
 #define WAIT_MS 30000u
 #define MS 1000000ull /* nanoseconds */
-/* If kilnd did not answer, this process asks again only after this time. */
+/* After kilnd did not answer, this process sends no request for this time. */
 #define PAUSE_NS 10000000000u
 /* Maximum number of manifests that are stored under one key. */
 #define MANIFESTS_MAX 8u
-/* Maximum number of times that a look-up reads a list, because the list may change meanwhile. */
+/* Maximum number of times that a look-up reads the list of manifests, which other processes may
+ * change meanwhile. */
 #define ROUNDS 3
 
 #define LIST_MAGIC 0x314d544bu /* "KTM1" */
@@ -38,8 +39,8 @@ static struct {
     _Atomic uint64_t paused_until_ns;
 } connection = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Returns the connection of this process, or NULL.  A child of fork opens its own connection, and
- * does not touch its parent's. */
+/* Returns the connection of this process, or NULL.  A forked child opens its own connection, and
+ * does not touch that of its parent. */
 static struct kiln_client *get_client(void)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
@@ -101,7 +102,7 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Reads the head of a list.  Returns false if |kernel| is not a list. */
+/* Reads the beginning of a list.  Returns false if |kernel| is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_flags)
 {
@@ -122,8 +123,8 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     return is_fine;
 }
 
-/* Finds the manifest that describes the files as they are now, and makes the key of its result.
- * Returns false if there is none. */
+/* Finds the manifest that describes the current state of the files, and makes the key of its
+ * result.  Returns false if there is none. */
 static bool find_manifest(struct reader *list, const struct digest *key, struct digest *ret_key)
 {
     while (reader_left(list)) {
@@ -136,8 +137,8 @@ static bool find_manifest(struct reader *list, const struct digest *key, struct 
     return false;
 }
 
-/* Returns a key for the right to compile.  It is the same for all processes that read the same list
- * and found no manifest in it that fits, so only one of them compiles. */
+/* Returns the key under which to ask for the right to compile.  All processes that read the same
+ * list and found no fitting manifest in it get the same key, so only one of them compiles. */
 static struct digest successor_key(const struct lookup *l)
 {
     struct sha256 s;
@@ -180,8 +181,8 @@ static enum lookup_outcome take_result(struct lookup *l, const struct digest *ke
     return LOOKUP_FOUND;
 }
 
-/* Asks for the right to compile, because no manifest fits.  Returns true if another process has
- * ended such a compile, so that the list may have changed. */
+/* Asks for the right to compile, because no manifest fits.  Returns true if another process had
+ * this right and has ended its compile, so that the list may have changed. */
 static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
 {
     struct digest key = successor_key(l);
@@ -246,7 +247,7 @@ static int make_file(struct bytes content)
     return -1;
 }
 
-struct publication { /* members shared by everything that one compile publishes */
+struct publication { /* what all messages that publish one compile share */
     const struct rtc_program *program;
     char name[200], options[1000];
     uint64_t compile_ns;
@@ -317,7 +318,7 @@ static bool put_list(const struct publication *x, const struct lookup *l, struct
 }
 
 /* Ends the compile that was begun under the key |lease|, by storing a marker there.  Does nothing
- * if the compile has already ended, because something was just stored under this key. */
+ * if something was just stored under this key, because this has already ended the compile. */
 static void end_lease(const struct publication *x, const struct lookup *l,
                       const struct digest *stored)
 {

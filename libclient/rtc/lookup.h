@@ -4,8 +4,8 @@
 /*
  * Looks up the result of a compile in kilnd, and publishes a result of this process.
  *
- * Role       for one compile: asks whether its result is stored and whether this process may
- *            compile, and sends the result to kilnd
+ * Role       asks kilnd for the result of one compile; if there is none, asks for the right to
+ *            compile, and sends the result to kilnd afterwards
  * Ownership  the caller owns the result, and calls lookup_publish or lookup_give_back after
  *            LOOKUP_COMPILE
  * Threading  any thread; one connection to kilnd serves all of them
@@ -13,7 +13,7 @@
  * A compile has a key (key.h). Under this key, kilnd stores a list of manifests (files.h). Each
  * manifest describes one state of the files that such a compile reads. The result is stored under a
  * second key, which is made of the first key and the manifest. A look-up finds the manifest that
- * describes the files as they are now, so it needs no preprocessor.
+ * describes the current state of the files, so it needs no preprocessor.
  */
 #include "libclient/rtc/program.h"
 
@@ -24,18 +24,19 @@ enum lookup_outcome {
 };
 
 struct lookup {
-    struct digest key;             /* of the compile; includes the name if |with_name| is set */
-    struct digest lease;           /* the key under which this process has the right to compile */
-    bool with_name;                /* the result depends on the program's name */
-    struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL: nothing */
-    struct rtc_result result;      /* with LOOKUP_FOUND; the caller takes it */
+    struct digest key;   /* key of the compile; includes the program's name if |with_name| is set */
+    struct digest lease; /* the key under which this process has the right to compile */
+    bool with_name;      /* whether the result depends on the program's name */
+    struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL if nothing is */
+    struct rtc_result result;      /* set with LOOKUP_FOUND; the caller takes it */
     uint64_t saved_ns;             /* duration of the compile that made the result */
-    const char *reason;            /* with LOOKUP_NONE; a literal */
+    const char *reason;            /* set with LOOKUP_NONE; a literal */
 };
 
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program);
-/* Sends a compile to kilnd.  |files| is its manifest, |result| is what rtc_result_collect wrote. If
- * kilnd does not store it, gives the right to compile back and returns false. */
+/* Sends the result of a compile to kilnd.  |files| is the manifest of the compile;
+ * rtc_result_collect wrote |result|. If kilnd does not store it, gives the right to compile back
+ * and returns false. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,
                     struct bytes result, uint64_t compile_ns);
 /* Gives the right to compile back, so that another process may use it. */

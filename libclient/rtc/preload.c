@@ -60,8 +60,8 @@ void *preload_dlsym(void *handle, const char *name)
     return rtc_wrapper_of(number, real);
 }
 
-/* Defines dlsym.  For RTLD_NEXT, libc's dlsym learns from the return address which library calls
- * it. So this function must not call libc's, but jump to it. */
+/* Defines dlsym.  For RTLD_NEXT, libc's dlsym finds out from its return address which library has
+ * called it.  So this function must jump to libc's function instead of calling it. */
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".globl dlsym\n"

@@ -82,7 +82,8 @@ static struct rtc_program *take_program(const struct rtc_library *library, const
 
 static void add_program(struct rtc_program *p)
 {
-    /* A program with the same handle was destroyed, but this library did not see the call. */
+    /* A program with the same handle may have been destroyed by a call that this library did not
+     * see. */
     free_program(take_program(p->library, p->handle));
     pthread_mutex_lock(&programs.lock);
     hash_table_add(&programs.by_handle, &p->link, hash_of(p->handle));
@@ -91,7 +92,7 @@ static void add_program(struct rtc_program *p)
 
 /* ---- inputs ---- */
 
-/* Copies |text| unless it is NULL.  If memory has run out, sets |is_incomplete|. */
+/* Copies |text| unless it is NULL.  Sets |is_incomplete| if memory has run out. */
 static char *copy_text(struct rtc_program *p, const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
@@ -251,7 +252,9 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     struct rtc_program *p = find_program(library, program);
     if (!p || option_count < 0 || (option_count > 0 && !options))
         return library->real.compile(program, option_count, options);
-    if (p->is_stored) { /* a second compile: the real library, which may refuse it, does both */
+    /* for a second compile, the real library does both compiles, because it may refuse a second
+     * one */
+    if (p->is_stored) {
         (void)compile_real(p);
         return library->real.compile(program, option_count, options);
     }
@@ -268,7 +271,7 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
 
 /* ---- results ---- */
 
-/* Returns the program if a stored result answers for it, else NULL. */
+/* Returns the program if its calls are answered from a stored result, else NULL. */
 static struct rtc_program *find_stored(const struct rtc_library *library, const void *program)
 {
     struct rtc_program *p = find_program(library, program);
@@ -301,7 +304,7 @@ static const struct rtc_output *real_output(const struct rtc_library *library, i
     return output == RTC_OUTPUTS_MAX ? &library->real.log : &library->real.outputs[output];
 }
 
-/* Returns false if the stored result does not have the output. */
+/* Finds an output in the stored result.  Returns false if the result does not have it. */
 static bool find_output(const struct rtc_program *p, int output, struct bytes *ret_bytes)
 {
     bool is_log = output == RTC_OUTPUTS_MAX;

@@ -4,10 +4,10 @@
 /*
  * The table of this process's programs (nvrtcProgram, hiprtcProgram).
  *
- * Role       the caller's handle is that of the real library's program. The table has a struct
- *            rtc_program for it. This keeps the inputs, so that the compile can be looked up, and
- *            the stored result if there is one. If the stored result lacks what the caller asks
- *            for, the real library compiles then
+ * Role       the caller's handle is the real library's handle of the program.  For each handle, the
+ *            table has a struct rtc_program.  It keeps the inputs, with which the compile is looked
+ *            up, and the stored result if there is one.  If the caller asks for something that the
+ *            stored result lacks, the real library compiles the program after all
  * Ownership  the table owns each struct rtc_program, from create to destroy
  * Threading  any thread; calls for one program must not overlap, as the libraries require
  */
@@ -25,12 +25,12 @@ struct rtc_header {
 struct rtc_program {
     struct hash_link link;
     struct rtc_library *library; /* borrowed */
-    void *handle;                /* the real library's program */
-    char *source;                /* owned, as are all texts below */
-    char *name;                  /* NULL: the caller gave none */
+    void *handle;                /* the real library's handle of the program */
+    char *source;                /* owned, like all texts below */
+    char *name;                  /* NULL if the caller gave none */
     struct rtc_header *headers;
     size_t header_count;
-    struct buffer expressions; /* name expressions: sized texts, in the order of the calls */
+    struct buffer expressions; /* name expressions, as sized texts in the order of the calls */
     char **options;            /* options of the last compile */
     size_t option_count;
     /* That of the current device, for which hiprtc compiles if the options name none; empty: the
@@ -38,7 +38,7 @@ struct rtc_program {
     char architecture[DEVICE_ARCHITECTURE_MAX];
     bool is_incomplete;       /* memory ran out, so inputs are missing */
     struct rtc_result result; /* owned; answers later calls while |is_stored| is true */
-    bool is_stored;           /* |result| came from kilnd, and the real library did not compile */
+    bool is_stored; /* set if |result| came from kilnd and the real library did not compile */
 };
 
 struct rtc_inputs { /* the arguments of nvrtcCreateProgram; borrowed */
@@ -47,7 +47,7 @@ struct rtc_inputs { /* the arguments of nvrtcCreateProgram; borrowed */
     const char *const *headers, *const *header_names;
 };
 
-/* Do what the real functions do, with results from kilnd if there are any. */
+/* These functions do what the real functions do, but use results from kilnd if there are any. */
 int rtc_create(struct rtc_library *library, void **ret_program, const struct rtc_inputs *inputs);
 int rtc_destroy(struct rtc_library *library, void **program);
 int rtc_add_name(struct rtc_library *library, void *program, const char *expression);

@@ -8,8 +8,8 @@
 /* ---- collecting ---- */
 
 /* Appends an output, with its size before it.  Returns false if the library does not have the
- * output, which its function for the size reports as an error.  Sets |failed| if the output cannot
- * be read. */
+ * output, because its function that returns the size then fails.  Sets |failed| if the output
+ * cannot be read. */
 static bool put_output(const struct rtc_output *output, void *program, struct buffer *to)
 {
     size_t size = 0;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The result of a successful compile, as it is stored: all outputs, lowered names and the log.
+ * The stored form of the result of a successful compile: all outputs, lowered names and the log.
  *
  * Role       collects a result from the real library and writes it as bytes; reads such bytes. Any
- *            program of the user may have written the bytes that are read, so they are checked
+ *            program of the user may have stored these bytes, so they are checked
  * Ownership  a result owns its bytes
  * Threading  plain values
  */
@@ -16,18 +16,19 @@
 #include <kiln/kernel.h>
 
 struct rtc_result {
-    struct kiln_kernel *kernel;            /* owned: holds the bytes; NULL: nothing is stored */
-    struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, as are |log| and |names| */
+    struct kiln_kernel *kernel;            /* owned: holds the bytes; NULL if nothing is stored */
+    struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, like |log| and |names| */
     uint32_t present;                      /* bit i is set if the library returned output i */
     struct bytes log;                      /* as the library returned it */
-    struct bytes names; /* pairs of sized texts with NUL: an expression, then its lowered name */
+    /* pairs of sized texts including their NUL: an expression and its lowered name */
+    struct bytes names;
 };
 
-/* Gets the result from the real library.  Returns false if not all of it can be stored. */
+/* Gets the result from the real library.  Returns false if a part of it cannot be stored. */
 bool rtc_result_collect(const struct rtc_library *library, void *program, struct bytes expressions,
                         struct buffer *to);
-/* Takes ownership of |kernel|, also on failure.  Returns KILN_CORRUPT, with |ret_result| zeroed, if
- * its bytes are not a result. */
+/* Reads a stored result.  Takes ownership of |kernel|, even on failure.  If the kernel's bytes are
+ * not a result, returns KILN_CORRUPT and zeroes |ret_result|. */
 KILN_MUST_CHECK enum kiln_code rtc_result_read(struct kiln_kernel *kernel,
                                                struct rtc_result *ret_result, struct kiln_err *err);
 void rtc_result_done(struct rtc_result *result);

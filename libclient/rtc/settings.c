@@ -18,7 +18,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    pid_t pid; /* id of the process that counts; 0: nothing was counted yet */
+    pid_t pid; /* id of the process that counts; 0 if nothing was counted yet */
     uint64_t hits, stored, saved_ns;
     struct {
         const char *reason;
@@ -32,8 +32,8 @@ static bool is_set(const char *name, const char *value)
     return now && strcmp(now, value) == 0;
 }
 
-/* Returns RTC_OFF for a program with more rights than its user, because it must not trust the
- * user's environment. */
+/* Reads the mode.  Returns RTC_OFF for a program with more rights than its user (setuid), because
+ * it must not trust the user's environment. */
 enum rtc_mode settings_mode(void)
 {
     if (getauxval(AT_SECURE) || is_set("KILN_RTC", "off"))
@@ -73,8 +73,8 @@ static void write_report(void)
     close(fd);
 }
 
-/* Registers the report at the first compile of a process.  In a child of fork, starts from 0 again,
- * but does not register the report if the child has inherited its parent's registration. */
+/* Registers the report at the first compile of a process.  In a forked child, starts from 0 again,
+ * and registers the report only if the child has not inherited a registration. */
 static void begin_counting(void)
 {
     if (counts.pid == getpid())

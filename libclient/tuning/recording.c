@@ -10,8 +10,8 @@
 
 #include <sys/random.h>
 
-/* Maximum bytes of each text that describes where something was measured.  kilnd's limit is lower,
- * and kilnd's error names it. */
+/* Maximum bytes of each text that describes where something was measured.  kilnd has a lower limit,
+ * which its error message names. */
 #define ORIGIN_MAX 1024u
 
 static enum kiln_code check_origin(const struct kiln_recording *r, struct kiln_err *err)
@@ -51,7 +51,7 @@ enum kiln_code recording_read(const struct kiln_recording *recording,
     return rc;
 }
 
-/* Checks the names in an entry by the rules that kilnd applies, too. */
+/* Checks the names in an entry by the same rules as kilnd. */
 static enum kiln_code check_names(enum tuning_kind kind, const struct message_tuning_entry *e,
                                   struct kiln_err *err)
 {
@@ -221,7 +221,8 @@ static enum kiln_code put_checked(struct kiln_client *client, enum tuning_kind k
     m.token = bytes_of(token, sizeof(token));
     m.entries = buffer_view(&entries);
     rc = send_put(client, &m, deadline_ns, failure);
-    plans_forget(client, problem); /* even on failure, because perhaps only the answer was lost */
+    /* even on failure, because kilnd may have recorded it and only the answer was lost */
+    plans_forget(client, problem);
     return rc;
 }
 

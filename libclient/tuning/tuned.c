@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-/* One answer may combine the entries of three tiers. */
+/* Maximum number of entries, because an answer may combine the entries of three tiers. */
 #define ENTRIES_MAX (3 * TUNING_ENTRIES_MAX)
 
 struct entry {
-    struct kiln_tuned_entry reported; /* its texts are those of the record */
-    /* The solver or algorithm, by which measurements refer to this entry. */
+    struct kiln_tuned_entry reported; /* its texts point into the record */
+    /* The solver or the algorithm: measurements refer to this entry by it. */
     const char *id;
 };
 
@@ -21,7 +21,7 @@ struct kiln_tuned {
     bool is_stale, is_near;
     double batch_ratio, spatial_ratio;
     const char *key, *text;
-    char *free; /* used while the record is built: where the next text goes */
+    char *free; /* where the next text goes, while the record is built */
     unsigned count;
     struct entry entries[]; /* the texts follow after the entries */
 };
@@ -100,7 +100,7 @@ static enum kiln_code read_entries(enum tuning_kind kind, struct bytes value, st
     struct split split = { .copy = copy_text(t, value), .value = value };
     struct tuning_entry entry;
     enum kiln_code rc;
-    t->count = 0; /* counted again below; count_entries() gave an upper limit */
+    t->count = 0; /* counted again, because count_entries() gave only an upper limit */
     while ((rc = tuning_entry_next(kind, &value, &entry, err)) == KILN_OK)
         read_entry(kind, &split, &entry, &t->entries[t->count++]);
     if (rc == KILN_NOT_FOUND)
@@ -178,8 +178,8 @@ static enum kiln_code check_answer(const struct message_tuning_answer *a, struct
 
 static struct kiln_tuned *make_record(const struct message_tuning_answer *a, unsigned count)
 {
-    /* The size needed for all texts.  In the message, each text has a length of four bytes before
-     * it; here it has a terminator of one byte after it. */
+    /* The size needed for all texts.  It is at most this, because in the message each text has a
+     * length of four bytes before it, and here a terminator of one byte after it. */
     size_t texts = a->key.size + 1 + 2 * (a->value.size + 1) + a->measurements.size;
     struct kiln_tuned *t = malloc(sizeof(*t) + count * sizeof(t->entries[0]) + texts);
     if (!t)

@@ -4,8 +4,8 @@
 /*
  * Tuning records inside libkiln: kilnd's answer for one problem, parsed.
  *
- * Role       one allocation per record: the entries, then all their texts; nothing in an answer is
- *            trusted
+ * Role       parses and checks kilnd's answer.  A record is one allocation, with the entries and
+ *            then all their texts
  * Ownership  tuned_create / kiln_tuned_free
  * Threading  immutable
  */

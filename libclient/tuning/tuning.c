@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks up records: for one problem, or for many with several messages in flight. */
+/* Looks up records: for one problem, or for many problems with several messages in flight. */
 #include "libclient/client.h"
 #include "libclient/plans/problem.h"
 #include "libclient/sized.h"
 #include "libclient/tuning/tuning_ask.h"
 
-/* Maximum number of problems in one message.  kilnd looks up the next message's while this client
- * reads the answers. */
+/* Maximum number of problems in one message.  While this client reads the answers, kilnd looks up
+ * the problems of the next message. */
 #define MESSAGE_PROBLEMS 256u
 _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more problems in one message");
-/* Maximum number of messages in flight of one batch.  The multiplexer delays those that kilnd does
- * not accept yet. */
+/* Maximum number of messages in flight of one batch.  The multiplexer holds back messages that
+ * kilnd does not accept yet. */
 #define WINDOW_MAX 8u
 
 /* ---- one problem ---- */
@@ -85,7 +85,7 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
 struct batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* |next| is the first problem that was not requested */
+    size_t count, next; /* |next| is the first problem that was not requested yet */
     struct question question;
     struct waiter waiter;
     struct kiln_tuned **tuned; /* owned, as are the records in it */
@@ -145,7 +145,7 @@ static enum kiln_code ask_next(struct batch *b, struct ask *ask, struct kiln_err
     return multiplexer_submit(b->client->multiplexer, &ask->request, err);
 }
 
-/* Processes the messages that were answered, and sends new ones in their places. */
+/* Handles the messages that were answered, and sends new ones instead. */
 static enum kiln_code continue_batch(struct batch *b, bool *ret_waits, struct failure *failure)
 {
     enum kiln_code rc = KILN_OK;

@@ -12,8 +12,8 @@
 #include "libclient/connection/multiplexer.h"
 #include "libclient/tuning/tuned.h"
 
-/* Maximum bytes of each text in the options.  kilnd's limit is lower, and kilnd's error names
- * it. */
+/* Maximum bytes of each text in the options.  kilnd has a lower limit, which its error message
+ * names. */
 #define QUESTION_TEXT_MAX 1024u
 /* Size of the largest frame that requests |count| problems. */
 #define ASK_FRAME_MAX(count) \
@@ -39,15 +39,15 @@ struct ask {
     struct request request;
 };
 
-/* Returns the value of an array element that has no answer yet. */
+/* Returns the value that marks an array element as not answered yet. */
 struct kiln_tuned *ask_unanswered(void);
 
 void ask_init(struct ask *ask, const struct question *question, struct kiln_tuned **tuned,
               struct waiter *waiter);
-/* Writes the message.  |problems| is the encoding of |count| problems.  Marks all of them
- * unanswered. */
+/* Writes the message.  |problems| contains |count| encoded problems.  Marks all of them as not
+ * answered. */
 void ask_write(struct ask *ask, struct bytes problems, uint32_t count);
-/* Returns the result, after the request ended with |code|.  Moves the failure, if any, to
+/* Returns the result of an ask whose request ended with |code|.  Moves the failure, if any, to
  * |failure|. */
 KILN_MUST_CHECK enum kiln_code ask_end(struct ask *ask, enum kiln_code code,
                                        struct failure *failure);

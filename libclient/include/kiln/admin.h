@@ -10,7 +10,7 @@
  *
  * kiln_admin sends its request to the server that the client uses: the host's daemon, the user's
  * private daemon, or the engine linked into the program.  kiln_admin_call and kiln_events need the
- * host's daemon; without it they return KILN_E_UNAVAILABLE.
+ * host's daemon, and return KILN_E_UNAVAILABLE if it is not running.
  *
  * Ownership  The caller releases returned texts with kiln_free and closes returned descriptors.
  * Threads    Any number of threads may make calls with one client at once.
@@ -26,7 +26,7 @@ struct kiln_admin_call {
     size_t size;         /* sizeof(struct kiln_admin_call) */
     const char *request; /* "stats", "package_install", "kernel_export", ... */
     const char *json;    /* NULL means {} */
-    int timeout_ms;      /* 0: the client's default; negative: no limit, for long requests */
+    int timeout_ms; /* 0: the client's default; negative: no limit, for requests that take long */
     /* The members below are for kiln_admin_call; kiln_admin requires them to be 0. */
     const int *files;  /* borrowed; open files to send with the request */
     size_t file_count; /* at most 2 */
@@ -40,7 +40,7 @@ struct kiln_admin_call {
 };
 /* Sends a request on the client's connection.  Returns KILN_E_INVALID if |call->request| does not
  * name a JSON request, and KILN_E_DENIED if only administrators may make the request.  |ret_json|
- * is a terminated text; release it with kiln_free. */
+ * is a NUL-terminated text; release it with kiln_free. */
 int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                struct kiln_error *err);
 /* Like kiln_admin, for requests that pass files, return files, or report progress.  Opens a

@@ -16,17 +16,18 @@
  *            <kiln/admin.h> gives it a meaning.  When the time is up, the call returns
  *            KILN_E_TIMED_OUT and cancels the request at the daemon.
  * Daemon     A private daemon of this user serves the client in three cases: no daemon of the host
- *            is running, that daemon rejects this user, or it does not answer for
- *            KILN_FALLBACK_PATIENCE.  libkiln starts the private daemon if none runs.  The client
- *            goes back to the host's daemon as soon as that daemon accepts it; kiln_client_status
- *            reports which daemon serves.  With KILN_FALLBACK=off, a client that has never reached
- *            a daemon fails at once with KILN_E_UNAVAILABLE.  A client that has reached one before
- *            waits for it to return: for some seconds, or for the whole time-out with
- *            KILN_FALLBACK=off.  If the daemon returns in time, the caller notices nothing: libkiln
- *            sends unanswered requests again, and also those that a stopping daemon rejected.
+ *            is running, the host's daemon rejects this user, or it does not answer within the time
+ *            KILN_FALLBACK_PATIENCE.  libkiln starts a private daemon if none is running.  The
+ *            client goes back to the host's daemon as soon as that daemon accepts it;
+ *            kiln_client_status reports which daemon serves.  With KILN_FALLBACK=off, a client that
+ *            has never reached a daemon fails at once with KILN_E_UNAVAILABLE.  A client that has
+ *            reached one before waits for it to return: for some seconds, or for the whole time-out
+ *            with KILN_FALLBACK=off.  If the daemon returns in time, calls succeed: libkiln sends
+ *            again the requests that were not answered, and those that the stopping daemon
+ *            rejected.
  * Files      A client has one or two descriptors.  Closing descriptors that the caller did not open
- *            is safe: the client reconnects.  But if the caller opens a socket that gets the same
- *            number, that socket may receive one request.
+ *            is safe: the client reconnects.  But if the caller then opens a socket that gets the
+ *            same descriptor number, this socket may receive one request.
  * Signals    A daemon that exits never causes SIGPIPE.  Calls continue after a signal handler
  *            returns.
  */
@@ -46,14 +47,15 @@ struct kiln_client_options {
     /* NULL: $KILN_SOCKET, else $XDG_RUNTIME_DIR/kiln/kilnd.sock if that exists, else
      * /run/kiln/kilnd.sock. */
     const char *socket_path;
-    int timeout_ms;   /* default for every call; 0: 120 000 */
-    const char *name; /* the program's name, sent to the daemon (not used yet); may be NULL */
+    int timeout_ms; /* default for every call; 0: 120 000 */
+    /* the program's name, which is sent to the daemon but not used yet; may be NULL */
+    const char *name;
     /* Number of answers that the in-process cache may hold; 0: 8192; negative: no cache. */
     int cache_entries;
     /* What to do if no daemon is running or it rejects this user.  "private": use a private daemon
      * of this user; "off": fail.  A program with the engine linked in has other values: "embedded"
-     * (use that engine) or "off".  NULL: the value of $KILN_FALLBACK, else "private" or
-     * "embedded". */
+     * (use the linked engine) or "off".  NULL means the value of $KILN_FALLBACK, else "private" (or
+     * "embedded"). */
     const char *fallback;
 };
 
@@ -67,11 +69,11 @@ enum {
 };
 
 struct kiln_status {
-    size_t size;           /* in: sizeof(struct kiln_status) */
-    int level;             /* KILN_LEVEL_* of the last answer; NONE before the first one */
+    size_t size; /* in: sizeof(struct kiln_status) */
+    int level;   /* KILN_LEVEL_* of the server that answered last; NONE before the first answer */
     char socket_path[256]; /* where the client looks for the daemon */
     char daemon[64]; /* version of the server that answered last; "" before the first answer */
-    /* Process id of that server; on level EMBEDDED, of this process; 0: none. */
+    /* Process id of the server that answered last; on level EMBEDDED, of this process; 0: none. */
     int daemon_pid;
     int role;            /* the caller's role, according to the daemon: 0 use, 1 publish, 2 admin */
     char reason[512];    /* why the client does not use the host's daemon; "" if it does */

@@ -3,18 +3,18 @@
 #define KILN_CONV_H
 
 /*
- * Find and tune: measure on the device which solver is the fastest for a problem, and with which
- * perf config.  docs/find-and-tune.md describes how kiln measures and what it records.
+ * Find and tune: measure on the device which solver is the fastest for a problem, and which perf
+ * config makes it fastest.  docs/find-and-tune.md describes how kiln measures and what it records.
  *
  * Records    Measurements are recorded with kilnd (<kiln/tuning.h>).  From then on, plans for any
  *            process of the user use the fastest solver without measuring again.  If recording
  *            fails, the call still returns its result, and kiln_conv_result_recorded says why.
  * Checks     A measurement only counts if the result was correct: equal to that of the reference
  *            solver, ConvDirectNaive.  A program with built-in kernels (docs/embedding.md) may lack
- *            that solver.  Then find times the kernels that are there, but compares, records and
- *            searches nothing; kiln_conv_result_recorded says why.
+ *            that solver.  In that case, find times the kernels that the program has, but does not
+ *            compare results, record or search; kiln_conv_result_recorded gives the reason.
  * Ownership  A result is released with kiln_conv_result_free.  Its texts and its plan are borrowed
- *            and stay valid until then.
+ *            and stay valid until it is released.
  * Threads    One call uses the calling thread and the device's queues.  Results are immutable.
  */
 #include <kiln/run.h>
@@ -24,30 +24,31 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The numbers of MIOPEN_FIND_MODE. */
+/* The values are those of MIOPEN_FIND_MODE. */
 enum {
     KILN_FIND_NORMAL = 1, /* time every solver that applies */
-    /* Use recorded results, else the solver that the heuristic chooses; no timing. */
+    /* Use recorded results; if there are none, the solver that the heuristic chooses.  Time
+     * nothing. */
     KILN_FIND_FAST = 2,
-    KILN_FIND_HYBRID = 3, /* use recorded results, else do as KILN_FIND_NORMAL */
+    KILN_FIND_HYBRID = 3, /* use recorded results; if there are none, like KILN_FIND_NORMAL */
 };
-/* The numbers of MIOPEN_FIND_ENFORCE. */
+/* The values are those of MIOPEN_FIND_ENFORCE. */
 enum {
     KILN_ENFORCE_NONE = 1,             /* tune searches only if no perf config is recorded */
-    KILN_ENFORCE_DB_UPDATE = 2,        /* tune searches even if one is recorded */
+    KILN_ENFORCE_DB_UPDATE = 2,        /* tune searches even if a perf config is recorded */
     KILN_ENFORCE_SEARCH = 3,           /* find also tunes */
     KILN_ENFORCE_SEARCH_DB_UPDATE = 4, /* find also tunes, even if a perf config is recorded */
-    /* Removes the user's perf configs for the problem, ignores those of others, and searches
-     * nothing. */
+    /* Removes the user's perf configs for the problem, ignores other users' perf configs, and does
+     * not search. */
     KILN_ENFORCE_DB_CLEAN = 5,
 };
 
 struct kiln_conv_progress {
-    size_t size;        /* size of the struct that libkiln fills */
-    const char *solver; /* the solver in progress; "": all of them */
-    unsigned done;      /* solvers (find) or perf configs (tune) done so far */
-    unsigned total;     /* total number of them; 0: not known */
-    /* How many of |done| were not compiled, failed to run, or gave a wrong result. */
+    size_t size;        /* size of the struct that libkiln passes */
+    const char *solver; /* the solver in progress; "" means all solvers */
+    unsigned done;      /* number of solvers (find) or perf configs (tune) that are done */
+    unsigned total;     /* total number of solvers or perf configs; 0 if not known */
+    /* Number of those in |done| that were not compiled, failed to run, or gave a wrong result. */
     unsigned failed;
     double best_ms;             /* best time of |solver| so far, or of all solvers; 0: none yet */
     double spent_ms, budget_ms; /* time spent on |solver|, and its limit; budget 0: no limit */
@@ -59,7 +60,7 @@ typedef int kiln_conv_report_fn(void *context, const struct kiln_conv_progress *
 struct kiln_conv_options {
     size_t size;                /* sizeof(struct kiln_conv_options) */
     struct kiln_device *device; /* borrowed; the device to measure on; required */
-    /* Limit for each request to kilnd, compilation included; 0: the client's default. */
+    /* Limit for each request to kilnd, including compilation; 0: the client's default. */
     int timeout_ms;
     /* The problem's tensors on the device: set all three, or none of them.  If none is set, libkiln
      * allocates its own, with random data.  The call overwrites the tensor that the problem
@@ -68,13 +69,14 @@ struct kiln_conv_options {
     struct kiln_stream *stream; /* the stream to launch on; NULL: the device's own */
     int mode;                   /* for find: KILN_FIND_NORMAL, ...; 0: KILN_FIND_NORMAL */
     int enforce;                /* KILN_ENFORCE_NONE, ...; 0: KILN_ENFORCE_NONE */
-    int budget_ms;              /* limit for the whole call; 0: find has no limit, tune 60 000 */
-    const char *solver;         /* only this solver; NULL: all that apply */
-    const char *toolchain;      /* NULL: kilnd chooses */
-    int no_record;              /* 1: return the result without recording it */
-    int tier;                   /* tier to record in; 0: KILN_TUNING_USER */
-    /* The directory for tune's journal of timings, from which a later call resumes an interrupted
-     * one.  NULL: $XDG_STATE_HOME/kiln/tune, else ~/.local/state/kiln/tune; "": no journal. */
+    int budget_ms;      /* limit for the whole call; 0 means no limit for find, 60 000 for tune */
+    const char *solver; /* only this solver; NULL: all that apply */
+    const char *toolchain; /* NULL: kilnd chooses */
+    int no_record;         /* 1: return the result without recording it */
+    int tier;              /* tier to record in; 0: KILN_TUNING_USER */
+    /* The directory for tune's journal of timings.  From the journal, a later call resumes an
+     * interrupted call.  NULL means $XDG_STATE_HOME/kiln/tune, else ~/.local/state/kiln/tune; ""
+     * means no journal. */
     const char *journal;
     kiln_conv_report_fn *reported; /* may be NULL */
     void *context;                 /* passed to |reported| */
@@ -83,8 +85,8 @@ struct kiln_conv_options {
 enum {
     KILN_CONV_TIMED,    /* timed; the result was correct if |checked| is not 0 */
     KILN_CONV_RECORDED, /* the time comes from the database */
-    /* Stopped after one run that was far too slow.  The time is that run's; its result was not
-     * checked. */
+    /* Stopped after one run that was far too slow.  The time is that of this run, whose result was
+     * not checked. */
     KILN_CONV_CUT_SHORT,
     KILN_CONV_UNTIMED,      /* no timing was requested, or no time was left */
     KILN_CONV_WRONG,        /* the result differs from the reference */
@@ -95,8 +97,8 @@ enum {
 struct kiln_conv_entry {
     size_t size; /* in: sizeof(struct kiln_conv_entry) */
     const char *solver;
-    const char *algorithm; /* MIOpen's name for it */
-    const char *config;    /* "": nothing to tune */
+    const char *algorithm; /* MIOpen's name for the solver's algorithm */
+    const char *config;    /* "" if there is nothing to tune */
     int state;             /* KILN_CONV_TIMED, ... */
     double median_ms;      /* time of one execution, measured by the device's clock; 0: not known */
     double spread_ms;      /* half the interquartile range of the samples */
@@ -104,15 +106,16 @@ struct kiln_conv_entry {
     uint64_t workspace;    /* bytes */
     uint64_t checked;      /* number of elements compared; 0: not compared */
     const char *reason;    /* why there is no time; "" if there is one */
-    /* Number of perf configs tried, by this call and by those that it resumes. */
+    /* Number of perf configs that were tried, by this call and by the interrupted calls that it
+     * resumes. */
     unsigned tried;
 };
 
 struct kiln_conv_result;
 
-/* Finds the fastest solver, each with the best perf config known.  Returns KILN_E_OK even if some
- * solvers failed, or if nothing could be recorded.  Returns KILN_E_UNSUPPORTED if no solver
- * applies, or if the reference solver cannot be run; KILN_E_NOT_FOUND if the program has no
+/* Finds the fastest solver.  Times each solver with its best known perf config.  Returns KILN_E_OK
+ * even if some solvers failed, or if nothing could be recorded.  Returns KILN_E_UNSUPPORTED if no
+ * solver applies, or if the reference solver cannot be run; KILN_E_NOT_FOUND if the program has no
  * built-in kernels for the problem; KILN_E_GPU_FAULT if the device is lost. */
 int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
                    const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
@@ -129,8 +132,8 @@ unsigned kiln_conv_result_count(const struct kiln_conv_result *result);
 /* Gets a solver's result.  Returns KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
-/* Returns the number of perf configs that tune tried.  They are grouped by solver, in the order of
- * the trials. */
+/* Returns the number of perf configs that tune tried (trials).  Trials are grouped by solver, in
+ * the order in which they were made. */
 unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result);
 /* Gets the result of a trial.  Returns KILN_E_INVALID if |index| is too large. */
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
@@ -138,9 +141,9 @@ int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index
 /* Returns whether the measurements were recorded.  KILN_E_OK means that all of them were, or that
  * there was nothing to record (no_record was set, or nothing was measured).  Any other code, which
  * is also in |err|, has one of two reasons.  Either kilnd rejected a record, and libkiln then sent
- * no more.  Or kilnd rejected the report of a share of a shared search, so the other processes do
- * not know the best result of this one.  The result is still valid, but other processes may measure
- * again. */
+ * no more records.  Or several processes shared the search, and kilnd rejected this process's
+ * report, so the other processes do not know its best result.  In both cases the result is still
+ * valid, but other processes may measure again. */
 int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
 /* Returns the plan of the fastest solver, or NULL if no solver has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);

@@ -12,17 +12,17 @@
  *            CUDA_VISIBLE_DEVICES can hide devices.
  * Runtimes   libkiln opens libamdhip64 (ROCm 5 to 7), libcuda and libOpenCL with dlopen at their
  *            first use and never closes them.  docs/devices.md lists where it searches for them.
- * Contexts   libkiln creates no context if the job has one.  On CUDA it uses the calling thread's
- *            current context if that belongs to the device, else the primary context, which the
- *            CUDA runtime also uses.  On HIP it uses the device's context.  On OpenCL it uses the
- *            job's context if that was passed to kiln_device_open_in.  Calls leave a thread's
+ * Contexts   libkiln creates no context if the job has one.  On CUDA, it uses the calling thread's
+ *            current context if this context belongs to the device, else the primary context, which
+ *            the CUDA runtime also uses.  On HIP, it uses the device's context.  On OpenCL, it uses
+ *            the job's context if the job passed it to kiln_device_open_in.  Calls leave a thread's
  *            current context (or device) unchanged.  A context that is not the primary one must
  *            outlive the device.
  * Threads    Any thread may make any call, but only one thread at a time may use an event.
  * Forks      A device is unusable in a child of the process that opened it: every call returns
  *            KILN_E_INVALID, and destroying objects only frees memory.
- * Ownership  Memories, streams and events hold a reference to their device, so the device may be
- *            closed before them.
+ * Ownership  Memory objects, streams and events hold a reference to their device, so the device may
+ *            be closed before they are destroyed.
  */
 #include <kiln/error.h>
 
@@ -35,7 +35,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct kiln_device;
-struct kiln_memory; /* device memory */
+struct kiln_memory; /* memory on the device */
 struct kiln_stream; /* a queue of work, executed in order */
 struct kiln_event;  /* a point in a stream */
 
@@ -43,20 +43,21 @@ struct kiln_event;  /* a point in a stream */
  * visible device has the number or uuid, and KILN_E_UNAVAILABLE if the runtime is absent, is too
  * old, or finds no device. */
 int kiln_device_open(const char *name, struct kiln_device **ret_device, struct kiln_error *err);
-/* Opens a device in the job's |context|.  It is a CUcontext, or a cl_context that contains the
- * device; libkiln retains a cl_context.  NULL: like kiln_device_open.  "auto" is not allowed. */
+/* Opens a device in the job's |context|: a CUcontext, or a cl_context that contains the device and
+ * that libkiln retains.  If |context| is NULL, does the same as kiln_device_open.  |name| may not
+ * be "auto". */
 int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
                         struct kiln_error *err);
-/* Opens every device of a list, "cuda:0,cuda:1", in its order.  |ret_devices| has |capacity|
- * elements.  No device may be listed twice.  On failure, no device is open. */
+/* Opens every device of a list such as "cuda:0,cuda:1", in this order.  |ret_devices| has
+ * |capacity| elements.  No device may be listed twice.  On failure, no device is open. */
 int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t capacity,
                           size_t *ret_count, struct kiln_error *err);
 void kiln_device_close(struct kiln_device *device); /* accepts NULL */
-/* The kind and a number, such as "hip:0". */
+/* Returns the kind and a number, such as "hip:0". */
 const char *kiln_device_name(const struct kiln_device *device);
-/* The runtime's name of the device. */
+/* Returns the runtime's name of the device. */
 const char *kiln_device_model(const struct kiln_device *device);
-/* The target to use for plans and kernels. */
+/* Returns the target for which plans and kernels must be requested. */
 const char *kiln_device_target(const struct kiln_device *device);
 /* Returns the id under which the device's tuning records are stored, such as "gfx90a68",
  * "sm_90_132", "opencl_1a2b3c4d". */
@@ -71,12 +72,12 @@ const char *kiln_device_pci(const struct kiln_device *device);    /* "0000:63:00
 unsigned kiln_device_clock_mhz(const struct kiln_device *device); /* the highest clock */
 uint64_t kiln_device_memory(const struct kiln_device *device);    /* bytes */
 
-/* What is known about a device without opening it.  The members have the meaning of the functions
- * above; "" or 0: not known. */
+/* What is known about a device without opening it.  The members mean the same as the functions
+ * above; "" or 0 means not known. */
 struct kiln_device_info {
-    /* Size of the struct that libkiln fills; a newer header may have more members. */
+    /* Size of the struct that libkiln passes; a newer header may have more members. */
     size_t size;
-    const char *name; /* such as "hip:0"; only "hip" if there is no device of this kind */
+    const char *name; /* such as "hip:0", or "hip" if there is no device of this kind */
     const char *model, *target, *database_id, *uuid, *driver, *pci;
     unsigned compute_units, clock_mhz;
     uint64_t memory; /* bytes */
@@ -86,13 +87,13 @@ struct kiln_device_info {
  * for the call. */
 typedef void kiln_device_found(void *context, const struct kiln_device_info *info,
                                const struct kiln_error *why_not);
-/* Reports every device of this host, then every kind without a device, with the reason.  Opens no
+/* Reports every device of this host, then every kind that has no device, with the reason.  Opens no
  * device and creates no context. */
 int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error *err);
 
 /* Sets directories in which to look for the runtime of |kind| ("hip", "cuda", "opencl") before the
  * dynamic loader's own directories.  |path| is a list of absolute directories, separated by ':';
- * NULL: none.  Call it before the first device is opened or listed; later it returns
+ * NULL means none.  Call it before opening or listing the first device; later, it returns
  * KILN_E_INVALID. */
 int kiln_library_path_set(const char *kind, const char *path, struct kiln_error *err);
 /* Returns the file that the runtime of |kind| was loaded from, or NULL if it is not loaded.  Static
@@ -112,12 +113,12 @@ int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */
 void *kiln_memory_native(const struct kiln_memory *memory);
 uint64_t kiln_memory_bytes(const struct kiln_memory *memory);
-/* Copy to and from the device.  They wait for the device's own stream, and return when the copy is
+/* Copy to and from the device.  Both wait for the device's own stream, and return when the copy is
  * complete.  They return KILN_E_INVALID if the memory is smaller than |bytes|. */
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err);
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err);
-/* Sets every byte to |value|.  Enqueues this on |stream| and does not wait for it. */
+/* Sets every byte to |value|.  Enqueues the operation on |stream| and does not wait for it. */
 int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kiln_stream *stream,
                      struct kiln_error *err);
 
@@ -125,9 +126,9 @@ int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kil
 
 int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stream,
                        struct kiln_error *err);
-/* Wraps the job's own stream.  |native| is a CUstream or hipStream_t, which must outlive the result
- * (NULL: the default stream).  With OpenCL it is an in-order cl_command_queue of the device and its
- * context, which libkiln retains. */
+/* Wraps the job's own stream.  With CUDA and HIP, |native| is a CUstream or hipStream_t, which must
+ * outlive the result; NULL means the default stream.  With OpenCL, it is an in-order
+ * cl_command_queue of the device and its context, which libkiln retains. */
 int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_stream **ret_stream,
                      struct kiln_error *err);
 void kiln_stream_destroy(struct kiln_stream *stream); /* accepts NULL */
@@ -143,8 +144,9 @@ int kiln_device_finish(struct kiln_device *device, struct kiln_error *err);
 int kiln_event_create(struct kiln_device *device, struct kiln_event **ret_event,
                       struct kiln_error *err);
 void kiln_event_destroy(struct kiln_event *event); /* accepts NULL */
-/* Marks the work submitted to |stream| so far; recording again replaces the earlier mark.
- * kiln_event_elapsed needs CL_QUEUE_PROFILING_ENABLE on a command queue of the job. */
+/* Marks the end of the work submitted to |stream| so far.  Recording the event again replaces the
+ * earlier mark.  If |stream| wraps a command queue of OpenCL, kiln_event_elapsed needs
+ * CL_QUEUE_PROFILING_ENABLE on it. */
 int kiln_event_record(struct kiln_event *event, struct kiln_stream *stream, struct kiln_error *err);
 /* Waits until the work before the mark is done. */
 int kiln_event_wait(struct kiln_event *event, struct kiln_error *err);

@@ -10,11 +10,11 @@
  * code and the message (outermost context first, no full stop).  If a compiler ran, the struct also
  * receives its log.  On success it is not changed.  Nothing is kept in thread-local state.
  *
- * Every struct but kiln_error and kiln_header begins with |size|, which the caller sets to sizeof
- * the struct.  Later releases may append members.  A call accepts a struct that is smaller than the
- * library's definition, down to the struct's first release: missing inputs count as zero, and
- * missing results are not filled in.  A call also accepts a larger struct and ignores the members
- * that it does not know.  All structs of one array have the same size.
+ * Every struct except kiln_error and kiln_header begins with |size|, which the caller sets to the
+ * size of the struct.  Later releases may append members.  A call accepts a struct of any earlier
+ * release, which is smaller than the library's definition: missing inputs count as zero, and
+ * missing results are not filled in.  A call also accepts the larger struct of a later release, and
+ * ignores members that it does not know.  All structs of one array have the same size.
  *
  * Threads    A struct kiln_error belongs to one thread at a time.
  */
@@ -45,7 +45,7 @@ enum {
 
 struct kiln_error {
     int code;
-    char text[512]; /* terminated; not changed by success */
+    char text[512]; /* NUL-terminated; not changed on success */
     char log[4096]; /* the first bytes of the compiler's log; "" if no compiler ran */
 };
 

@@ -6,10 +6,10 @@
  * Kernels: compiled code objects, ready to be loaded by a GPU runtime.
  *
  * Ownership  Kernels are reference-counted: a caller that obtains one releases it with
- *            kiln_kernel_unref.  The bytes of a kernel of up to 16 KiB are a private copy.  Those
- *            of a larger kernel are a read-only mapping of a sealed memfd that all processes of the
- *            host share.  The bytes stay valid and unchanged until the last unref, even after the
- *            client was closed.
+ *            kiln_kernel_unref.  The bytes of a kernel of up to 16 KiB are a private copy.  The
+ *            bytes of a larger kernel are a read-only mapping of a sealed memfd, which all
+ *            processes of the host share.  The bytes stay valid and unchanged until the last unref,
+ *            even after the client was closed.
  * Threads    Kernels may be shared between threads.
  */
 #include <kiln/client.h>
@@ -27,7 +27,7 @@ enum {
     KILN_TIER_HOT = 1,
     KILN_TIER_DISK = 2,
     KILN_TIER_PACKAGE = 3,
-    KILN_TIER_COMPILED = 5, /* 4 is reserved */
+    KILN_TIER_COMPILED = 5, /* the value 4 is reserved */
     KILN_TIER_PROCESS = 6   /* the in-process cache */
 };
 
@@ -36,22 +36,23 @@ enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };
 struct kiln_header {
     const char *name; /* the name in #include "name" */
     const char *text;
-    size_t text_size; /* size in bytes; 0: |text| is NUL-terminated */
+    size_t text_size; /* size in bytes; 0 if |text| is NUL-terminated */
 };
 
 struct kiln_kernel_source {
     size_t size;        /* sizeof(struct kiln_kernel_source) */
     const char *target; /* "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..." */
-    /* NULL: the daemon chooses; else "hiprtc", "clang", "nvrtc" or "opencl". */
+    /* "hiprtc", "clang", "nvrtc" or "opencl"; NULL: the daemon chooses. */
     const char *toolchain;
-    const char *program; /* names the translation unit: "MyConv.cpp"; not a path */
-    const char *options; /* "-DTILE=16 -O3"; NULL: none. Only allow-listed options are accepted */
+    const char *program; /* name of the translation unit, such as "MyConv.cpp"; not a path */
+    /* such as "-DTILE=16 -O3"; NULL: none.  Only allow-listed options are accepted */
+    const char *options;
     const char *source;
-    size_t source_size; /* size in bytes; 0: |source| is NUL-terminated */
+    size_t source_size; /* size in bytes; 0 if |source| is NUL-terminated */
     const struct kiln_header *headers;
     size_t header_count;
     int priority;   /* KILN_INTERACTIVE or KILN_PREFETCH */
-    int timeout_ms; /* 0: the client's default; ignored in a batch, which has its own */
+    int timeout_ms; /* 0: the client's default; ignored in a batch, which has its own time-out */
 };
 
 /* MIOpen's name of a kernel */
@@ -75,8 +76,8 @@ int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kerne
                              struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
 /* Fetches a kernel by MIOpen's name for it.  The search order is: this user's imports, imports for
- * everyone, packages of |database_id|, packages of its plain architecture.  Returns
- * KILN_E_NOT_FOUND if none has the kernel. */
+ * everyone, packages for |database_id|, packages for its architecture alone (such as "gfx90a").
+ * Returns KILN_E_NOT_FOUND if none of them has the kernel. */
 int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
                             struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
@@ -89,7 +90,7 @@ typedef int kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *k
 
 struct kiln_kernel_batch {
     size_t size;             /* sizeof(struct kiln_kernel_batch) */
-    const char *const *keys; /* borrowed, like |sources|; exactly one of them is set */
+    const char *const *keys; /* borrowed, like |sources|; exactly one of the two is set */
     const struct kiln_kernel_source *sources;
     size_t count; /* number of keys or sources */
     kiln_kernel_ready *ready;

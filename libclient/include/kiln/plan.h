@@ -3,7 +3,7 @@
 #define KILN_PLAN_H
 
 /*
- * Plans: how to solve a problem on a device, with the kernels that do it.
+ * Plans: a plan says how to solve a problem on a device, and has the kernels for it.
  *
  * Ownership  Plans are reference-counted (kiln_plan_unref) and own their kernels.  Strings and
  *            kernels that a plan returns are borrowed and stay valid as long as the plan.
@@ -21,27 +21,27 @@ struct kiln_plan;
 
 /* What determined a plan's solver and perf config. */
 enum {
-    /* The request's options specified both. */
+    /* The request's options set both. */
     KILN_PLAN_FORCED,
     /* A perf record set the config; the options or the heuristic set the solver. */
     KILN_PLAN_PERF,
     /* A find record set the solver; a perf record set its config, if there is one. */
     KILN_PLAN_FIND,
-    /* No record applied.  The heuristic set what the options left open. */
+    /* No record applied.  The heuristic set what the options did not. */
     KILN_PLAN_HEURISTIC,
 };
 
 struct kiln_plan_options {
     size_t size;        /* sizeof(struct kiln_plan_options) */
     const char *target; /* the target to compile for; see kiln_device_target() */
-    /* kiln_device_database_id() of the device whose records and packages to use, such as
-     * "gfx90a68"; NULL: use no records. */
+    /* The database id (kiln_device_database_id()) of the device whose records and packages are
+     * used, such as "gfx90a68"; NULL: use no records. */
     const char *database_id;
-    const char *solver;    /* NULL: the best that applies; else the name of a solver to force */
+    const char *solver;    /* name of the solver to use; NULL: the best one that applies */
     const char *toolchain; /* NULL: the daemon chooses */
     int priority;          /* KILN_INTERACTIVE or KILN_PREFETCH */
     int no_objects;        /* 1: compile and cache the kernels, but do not send them (prefetch) */
-    /* Only with |solver|: a perf config to force; NULL: use the best known. */
+    /* Only with |solver|: the perf config to use; NULL: the best known one. */
     const char *config;
     int heuristic; /* 1: ignore all records */
     /* The device's driver version, to detect stale records; NULL: treat no record as stale. */
@@ -49,9 +49,9 @@ struct kiln_plan_options {
     int timeout_ms; /* time-out of the call, or of the whole batch; 0: the client's default */
 };
 
-/* Returns a plan with its code objects; the daemon compiles those that are not cached.  Returns
- * KILN_E_UNSUPPORTED if no solver applies or no compiler of this host supports the target.  Returns
- * KILN_E_COMPILE_FAILED if a compiler failed; its log is in err->log.
+/* Returns a plan with its code objects.  The daemon compiles the objects that are not cached.
+ * Returns KILN_E_UNSUPPORTED if no solver applies or no compiler of this host supports the target.
+ * Returns KILN_E_COMPILE_FAILED if a compiler failed; its log is in err->log.
  *
  * An identical request is answered from the in-process cache, unless |no_objects| or |config| is
  * set.  A cached answer is dropped when this client records something for the problem, or takes a
@@ -84,8 +84,8 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
 struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan);
 void kiln_plan_unref(struct kiln_plan *plan); /* accepts NULL */
 const char *kiln_plan_solver(const struct kiln_plan *plan);
-/* Returns the solver's perf config, in the form that <kiln/tuning.h> records ("128,64,8"); "":
- * nothing to tune. */
+/* Returns the solver's perf config, in the form that <kiln/tuning.h> records ("128,64,8").  It is
+ * "" if there is nothing to tune. */
 const char *kiln_plan_config(const struct kiln_plan *plan);
 int kiln_plan_source(const struct kiln_plan *plan); /* KILN_PLAN_FORCED, ... */
 /* Returns the time recorded for this solver and config, in milliseconds; 0 if none is recorded. */

@@ -3,7 +3,8 @@
 #define KILN_PROBLEM_H
 
 /*
- * One convolution.  Tensors keep their forward names in every direction:
+ * Problems: a problem is one convolution.  In every direction, tensors have the names that they
+ * have in the forward direction:
  *   x  n, c, [d,] h, w           w  k, c/groups, [z,] y, x           y  n, k, [do,] ho, wo
  * FORWARD computes y from x and w; BACKWARD_DATA x from y and w; BACKWARD_WEIGHTS w from x and y.
  * Sums are in 32-bit floating point, whatever the storage type.
@@ -48,8 +49,8 @@ struct kiln_driver_line {
     struct kiln_problem problems[3];
     unsigned count;                 /* number of |problems|, 1 to 3 */
     unsigned iterations;            /* value of -i, at least 1 */
-    int verify, time, wall, search; /* values of -V, -t, -w and -s: 0 or 1 */
-    int transposed;                 /* -m trans: in |problems|, x and y are exchanged */
+    int verify, time, wall, search; /* 1 for -m trans: in |problems|, x and y are exchanged */
+    int transposed;  /* value of -S: a name, or MIOpen's number; "" means the best solver */
     char solver[64]; /* value of -S as given, a name or MIOpen's number; "": the best solver */
 };
 
@@ -65,14 +66,16 @@ int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
  * program's arguments. */
 int kiln_driver_words_parse(const char *const *words, size_t count,
                             struct kiln_driver_line *ret_line, struct kiln_error *err);
-/* MIOpenDriver's flags, for help texts.  Returns the description of the |index|-th flag, with its
- * letter (0: none) and its long name; NULL after the last.  Static storage. */
+/* Returns the description of MIOpenDriver's flag number |index|, for help texts, and NULL after the
+ * last one.  Also returns the flag's letter (0 if it has none) and its long name.  Static
+ * storage. */
 const char *kiln_driver_flag(unsigned index, char *ret_letter, const char **ret_name);
 
 /* Like kiln_driver_line_parse(), but returns only the problems. */
 int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[3],
                              unsigned *ret_count, struct kiln_error *err);
-/* Writes the problem as one MIOpenDriver command line, terminated and truncated to |size|. */
+/* Writes the problem as one MIOpenDriver command line.  The text is NUL-terminated, and truncated
+ * to |size| bytes. */
 int kiln_problem_to_driver(const struct kiln_problem *problem, char *text, size_t size,
                            struct kiln_error *err);
 /* Rejects problems that no solver could solve: zero sizes, groups that do not divide the channels,

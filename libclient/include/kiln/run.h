@@ -5,12 +5,12 @@
 /*
  * Runs: a plan loaded on a device, ready to launch.
  *
- * Modules    A device caches loaded code objects by key, so a second run with the same object loads
- *            nothing, on any thread.  Objects are unloaded with the device, or when 512 others were
- *            used after their last run was destroyed.
+ * Modules    A device caches loaded code objects (modules) by key, so a second run with the same
+ *            object loads nothing, on any thread.  A module is unloaded when the device is closed,
+ *            or when 512 other modules were used after its last run was destroyed.
  * Ownership  A run holds references to its plan and device, so the caller may release those first.
- *            Launched work must finish before its memories, or the last run with its kernels, are
- *            destroyed.
+ *            Launched work must finish before its memory objects are destroyed, and before the last
+ *            run with its kernels is destroyed.
  * Threads    Several threads may launch a run at once.
  */
 #include <kiln/device.h>
@@ -37,11 +37,11 @@ struct kiln_tensors {
 };
 
 /* Launches every kernel of the plan on |stream| (NULL: the device's own); does not wait.  The
- * stream may be one of the job (kiln_stream_wrap).  The memories must belong to the run's device,
- * begin at a multiple of 16 bytes, and hold the tensors in the layouts and the type of the problem.
- * Returns KILN_E_INVALID if the size of one is wrong, and KILN_E_UNSUPPORTED if the device rejects
- * the geometry or the resources of a launch.  If a kernel fails while it runs, the next call that
- * waits for the stream reports the failure. */
+ * stream may be a wrapped stream of the job (kiln_stream_wrap).  The memory objects must belong to
+ * the run's device, begin at a multiple of 16 bytes, and hold the tensors in the layouts and the
+ * type of the problem.  Returns KILN_E_INVALID if the size of one of them is wrong, and
+ * KILN_E_UNSUPPORTED if the device rejects the geometry or the resources of a launch.  If a kernel
+ * fails while it runs, the next call that waits for the stream reports the failure. */
 int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
                     struct kiln_stream *stream, struct kiln_error *err);
 

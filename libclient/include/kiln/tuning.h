@@ -6,13 +6,13 @@
  * Tuning databases: how long each solver took for a problem (find), and a solver's best parameters
  * (perf).
  *
- * kilnd stores one set of records per host.  A user's own measurements come before the host's, and
- * the host's come before records imported from MIOpen's files.
+ * kilnd stores one set of records per host.  A user's own measurements have priority over the
+ * host's, and the host's over records imported from MIOpen's files.
  *
  * Ownership  A record is released with kiln_tuned_free.  Its texts are borrowed and stay valid
- *            until then.
+ *            until it is released.
  * Threads    Records are immutable, may be shared, and outlive their client.
- * Freshness  Every call asks kilnd, because records change; this process caches none.
+ * Freshness  Every call sends a request to kilnd, because records change; this process caches none.
  */
 #include <kiln/client.h>
 #include <kiln/problem.h>
@@ -30,16 +30,16 @@ enum {
 
 struct kiln_tuning_options {
     size_t size;             /* sizeof(struct kiln_tuning_options) */
-    const char *database_id; /* kiln_device_database_id(): "gfx90a68", "sm_90_132" */
+    const char *database_id; /* such as "gfx90a68" or "sm_90_132"; see kiln_device_database_id() */
     const char *backend; /* for find: "HIP", "CUDA", "OpenCL"; NULL: the backend of |database_id| */
     /* The current driver and toolchain versions.  Records made with other versions are stale.
      * NULL: versions are not compared. */
     const char *driver;
     const char *toolchain;
-    /* 1: if there is no record, use that of the most similar problem: by batch size, then by
-     * spatial size. */
+    /* 1: if the problem has no record, use the record of the most similar problem.  Batch sizes are
+     * compared first, then spatial sizes. */
     int nearest;
-    int measurements; /* 1: also return who measured the record, and how */
+    int measurements; /* 1: also return how the record was measured, and by which user */
     int timeout_ms;   /* time-out of the call, or of the whole batch; 0: the client's default */
 };
 
@@ -59,8 +59,8 @@ struct kiln_tuning_batch {
     size_t count;                              /* number of problems */
     const struct kiln_tuning_options *options; /* borrowed; they apply to every problem */
 };
-/* Look up many problems at once.  |ret_tuned| has |batch->count| elements.  ret_tuned[i] is NULL if
- * there is no record for problems[i].  On failure, no element is set. */
+/* Look up many problems at once.  |ret_tuned| has |batch->count| elements. ret_tuned[i] becomes
+ * NULL if there is no record for problems[i].  On failure, no element is set. */
 int kiln_find_get_batch(struct kiln_client *client, const struct kiln_tuning_batch *batch,
                         struct kiln_tuned **ret_tuned, struct kiln_error *err);
 int kiln_perf_get_batch(struct kiln_client *client, const struct kiln_tuning_batch *batch,
@@ -68,12 +68,12 @@ int kiln_perf_get_batch(struct kiln_client *client, const struct kiln_tuning_bat
 
 void kiln_tuned_free(struct kiln_tuned *tuned);      /* accepts NULL */
 int kiln_tuned_tier(const struct kiln_tuned *tuned); /* KILN_TUNING_SYSTEM, ... */
-/* MIOpen's key of the record, and its text verbatim. */
+/* Return MIOpen's key of the record, and the record's text verbatim. */
 const char *kiln_tuned_key(const struct kiln_tuned *tuned);
 const char *kiln_tuned_text(const struct kiln_tuned *tuned);
 /* Returns 1 if the record was measured with another driver or toolchain. */
 int kiln_tuned_is_stale(const struct kiln_tuned *tuned);
-/* Returns 1 if it is the record of a similar problem. */
+/* Returns 1 if the record is that of a similar problem. */
 int kiln_tuned_is_near(const struct kiln_tuned *tuned);
 /* Returns how similar the problem of the record is.  |ret_batch| is the larger batch size divided
  * by the smaller one.  |ret_spatial| is the larger input area (or volume) divided by the smaller
@@ -83,15 +83,16 @@ void kiln_tuned_distance(const struct kiln_tuned *tuned, double *ret_batch, doub
 struct kiln_tuned_entry {
     size_t size; /* in: sizeof(struct kiln_tuned_entry) */
     const char *solver;
-    const char *algorithm; /* for find */
-    const char *params;    /* for perf; "" for find */
+    const char *algorithm; /* only for find */
+    const char *params;    /* only for perf; "" for find */
     /* For find, the recorded time; for perf, the measured median, or 0 if not known. */
     double time_ms;
-    uint64_t workspace;          /* only for find: bytes of workspace */
-    uint32_t samples;            /* only filled in with |measurements|; 0: not known */
+    uint64_t workspace; /* only for find: bytes of workspace */
+    /* 0: not known.  This and the members below are only set with |measurements| */
+    uint32_t samples;
     double median_ms, spread_ms; /* |spread_ms| is half the interquartile range */
     uint64_t measured_at;        /* seconds since the epoch */
-    uint32_t uid;                /* the user that measured it */
+    uint32_t uid;                /* the user who measured it */
     const char *device_uuid, *device, *driver, *toolchain, *library; /* "" if not known */
     uint32_t clock_mhz;
 };
@@ -106,11 +107,11 @@ int kiln_tuned_entry(const struct kiln_tuned *tuned, unsigned index,
 struct kiln_measurement { /* what was measured for one solver */
     size_t size;          /* sizeof(struct kiln_measurement) */
     const char *solver;
-    const char *algorithm; /* for find: "miopenConvolutionFwdAlgoWinograd" */
+    const char *algorithm; /* for find, such as "miopenConvolutionFwdAlgoWinograd" */
     const char *params;    /* for perf: comma-separated, in MIOpen's form for this solver */
     uint64_t workspace;    /* only for find: bytes of workspace */
     uint32_t samples;      /* at least 1 */
-    double median_ms;      /* KILN_E_INVALID if no GPU can be as fast as that */
+    double median_ms;      /* an impossibly short time is rejected with KILN_E_INVALID */
     double spread_ms;      /* half the interquartile range; not 0 if there are several samples */
 };
 struct kiln_recording {
@@ -128,10 +129,10 @@ struct kiln_recording {
     size_t measurement_count; /* number of measurements, at most 256 */
     int timeout_ms;           /* 0: the client's default */
 };
-/* Record measurements.  When they return KILN_E_OK, the measurements are on disk.  In a program
- * with built-in databases, the measurements stay in memory until its last client is closed.  They
- * return KILN_E_DENIED if this user may not write to |tier|, and KILN_E_FULL if the user has too
- * many records.
+/* Record measurements.  When these functions return KILN_E_OK, the measurements are on disk.  In a
+ * program with built-in databases, the measurements are only in memory, until the last client is
+ * closed.  The functions return KILN_E_DENIED if this user may not write to |tier|, and KILN_E_FULL
+ * if the user has too many records.
  *
  * Entries of other solvers in the problem's record are kept.  An earlier measurement of the same
  * solver with the same device, driver and toolchain is merged with the new one statistically.  A
@@ -145,49 +146,52 @@ int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem
 /* ---- tuning leases ---- */
 
 /*
- * A lease lets one process measure, or several processes divide the candidates between them:
+ * A lease gives the right to tune a solver for a problem to one process, or lets several processes
+ * divide the candidates (the points of the tuning space) between them.  Each part is a share:
  *
- *   1. kiln_perf_get: if the perf config is known, there is nothing to do
- *   2. kiln_lease_take: on TAKEN or DONE, go back to step 1.  If it is GRANTED after a TAKEN, call
- *      kiln_perf_get again before you measure: the other processes may just have finished, in which
- *      case this lease begins a new search
- *   3. measure the share, then kiln_lease_report; repeat while that grants another share
+ *   1. call kiln_perf_get: if the perf config is known, there is nothing to do
+ *   2. call kiln_lease_take: on TAKEN or DONE, go back to step 1.  If the lease is GRANTED after a
+ *      TAKEN, call kiln_perf_get again before measuring: the other processes may just have
+ *      finished, and then this lease begins a new search
+ *   3. measure the share, then call kiln_lease_report; repeat this while it grants another share
  *
- * A lease belongs to the client's connection and ends with it: if a process dies, its share goes
- * back to the others.  All threads of one client together have one share at a time, unless they
- * request more.  If the same share is reported again, the report is ignored, and the answer names a
- * share to measure now.
+ * A lease belongs to the client's connection and ends with it.  If a process dies, the other
+ * processes get its share.  All threads of one client together have one share at a time, unless
+ * they request more (KILN_SHARE_MORE).  If the same share is reported again, kilnd ignores the
+ * report and answers with the share to measure now.
  */
 enum {
-    KILN_LEASE_GRANTED, /* measure candidates first .. first + count - 1, then report */
-    KILN_LEASE_TAKEN,   /* another process tunes it: use the config known so far, or ask again */
-    KILN_LEASE_DONE,    /* tuning is complete: kiln_perf_get returns the result */
+    KILN_LEASE_GRANTED, /* measure candidates |first| to |first| + |count| - 1, then report */
+    /* another process tunes: use the best config known so far, or ask again later */
+    KILN_LEASE_TAKEN,
+    KILN_LEASE_DONE, /* tuning is complete, and kiln_perf_get returns the result */
 };
 enum {
     KILN_SHARE_NONE, /* take no share of a search that another process began */
     KILN_SHARE_ONE,  /* take a share, if the search began on an identical device */
-    /* Like KILN_SHARE_ONE, but the share may be in addition to those that this client holds, so
-     * that it can prepare the next share while it measures one.  A kilnd of an older release grants
-     * a held share again. */
+    /* Like KILN_SHARE_ONE, but even if this client already holds a share, so that it can prepare
+     * the next share while it measures one.  A kilnd of an older release grants the held share
+     * again. */
     KILN_SHARE_MORE,
 };
 struct kiln_lease_request {
     size_t size; /* sizeof(struct kiln_lease_request) */
     const char *database_id;
     const char *solver;
-    /* Number of points of the solver's tuning space; 0: do not share the search. */
+    /* Number of points of the solver's tuning space; 0 if the search must not be shared. */
     uint32_t candidates;
     int share; /* KILN_SHARE_NONE, ... */
-    /* How long to wait if another process tunes it; at most the time-out.  0: do not wait. */
+    /* How long to wait while another process tunes; at most the time-out. 0: do not wait. */
     int wait_ms;
     int timeout_ms; /* time-out of the call; 0: the client's default */
 };
 struct kiln_lease {
     size_t size; /* in: sizeof(struct kiln_lease) */
-    int state;   /* KILN_LEASE_*; the members below are set if it is GRANTED */
+    int state;   /* KILN_LEASE_*; the members below are set if the state is GRANTED */
     uint64_t id;
     uint64_t connection; /* the connection that the lease belongs to */
-    /* The share: |count| candidates from |first| on; both 0 if the search cannot be shared. */
+    /* The share is |count| candidates from |first| on.  Both are 0 if the search cannot be
+     * shared. */
     uint32_t first, count;
     double best_ms; /* best time of all shares so far; 0: none */
     char best_params[1032];
@@ -197,11 +201,11 @@ struct kiln_lease {
 int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *problem,
                     const struct kiln_lease_request *request, struct kiln_lease *ret_lease,
                     struct kiln_error *err);
-/* Reports the best config of the share, as the only measurement of |recording|.  If nothing ran,
- * |recording| is NULL or has no measurement.  ret_next->state is GRANTED with the next share,
- * KILN_LEASE_TAKEN while others still measure theirs, or KILN_LEASE_DONE once all shares are
- * reported and the best is recorded.  |ret_next| may be |lease|.  Returns KILN_E_NOT_FOUND if the
- * connection was lost, which ended the lease. */
+/* Reports the best config of the share, as the only measurement of |recording|.  If no config could
+ * be run, |recording| is NULL or has no measurement.  ret_next->state is KILN_LEASE_GRANTED if
+ * there is another share to measure; KILN_LEASE_TAKEN while other processes still measure theirs;
+ * KILN_LEASE_DONE once all shares are reported and the best config is recorded.  |ret_next| may be
+ * |lease|.  Returns KILN_E_NOT_FOUND if the connection was lost, which ended the lease. */
 int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
                       const struct kiln_recording *recording, struct kiln_lease *ret_next,
                       struct kiln_error *err);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""python3 -m kiln: reports whether libkiln is found, and what serves: kilnd or its fallback.
+"""python3 -m kiln: reports whether libkiln is found, and whether kilnd or its fallback serves this
+user.
 
-The exit status is 0 if the host's kilnd serves, 3 if it does not (as for kilnctl), and 1 for any
+The exit status is 0 if the host's kilnd serves, 3 if it does not (like kilnctl's), and 1 for any
 other failure.
 """
 import os
@@ -15,7 +16,7 @@ EXIT_NO_DAEMON = 3
 
 
 def say_what_serves() -> int:
-    os.environ.setdefault("KILN_FALLBACK_NOTICE", "off")  # the reason is said here
+    os.environ.setdefault("KILN_FALLBACK_NOTICE", "off")  # this program prints the reason itself
     with Client() as client:
         took = client.ping(timeout=10)
         status = client.status()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """libkiln's public headers for ctypes: structs, callbacks and functions, and nothing else.
 
-Names, order and types are those of <kiln/*.h>; tests/python/test_abi.py compares each of them with
-the headers, with a compiler's help.
+Names, order and types are those of <kiln/*.h>.  With a compiler's help, tests/python/test_abi.py
+compares each of them with the headers.
 """
 import ctypes
 from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_int, c_size_t, c_uint,

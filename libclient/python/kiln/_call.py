@@ -15,7 +15,7 @@ _UINT64_MAX = 2**64 - 1
 
 
 def to_bytes(text: Optional[str], what: str) -> Optional[bytes]:
-    """None stays None.  A NUL would silently truncate the text."""
+    """Encodes a text for libkiln. None stays None. Rejects a NUL, which would truncate the text."""
     if text is None:
         return None
     if not isinstance(text, str):
@@ -30,16 +30,18 @@ def to_bytes(text: Optional[str], what: str) -> Optional[bytes]:
 
 
 def to_text(encoded: Optional[bytes]) -> str:
-    """For any bytes, to_bytes() of the result returns the same bytes."""
+    """Decodes a text of libkiln. Any bytes can be decoded, and to_bytes() of the result returns
+    them."""
     return encoded.decode("utf-8", "surrogateescape") if encoded else ""
 
 
 def to_milliseconds(timeout: Optional[float]) -> int:
-    """None becomes 0, the default.  Rounds up, so that no other time becomes 0."""
+    """Converts a time-out in seconds. None becomes 0, which means the default. Rounds up, so that
+    no other value becomes 0."""
     if timeout is None:
         return 0
     seconds = float(timeout)
-    if not 0 < seconds <= _INT_MAX / 1000:  # also NaN
+    if not 0 < seconds <= _INT_MAX / 1000:  # this also rejects NaN
         raise invalid(f"a time-out is a number of seconds above 0 and up to {_INT_MAX // 1000}, "
                       f"not {timeout!r}")
     return min(math.ceil(seconds * 1000), _INT_MAX)
@@ -53,7 +55,7 @@ def _to_unsigned(value: SupportsIndex, most: int, what: str) -> int:
 
 
 def to_uint32(value: SupportsIndex, what: str) -> int:
-    """Rejects a number that does not fit: ctypes would wrap it."""
+    """Rejects a number that does not fit, because ctypes would wrap it around."""
     return _to_unsigned(value, _UINT32_MAX, what)
 
 
@@ -68,7 +70,7 @@ def to_error(err: _abi.Error) -> KilnError:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function whose last parameter is the error; raises that error."""
+    """Calls a function whose last parameter is the error. Raises the error if the call fails."""
     err = _abi.Error()
     code: int = getattr(library(), name)(*arguments, ctypes.byref(err))
     if code:
@@ -77,16 +79,17 @@ def call(name: str, *arguments: Any) -> None:
 
 
 class Handle:
-    """A reference to an object of libkiln, released with the last reference to this Handle.
+    """A reference to an object of libkiln.  It is released with the last reference to this Handle.
 
     Code that uses the pointer holds the Handle, so that close() in one thread cannot free an object
-    that another thread uses.  There is no lock: in a forked child, it might stay locked.
+    that another thread uses.  It has no lock, because a lock might stay locked in a forked child.
     """
 
     __slots__ = ("place", "_release")
 
     def __init__(self, release: str, pointer: Optional[int] = None) -> None:
-        """Without |pointer|, libkiln writes one into |place|; until then the Handle is empty."""
+        """Without |pointer|, libkiln writes a pointer into |place|; until then, the Handle is
+        empty."""
         self.place = ctypes.c_void_p(pointer)
         self._release = getattr(library(), release)
 

@@ -8,26 +8,30 @@ from .errors import CancelledError, KilnError
 
 
 def _is_of(unraisable: Any, entry: object) -> bool:
-    """From Python 3.13 on ctypes names the function in the message only."""
+    """Returns whether |entry| raised the exception. From Python 3.13 on, ctypes names the function
+    only in the message."""
     if unraisable.object is not None:
         return unraisable.object is entry
     return repr(entry) in (unraisable.err_msg or "")
 
 
 def lost() -> RuntimeError:
-    """Not a KilnError: programs treat a KilnError as an answer of the daemon."""
+    """Returns the error for a lost exception. It is not a KilnError, because programs treat a
+    KilnError as an answer of the daemon."""
     return RuntimeError("an exception that was raised at the start of libkiln's callback is lost; "
                         "sys.unraisablehook has received it")
 
 
 class Callback:
-    """A function that libkiln calls during one call.  An exception cannot pass through libkiln: it
-    is stored, |function| is not called again, and the exception is raised at the end of the call.
+    """A function that libkiln calls during one call.  An exception cannot pass through libkiln.  So
+    it is stored, |function| is not called again, and the exception is raised at the end of the
+    call.
 
-    If a signal arrives while libkiln runs, its handler runs before the first statement of the
-    callback, outside of any `try`.  ctypes passes the handler's exception to sys.unraisablehook, so
-    a hook takes it from there.  Only the main thread runs handlers, so the hook is only set there.
-    Nested calls restore the previous hook in order.  Exceptions of others go to the previous hook.
+    If a signal arrives while libkiln runs, Python runs its handler before the first statement of
+    the callback, outside of any `try`.  ctypes passes the handler's exception to
+    sys.unraisablehook, where this class takes it with a hook of its own.  Only the main thread runs
+    signal handlers, so the hook is set only there. Nested calls restore the previous hook in order.
+    Exceptions from other code go to the previous hook.
     """
 
     __slots__ = ("_function", "_failure")
@@ -37,14 +41,15 @@ class Callback:
         self._failure: Optional[BaseException] = None
 
     def _keep(self, failure: BaseException) -> None:
-        """Stores the first exception; KeyboardInterrupt and the like replace an ordinary one."""
+        """Stores the first exception. One that is not an Exception, such as KeyboardInterrupt,
+        replaces an ordinary one."""
         if self._failure is None or (isinstance(self._failure, Exception)
                                      and not isinstance(failure, Exception)):
             self._failure = failure
 
     def _enter(self, _context: Any, *arguments: Any) -> int:
-        """Returns 1 to stop.  If it raises, libkiln gets an undefined value.  Both values are
-        correct, because the next call returns 1."""
+        """Returns 1 to stop.  If it raises an exception, libkiln gets an undefined value.  Any
+        value is fine, because the next call returns 1."""
         if self._failure is None:
             try:
                 self._function(*arguments)
@@ -54,7 +59,7 @@ class Callback:
 
     def run(self, call: Callable[..., None], prototype: Any, *arguments: Any) -> None:
         """Calls |call|, whose last two parameters are the callback and its context."""
-        entry = self._enter  # one object, by which the hook recognises it
+        entry = self._enter  # one object, so that the hook can recognise it
         try:
             if threading.current_thread() is threading.main_thread():
                 self._run_hooked(entry, call, *arguments, prototype(entry), None)
@@ -62,7 +67,7 @@ class Callback:
                 call(*arguments, prototype(entry), None)
         except KilnError as error:
             if self._failure is None:
-                if isinstance(error, CancelledError):  # because of _enter()'s undefined value
+                if isinstance(error, CancelledError):  # caused by _enter()'s undefined value
                     raise lost() from error
                 raise
         if self._failure is not None:
@@ -82,5 +87,5 @@ class Callback:
             sys.unraisablehook = hook
             call(*arguments)
         finally:
-            if sys.unraisablehook is hook:  # otherwise the function has set its own
+            if sys.unraisablehook is hook:  # otherwise the function has set a hook of its own
                 sys.unraisablehook = previous

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Finds libkiln.so.0: one per process, loaded at its first use."""
+"""Finds libkiln.so.0. A process has one libkiln, which is loaded at its first use."""
 import ctypes
 import os
 from typing import List, Optional, Union
@@ -10,13 +10,13 @@ from .errors import LibraryError, invalid
 
 NAME = "libkiln.so.0"
 VARIABLE = "KILN_LIBRARY_PATH"
-VERSION = "0.1.0"  # of this package: that of the libkiln it comes with
+VERSION = "0.1.0"  # version of this package, and of the libkiln that it comes with
 
 _loaded: Optional[ctypes.CDLL] = None
 
 
 def _wanted(path: Optional[str]) -> str:
-    """A file, or the bare name, which the dynamic loader looks for."""
+    """Returns the file to load, or only its name, which the dynamic loader then looks for."""
     path = path or os.environ.get(VARIABLE) or NAME
     return os.path.join(path, NAME) if os.path.isdir(path) else path
 
@@ -47,7 +47,7 @@ def _open(path: str) -> ctypes.CDLL:
 
 
 def _check_version(found: ctypes.CDLL, path: str) -> None:
-    """Until 1.0 the ABI may change with each minor version."""
+    """Checks libkiln's version. Until 1.0, the ABI may change with each minor version."""
     text = found.kiln_version().decode()
     if text.split(".")[:2] != VERSION.split(".")[:2]:
         raise LibraryError(
@@ -57,10 +57,10 @@ def _check_version(found: ctypes.CDLL, path: str) -> None:
 
 
 def library() -> ctypes.CDLL:
-    """libkiln, loaded on the first call.
+    """Returns libkiln, and loads it on the first call.
 
-    There is no lock, because a forked child might find it held. Threads that race get the same
-    library from the dynamic loader.
+    There is no lock, because a forked child might find it held. If several threads load libkiln at
+    once, the dynamic loader gives them the same library.
     """
     global _loaded
     if _loaded is None:
@@ -69,11 +69,12 @@ def library() -> ctypes.CDLL:
 
 
 def load_library(path: Union[str, "os.PathLike[str]", None] = None) -> str:
-    """Loads libkiln from |path|, a file or its directory, and returns the name it was loaded by.
+    """Loads libkiln from |path|, which is the file or its directory.  Returns the name by which it
+    was loaded.
 
-    Without |path|: from $KILN_LIBRARY_PATH, else libkiln.so.0 as the dynamic loader finds it. The
-    first call that needs libkiln loads it in this way, too. A process has one libkiln: loading
-    another one later raises InvalidError.
+    Without |path|, loads it from $KILN_LIBRARY_PATH, else the libkiln.so.0 that the dynamic loader
+    finds.  The first call that needs libkiln does the same.  A process has one libkiln; loading a
+    different one later raises InvalidError.
     """
     global _loaded
     name = _wanted(os.fspath(path) if path is not None else None)
@@ -89,6 +90,6 @@ def _same(one: str, other: str) -> bool:
 
 
 def version() -> str:
-    """The version of libkiln, such as "0.1.0"."""
+    """Returns the version of libkiln, such as "0.1.0"."""
     text: bytes = library().kiln_version()
     return text.decode()

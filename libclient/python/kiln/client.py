@@ -26,15 +26,15 @@ Path = Union[str, "os.PathLike[str]"]
 class Status:
     """What serves the client, with counters."""
 
-    level: Level  #: of the last answer; NONE before the first
+    level: Level  #: of the server that answered last; NONE before the first answer
     socket_path: str  #: where the client looks for the daemon
-    daemon: str  #: "kilnd 0.1.0"; "": no answer yet
-    daemon_pid: int  #: 0: no answer yet
+    daemon: str  #: such as "kilnd 0.1.0"; "" before the first answer
+    daemon_pid: int  #: 0 before the first answer
     role: Role  #: this user's role, according to the daemon
-    reason: str  #: why the level is not DAEMON; "" when it is
-    requests: int  #: sent to the daemon
-    reconnects: int  #: after the first connection
-    cache_hits: int  #: answers of the in-process cache
+    reason: str  #: why the level is not DAEMON; "" if it is
+    requests: int  #: number of requests sent to the daemon
+    reconnects: int  #: number of connections after the first one
+    cache_hits: int  #: number of requests answered from the in-process cache
     cache_entries: int
 
 
@@ -57,7 +57,7 @@ class _Gathering:
             self._ready(index, result)
 
     def run(self, call_batch: Callable[..., None], prototype: Any, *arguments: Any) -> List[Any]:
-        """Returns the results of |call_batch|."""
+        """Calls |call_batch|, and returns the results."""
         Callback(self._on_ready).run(call_batch, prototype, *arguments)
         if any(result is _MISSING for result in self._results):
             raise lost()
@@ -68,15 +68,15 @@ class Client:
     """A process's connection to kilnd, with an in-process cache of answers.
 
     Threads  any number at once; calls let other Python threads run.
-    Fork     a child opens a client of its own: this one's calls raise InvalidError there.  Kernels
-             obtained before stay valid.
-    Time     |timeout| is in seconds, None the client's default (120 s unless set otherwise); then
-             TimedOutError.
-    Signals  a handler, such as that of Ctrl-C, runs at the end of the call; in a batch also when
-             the next item is ready.  An exception that it raises ends the batch with that item or
-             the next one.
-    Closing  close(), the end of a `with` block, or the last reference; calls in progress in other
-             threads finish normally.
+    Fork     a forked child must open its own client: calls of this one raise InvalidError there.
+             Kernels obtained before the fork stay valid.
+    Time     |timeout| is in seconds; None means the client's default (120 s unless set otherwise).
+             When the time is up, the call raises TimedOutError.
+    Signals  a Python signal handler, such as that of Ctrl-C, runs at the end of the call; in a
+             batch, it also runs when the next item is ready.  An exception that it raises ends the
+             batch at that item or the next one.
+    Closing  close(), the end of a `with` block, or the end of the last reference closes the client.
+             Calls in progress in other threads finish normally.
     """
 
     __slots__ = ("_handle", "__weakref__")
@@ -86,9 +86,10 @@ class Client:
                  fallback: Optional[str] = None) -> None:
         """Does not connect yet, so it succeeds even if no daemon is running.
 
-        |socket_path|: None for $KILN_SOCKET, else the usual places.  |cache_entries|: answers that
-        this process remembers; 0: 8192; negative: none.  |fallback|: what to do if no daemon
-        serves, "private" or "off"; None for $KILN_FALLBACK, else "private".
+        |socket_path| None means $KILN_SOCKET, else the usual places.  |cache_entries| is the number
+        of answers that this process may cache; 0 means 8192, a negative number none.  |fallback|
+        says what to do if no daemon serves: "private" or "off"; None means $KILN_FALLBACK, else
+        "private".
         """
         self._handle: Optional[Handle] = None
         path = os.fspath(socket_path) if socket_path is not None else None
@@ -105,7 +106,8 @@ class Client:
     # ---- life ----
 
     def close(self) -> None:
-        """Kernels and plans obtained from the client stay valid.  Closing twice is allowed."""
+        """Closes the client. Kernels and plans obtained from it stay valid. Closing twice is
+        allowed."""
         self._handle = None
 
     def __enter__(self) -> "Client":
@@ -120,23 +122,24 @@ class Client:
 
     def _call(self, name: str, *arguments: Any) -> None:
         """Calls a function of libkiln with this client."""
-        handle = self._handle  # held meanwhile: another thread may close
+        handle = self._handle  # held during the call, because another thread may close the client
         if handle is None:
             raise invalid("the client is closed")
         try:
             call(name, handle.pointer, *arguments)
         finally:
-            del handle  # an exception keeps its frames, and they must not keep the client open
+            del handle  # an exception keeps its frames alive, which must not keep the client open
 
     def _call_batch(self, name: str, batch: Union[_abi.KernelBatch, _abi.PlanBatch], ready: Any,
                     _context: None) -> None:
-        """Calls a function whose struct names the callback."""
+        """Calls a function whose struct contains the callback."""
         batch.ready = ready
         self._call(name, ctypes.byref(batch))
 
     def _ask(self, name: str, release: str, *arguments: Any) -> Handle:
-        """Calls a function whose last parameter but one receives a handle."""
-        handle = Handle(release)  # before the call, so that an exception after it loses nothing
+        """Calls a function whose last parameter but one receives a handle, which this returns."""
+        # made before the call, so that an exception after the call loses nothing
+        handle = Handle(release)
         self._call(name, *arguments, ctypes.byref(handle.place))
         return handle
 
@@ -178,19 +181,20 @@ class Client:
     # ---- kernels ----
 
     def fetch(self, key: str, timeout: Optional[float] = None) -> Kernel:
-        """A kernel by its key.  Never compiles: NotFoundError on a miss."""
+        """Returns a kernel by its key. Never compiles: raises NotFoundError on a miss."""
         return Kernel(self._ask("kiln_kernel_fetch", "kiln_kernel_unref", to_bytes(key, "key"),
                                 to_milliseconds(timeout)))
 
     def fetch_source(self, source: KernelSource, timeout: Optional[float] = None) -> Kernel:
-        """A kernel by its source.  The daemon compiles it if it is not cached."""
+        """Returns the kernel of a source. The daemon compiles it if it is not cached."""
         sources = kernels.to_array([source])
         sources[0].timeout_ms = to_milliseconds(timeout)
         return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref", sources))
 
     def fetch_named(self, database_id: str, name: str, args: str = "",
                     timeout: Optional[float] = None) -> Kernel:
-        """A kernel by MIOpen's name and its arguments, verbatim.  NotFoundError on a miss."""
+        """Returns a kernel by MIOpen's name and arguments, verbatim. Raises NotFoundError on a
+        miss."""
         asked = _abi.KernelName(
             size=ctypes.sizeof(_abi.KernelName), database_id=to_bytes(database_id, "database_id"),
             name=to_bytes(name, "name"), args=to_bytes(args, "args"),
@@ -204,9 +208,9 @@ class Client:
                     ) -> List[Union[Kernel, KilnError]]:
         """Fetches many kernels by keys or sources.  Returns a kernel or an error for each.
 
-        |ready| is called on this thread with index and result, as they become ready.  It may use
-        this client.  If it raises an exception, the call ends and raises it.  |timeout| is for the
-        whole batch.
+        |ready| is called on this thread with the index and result of each kernel, as it becomes
+        ready.  It may use this client.  If it raises an exception, the call ends and raises it.
+        |timeout| is for the whole batch.
         """
         if isinstance(wanted, str):
             raise TypeError("wanted must be a sequence of keys, not one key")
@@ -230,12 +234,12 @@ class Client:
              toolchain: Optional[str] = None, driver: Optional[str] = None,
              heuristic: bool = False, objects: bool = True,
              priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None) -> Plan:
-        """Returns a plan with its code objects; kilnd compiles those that are not cached.
+        """Returns a plan with its code objects.  kilnd compiles the objects that are not cached.
 
-        |target| is the target to compile for.  |database_id| is the device whose records and
-        packages are used; None: use none.  |solver| forces a solver, and |config| its perf config.
-        |heuristic| ignores all records.  |objects| False: compile and cache the code objects, but
-        do not send them.
+        |target| is the target to compile for.  |database_id| is that of the device whose records
+        and packages are used; None: use none.  |solver| forces a solver, and |config| its perf
+        config. With |heuristic|, all records are ignored.  If |objects| is False, kilnd compiles
+        and caches the code objects, but does not send them.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
@@ -253,9 +257,9 @@ class Client:
                    ) -> List[Union[Plan, KilnError]]:
         """Requests many plans.  Returns a plan or an error for each problem.
 
-        |ready| is called on this thread with index and result, as they become ready.  It may use
-        this client.  If it raises an exception, the call ends and raises it.  |timeout| is for the
-        whole batch.
+        |ready| is called on this thread with the index and result of each plan, as it becomes
+        ready.  It may use this client.  If it raises an exception, the call ends and raises it.
+        |timeout| is for the whole batch.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
@@ -273,7 +277,7 @@ class Client:
                  ) -> List[Union[Plan, KilnError]]:
         """Compiles and caches the problems' kernels after all interactive requests.
 
-        The plans contain no kernels; their objects have key, tier and size.
+        The returned plans contain no kernels; their objects have only key, tier and size.
         """
         return self.plan_batch(problems, target, database_id=database_id, solver=solver,
                                toolchain=toolchain, objects=False, priority=Priority.PREFETCH,
@@ -282,7 +286,8 @@ class Client:
     def solutions(self, problem: Problem, target: str, *, database_id: Optional[str] = None,
                   toolchain: Optional[str] = None, driver: Optional[str] = None,
                   timeout: Optional[float] = None) -> List[Solution]:
-        """Every solver that applies, in order of preference.  UnsupportedError if none applies."""
+        """Returns every solver that applies, in order of preference. Raises UnsupportedError if
+        none applies."""
         options = plans.to_options(target, database_id=database_id, toolchain=toolchain,
                                    driver=driver, timeout=timeout)
         return plans.from_solutions(
@@ -295,11 +300,11 @@ class Client:
                  driver: Optional[str] = None, toolchain: Optional[str] = None,
                  nearest: bool = False, measurements: bool = False,
                  timeout: Optional[float] = None) -> Tuned:
-        """How long each solver took.  NotFoundError if there is no record.
+        """Returns how long each solver took.  Raises NotFoundError if there is no record.
 
-        |driver| and |toolchain| are current versions, to detect stale records.  |nearest|: without
-        a record, use the nearest problem's.  |measurements|: return the user and the conditions of
-        each measurement.
+        |driver| and |toolchain| are the current versions, to detect stale records.  With |nearest|,
+        the record of the most similar problem is used if the problem has none.  With
+        |measurements|, the result has the user and the conditions of each measurement.
         """
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
@@ -309,7 +314,7 @@ class Client:
     def perf_get(self, problem: Problem, database_id: str, *, driver: Optional[str] = None,
                  toolchain: Optional[str] = None, nearest: bool = False, measurements: bool = False,
                  timeout: Optional[float] = None) -> Tuned:
-        """Solvers' best perf configs.  Otherwise like find_get()."""
+        """Returns the solvers' best perf configs. The parameters are those of find_get()."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
                                     nearest=nearest, measurements=measurements, timeout=timeout)
         return self._tuned("kiln_perf_get", problem, options)
@@ -319,7 +324,7 @@ class Client:
                        toolchain: Optional[str] = None, nearest: bool = False,
                        measurements: bool = False, timeout: Optional[float] = None,
                        ) -> List[Optional[Tuned]]:
-        """Looks up many problems.  None for problems without a record."""
+        """Looks up many problems. The result has None for problems without a record."""
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
                                     measurements=measurements, timeout=timeout)
@@ -329,7 +334,7 @@ class Client:
                        driver: Optional[str] = None, toolchain: Optional[str] = None,
                        nearest: bool = False, measurements: bool = False,
                        timeout: Optional[float] = None) -> List[Optional[Tuned]]:
-        """Looks up many problems.  None for problems without a record."""
+        """Looks up many problems. The result has None for problems without a record."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
                                     nearest=nearest, measurements=measurements, timeout=timeout)
         return self._tuned_batch("kiln_perf_get_batch", problems, options)

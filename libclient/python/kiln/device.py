@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The devices of this process, for plans and tuning look-ups."""
+"""The devices that this process can use, for plans and tuning look-ups."""
 import ctypes
 from dataclasses import dataclass
 from typing import Any, List, Optional
@@ -14,7 +14,7 @@ from .errors import KilnError
 class DeviceInfo:
     """What is known about a device without opening it; "" or 0 if not known."""
 
-    name: str  #: "hip:0"; of a kind that has no device: "hip"
+    name: str  #: such as "hip:0", or "hip" if there is no device of this kind
     model: str
     target: str  #: for plans and kernels
     database_id: str  #: for tuning records and packages
@@ -24,11 +24,11 @@ class DeviceInfo:
     compute_units: int
     clock_mhz: int
     memory: int  #: bytes
-    why_not: Optional[KilnError]  #: None: it can be opened
+    why_not: Optional[KilnError]  #: why it cannot be opened; None if it can
 
 
 def devices() -> List[DeviceInfo]:
-    """Every device of this host, then every kind without a device, with the reason."""
+    """Returns every device of this host, then every kind that has no device, with the reason."""
     found: List[DeviceInfo] = []
 
     def on_device(info: Any, why_not: Any) -> None:

@@ -33,7 +33,7 @@ class Level(IntEnum):
 
 
 class Role(IntEnum):
-    """What the daemon lets this user do."""
+    """What the daemon allows this user to do."""
 
     USE = 0
     PUBLISH = 1
@@ -47,7 +47,7 @@ class Tier(IntEnum):
     HOT = 1
     DISK = 2
     PACKAGE = 3
-    COMPILED = 5  # 4 is reserved
+    COMPILED = 5  # the value 4 is reserved
     PROCESS = 6
 
 
@@ -59,7 +59,7 @@ class Priority(IntEnum):
 
 
 class Direction(IntEnum):
-    """Which tensor is computed: y, x or w."""
+    """The direction: which tensor is computed (y, x or w)."""
 
     FORWARD = 0
     BACKWARD_DATA = 1
@@ -67,14 +67,14 @@ class Direction(IntEnum):
 
 
 class Layout(IntEnum):
-    """NC[D]HW, or N[D]HWC."""
+    """The layout: NC[D]HW or N[D]HWC."""
 
     CHANNELS_FIRST = 0
     CHANNELS_LAST = 1
 
 
 class DataType(IntEnum):
-    """How x, w and y are stored."""
+    """The type in which x, w and y are stored."""
 
     FLOAT32 = 0
     FLOAT16 = 1

@@ -8,8 +8,8 @@ from .enums import ErrorCode
 class KilnError(Exception):
     """A failed call of libkiln; str() is the message.
 
-    Each code has a class of its own below; a code that this package does not know is a plain
-    KilnError with an int.
+    Each code has its own subclass below.  A code that this package does not know is a plain
+    KilnError, whose code is an int.
     """
 
     code: Union[ErrorCode, int]
@@ -104,7 +104,7 @@ class CompileFailedError(KilnError):
 
 
 class UnsupportedError(KilnError):
-    """No solver, toolchain or device here can do this."""
+    """No solver, toolchain or device of this host can do this."""
 
 
 _CLASSES: Dict[int, Type[KilnError]] = {
@@ -126,10 +126,10 @@ _CLASSES: Dict[int, Type[KilnError]] = {
 
 
 def error_of(code: int, text: str, log: str = "") -> KilnError:
-    """An exception of the class for |code|."""
+    """Returns an exception of the class for |code|."""
     return _CLASSES.get(code, KilnError)(code, text, log)
 
 
 def invalid(text: str) -> InvalidError:
-    """An error that is found before libkiln is called."""
+    """Returns an error that is found before libkiln is called."""
     return InvalidError(ErrorCode.INVALID, text)

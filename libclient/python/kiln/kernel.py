@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels: compiled code objects, and the sources that they are made of."""
+"""Kernels: compiled code objects, and the sources from which they are compiled."""
 import ctypes
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -19,18 +19,19 @@ class KernelSource:
     """The source of a kernel, with its target and options."""
 
     target: str  #: "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..."
-    program: str  #: names the unit: "MyConv.cpp"; no path
+    program: str  #: name of the translation unit, such as "MyConv.cpp"; not a path
     source: Text
-    options: Optional[str] = None  #: "-DTILE=16 -O3"; an allow-list applies
-    headers: Mapping[str, Text] = field(default_factory=dict)  #: by name, as in #include "name"
+    #: such as "-DTILE=16 -O3"; only allow-listed options are accepted
+    options: Optional[str] = None
+    #: texts by name, as in #include "name"
+    headers: Mapping[str, Text] = field(default_factory=dict)
     toolchain: Optional[str] = None  #: None: the daemon chooses
     priority: Priority = Priority.INTERACTIVE
 
 
 class Kernel:
-    """A compiled code object, valid and unchanged as long as this lives; views of it live longer.
-
-    May be used by any thread, after its client was closed, and in a forked child.
+    """A compiled code object.  It stays valid and unchanged as long as this object or a view of it
+    exists.  It may be used by any thread, after its client was closed, and in a forked child.
     """
 
     __slots__ = ("_handle", "_key", "_tier", "_size", "_compile_ns", "_bytes",
@@ -48,7 +49,7 @@ class Kernel:
 
     @property
     def key(self) -> str:
-        """64 hexadecimal digits."""
+        """The key: 64 hexadecimal digits."""
         return self._key
 
     @property
@@ -58,13 +59,14 @@ class Kernel:
 
     @property
     def compile_ns(self) -> int:
-        """Wall-clock nanoseconds that its compilation took; 0 if not known."""
+        """Wall-clock time of its compilation in nanoseconds; 0 if not known."""
         return self._compile_ns
 
     @property
     def data(self) -> memoryview:
-        """The bytes, read-only: a copy, made at the first access. A view that ctypes makes of the
-        mapping itself would be writable through its `obj`. Stays valid after close()."""
+        """The bytes, read-only. They are a copy, which is made at the first access: a view that
+        ctypes makes of the mapping itself would be writable through its `obj`. Stays valid after
+        close()."""
         handle = self._handle
         if handle is None:
             raise invalid("the kernel is closed")
@@ -84,7 +86,8 @@ class Kernel:
     def __bytes__(self) -> bytes:
         return bytes(self.data)
 
-    def __buffer__(self, flags: int) -> memoryview:  # bytes-like from Python 3.12 on
+    # makes the object bytes-like from Python 3.12 on
+    def __buffer__(self, flags: int) -> memoryview:
         return self.data
 
     def __enter__(self) -> "Kernel":
@@ -105,12 +108,12 @@ class Kernel:
 
 
 def held(pointer: int) -> Kernel:
-    """A new kernel with its own reference, from a borrowed one."""
+    """Returns a new kernel with its own reference, from a borrowed one."""
     return Kernel(Handle("kiln_kernel_unref", library().kiln_kernel_ref(pointer)))
 
 
 def _source_bytes(text: Text, what: str) -> bytes:
-    """Sources have a size and may contain any bytes; the compiler checks them."""
+    """Encodes a source. It has a size, so it may contain any bytes; the compiler checks them."""
     if isinstance(text, str):
         return text.encode("utf-8", "surrogateescape")
     if not isinstance(text, bytes):
@@ -141,7 +144,7 @@ def _fill(made: _abi.KernelSource, source: KernelSource) -> None:
 
 
 def to_array(sources: Sequence[KernelSource]) -> "ctypes.Array[_abi.KernelSource]":
-    """Keeps what it points to."""
+    """Returns an array that keeps the objects to which it points."""
     made = (_abi.KernelSource * len(sources))()
     for place, source in zip(made, sources):
         _fill(place, source)

@@ -24,10 +24,10 @@ class PlanObject:
 
 @dataclass(frozen=True)
 class PlanLaunch:
-    """One launch of a plan; they are in order."""
+    """One launch of a plan. The plan has its launches in order."""
 
-    kernel: str  #: entry point
-    object: int  #: index of its code object
+    kernel: str  #: name of the entry point
+    object: int  #: index of the launch's code object
     grid: Tuple[int, int, int]  #: work groups (blocks)
     group: Tuple[int, int, int]  #: work items (threads) in a group
     shared_bytes: int  #: dynamic shared memory (LDS) that the launch must request
@@ -35,15 +35,16 @@ class PlanLaunch:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to solve a problem, with the kernels that do it.  A plain value that owns its kernels."""
+    """A plan: how to solve a problem, with the kernels for it.  A plain value that owns its
+    kernels."""
 
     solver: str
-    config: str  #: its perf config; "": nothing to tune
+    config: str  #: the solver's perf config; "" if there is nothing to tune
     source: PlanSource
-    expected_ms: float  #: the recorded time of this solver and config; 0: none
+    expected_ms: float  #: the recorded time of this solver and config; 0 if there is none
     toolchain: str
-    toolchain_identity: str  #: for Recording.toolchain; "": the kernels came from a package
-    workspace: int  #: bytes that the launch needs
+    toolchain_identity: str  #: for Recording.toolchain; "" if the kernels came from a package
+    workspace: int  #: bytes of workspace that the launch needs
     plan_ns: int  #: nanoseconds that the daemon spent on planning
     objects: Tuple[PlanObject, ...]
     launches: Tuple[PlanLaunch, ...]
@@ -54,16 +55,16 @@ class Solution:
     """One solver that applies to a problem, with its records."""
 
     solver: str
-    algorithm: str  #: MIOpen's
-    is_favoured: bool  #: likely the fastest, if nothing was measured
-    find_ms: float  #: recorded for the solver; 0: no record
-    config: str  #: perf config by heuristic; "": nothing to tune
-    workspace: int  #: with |config|, bytes
-    best_config: str  #: recorded as the best; "": no record, or it does not fit
-    best_ms: float  #: measured with |best_config|; 0: not known
+    algorithm: str  #: MIOpen's name for the solver's algorithm
+    is_favoured: bool  #: likely to be the fastest when nothing was measured
+    find_ms: float  #: time recorded for the solver; 0 if there is none
+    config: str  #: perf config that the heuristic chooses; "" if there is nothing to tune
+    workspace: int  #: bytes of workspace that |config| needs
+    best_config: str  #: recorded as the best; "" if there is none, or it is not valid
+    best_ms: float  #: time measured with |best_config|; 0 if not known
     best_workspace: int
-    candidates: int  #: points of the tuning space, valid or not
-    valid: int  #: valid candidates
+    candidates: int  #: number of points of the tuning space, valid or not
+    valid: int  #: number of valid candidates
     valid_is_an_estimate: bool
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Convolutions: from keywords, or from MIOpenDriver's command lines."""
+"""Convolutions, made from keyword arguments or from MIOpenDriver's command lines."""
 import ctypes
 from dataclasses import dataclass
 from enum import IntEnum
@@ -17,7 +17,7 @@ _LINE_MAX = 1024  # libkiln's longest line for a problem has about 300 bytes
 
 
 def _extent(value: Extent, dimensions: int, what: str) -> Tuple[int, ...]:
-    """One number stands for all dimensions."""
+    """Returns one number for each dimension; a single number stands for all dimensions."""
     if isinstance(value, SupportsIndex):
         return (to_uint32(value, what),) * dimensions
     numbers = tuple(value)
@@ -35,13 +35,14 @@ def _member(kind: Type[E], value: int, what: str) -> E:
 
 @dataclass(frozen=True, init=False)
 class Problem:
-    """One convolution.  Tensors keep their forward names in every direction:
+    """One convolution.  In every direction, tensors have the names that they have in the forward
+    direction:
 
     x  n, c, [d,] h, w        w  k, c/groups, [z,] y, x        y  n, k, [do,] ho, wo
 
     |input| is ([d,] h, w) of x, so its length decides between 2-D and 3-D. For |filter|, |pad|,
-    |stride| and |dilation|, one number stands for all dimensions.  A plain value: it can be
-    compared, hashed, used as a dict's key, and pickled.
+    |stride| and |dilation|, one number stands for all dimensions.  A problem is a plain value: it
+    can be compared, hashed, used as a dict's key, and pickled.
     """
 
     n: int
@@ -84,28 +85,29 @@ class Problem:
 
     @classmethod
     def from_driver(cls, line: str) -> "List[Problem]":
-        """The problems of one MIOpenDriver command line: forward, data, weights as -F selects."""
+        """Returns the problems of one MIOpenDriver command line: those of forward, data, weights
+        that -F selects."""
         return list(DriverLine.parse(line).problems)
 
     def to_driver(self) -> str:
-        """As one MIOpenDriver command line."""
+        """Returns the problem as one MIOpenDriver command line."""
         text = ctypes.create_string_buffer(_LINE_MAX)
         call("kiln_problem_to_driver", ctypes.byref(to_struct(self)), text, len(text))
         return to_text(text.value)
 
     def check(self) -> None:
-        """Raises InvalidError for problems that no solver could solve."""
+        """Raises InvalidError if no solver could solve the problem."""
         call("kiln_problem_check", ctypes.byref(to_struct(self)))
 
     @property
     def output(self) -> Tuple[int, ...]:
-        """([depth,] height, width) of y."""
+        """Returns ([depth,] height, width) of y."""
         sizes = (ctypes.c_uint32 * 3)()
         call("kiln_problem_output", ctypes.byref(to_struct(self)), sizes)
         return tuple(sizes)[3 - len(self.input):]
 
     def tensor_size(self, which: Tensor) -> Tuple[int, int]:
-        """Elements and bytes of a tensor."""
+        """Returns the number of elements and of bytes of a tensor."""
         elements, size = ctypes.c_uint64(), ctypes.c_uint64()
         call("kiln_problem_tensor", ctypes.byref(to_struct(self)), int(which),
              ctypes.byref(elements), ctypes.byref(size))
@@ -122,12 +124,13 @@ class DriverLine:
     time: bool
     wall: bool
     search: bool
-    transposed: bool  #: -m trans: in |problems|, x and y have changed places
-    solver: str  #: -S as given; "": the best
+    transposed: bool  #: whether the line has "-m trans": in |problems|, x and y are then exchanged
+    solver: str  #: the value of -S as given; "" means the best solver
 
     @classmethod
     def parse(cls, line: Union[str, Sequence[str]]) -> "DriverLine":
-        """Parses a line or its words.  NotFoundError for a blank line or a comment."""
+        """Parses a line, or the words of a line. Raises NotFoundError for a blank line or a
+        comment."""
         parsed = _abi.DriverLine(size=ctypes.sizeof(_abi.DriverLine))
         if isinstance(line, str):
             call("kiln_driver_line_parse", to_bytes(line, "line"), ctypes.byref(parsed))

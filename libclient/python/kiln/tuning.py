@@ -12,18 +12,18 @@ from .enums import TuningTier
 
 @dataclass(frozen=True)
 class TunedEntry:
-    """One solver in a record.  Members from |samples| on are only set with measurements=True."""
+    """One solver in a record. The members from |samples| on are set only with measurements=True."""
 
     solver: str
     algorithm: str  #: only for find
     params: str  #: only for perf
     time_ms: float  #: for find, the recorded time; for perf, the measured median, 0 if not known
-    workspace: int  #: for find, in bytes
-    samples: int  #: 0: not known
+    workspace: int  #: only for find: bytes of workspace
+    samples: int  #: number of samples; 0 if not known
     median_ms: float
     spread_ms: float  #: half the interquartile range
     measured_at: int  #: seconds since the epoch
-    uid: int  #: the user that measured it
+    uid: int  #: the user who measured it
     device_uuid: str
     device: str
     driver: str
@@ -39,10 +39,10 @@ class Tuned:
     tier: TuningTier
     key: str  #: MIOpen's key of the record
     text: str  #: the record verbatim
-    is_stale: bool  #: measured with another driver or toolchain
-    is_near: bool  #: the record of a similar problem
-    batch_distance: float  #: the larger batch divided by the smaller; 1: equal
-    spatial_distance: float  #: the larger input area (volume) divided by the smaller
+    is_stale: bool  #: whether it was measured with another driver or toolchain
+    is_near: bool  #: whether it is the record of a similar problem
+    batch_distance: float  #: the larger batch size divided by the smaller one
+    spatial_distance: float  #: the larger input area (or volume) divided by the smaller one
     entries: Tuple[TunedEntry, ...]
 
 
@@ -54,19 +54,20 @@ class Measurement:
     median_ms: float
     spread_ms: float = 0.0  #: half the interquartile range; not 0 if there are several samples
     samples: int = 1
-    algorithm: Optional[str] = None  #: for find: "miopenConvolutionFwdAlgoWinograd"
-    params: Optional[str] = None  #: for perf: comma-separated, in MIOpen's form
-    workspace: int = 0  #: for find, in bytes
+    algorithm: Optional[str] = None  #: for find, such as "miopenConvolutionFwdAlgoWinograd"
+    params: Optional[str] = None  #: for perf: separated by commas, in MIOpen's form
+    workspace: int = 0  #: only for find: bytes of workspace
 
 
 @dataclass(frozen=True)
 class Recording:
     """Measurements, with the device and the software that made them."""
 
-    database_id: str  #: "gfx90a68", "sm_90_132"
+    database_id: str  #: such as "gfx90a68" or "sm_90_132"
     measurements: Sequence[Measurement]  #: at most 256
-    backend: Optional[str] = None  #: for find: "HIP", "CUDA", "OpenCL"; None: the device's
-    tier: TuningTier = TuningTier.USER  #: HOST for members of kiln-publish
+    #: for find: "HIP", "CUDA", "OpenCL"; None: that of |database_id|
+    backend: Optional[str] = None
+    tier: TuningTier = TuningTier.USER  #: only members of group kiln-publish may use HOST
     device_uuid: Optional[str] = None
     device: Optional[str] = None
     driver: Optional[str] = None
@@ -102,7 +103,7 @@ def _measurements(measurements: Sequence[Measurement]) -> "ctypes.Array[_abi.Mea
 
 
 def to_recording(r: Recording, timeout: Optional[float]) -> _abi.Recording:
-    """The result keeps the objects that it points to."""
+    """Returns the struct, which keeps the objects to which it points."""
     return _abi.Recording(
         size=ctypes.sizeof(_abi.Recording), database_id=to_bytes(r.database_id, "database_id"),
         backend=to_bytes(r.backend, "backend"), tier=TuningTier(r.tier),
@@ -139,6 +140,6 @@ def from_handle(handle: Handle) -> Tuned:
 
 
 def from_array(pointers: Sequence[Optional[int]]) -> List[Optional[Tuned]]:
-    """Takes all of them over before it reads the first one, so that none is lost."""
+    """Wraps all pointers before it reads the first record, so that none leaks if reading fails."""
     handles = [Handle("kiln_tuned_free", pointer) if pointer else None for pointer in pointers]
     return [from_handle(handle) if handle else None for handle in handles]
