@@ -7,8 +7,8 @@ Usage: scripts/check_exports.py LIBKILN.SO [--map FILE] [--symbols FILE] [--incl
 
 Four lists must agree: the symbols that the library exports (nm -D), the symbols that
 libclient/exports.map and Debian's libkiln0.symbols list, and the functions that the public headers
-declare. --sanitized does not check NEEDED, because a sanitizer needs its run-time library. Exits 77
-when nm or readelf is absent.
+declare. With --sanitized, the libraries that it needs are not checked, because a sanitizer needs
+its run-time library. Exits with 77 if nm or readelf is not installed.
 """
 import argparse
 import fnmatch
@@ -28,13 +28,13 @@ def run(*command):
 
 
 def exported(library):
-    """Names of functions and data that |library| exports, without versions."""
+    """Returns the names of functions and data that |library| exports, without versions."""
     rows = (row.split() for row in run("nm", "-D", "--defined-only", library).splitlines())
     return {row[-1].split("@")[0] for row in rows if row[-2] != "A"}
 
 
 def allowed(map_file):
-    """The names or patterns in the "global:" sections of a version script."""
+    """Returns the names or patterns in the "global:" sections of a version script."""
     text = re.sub(r"/\*.*?\*/|#[^\n]*", " ", map_file.read_text(), flags=re.S)
     names = set()
     for section in re.findall(r"global\s*:(.*?)(?:local\s*:|\})", text, flags=re.S):
@@ -43,12 +43,12 @@ def allowed(map_file):
 
 
 def packaged(symbols_file):
-    """The names in a symbols file of a Debian package."""
+    """Returns the names in the symbols file of a Debian package."""
     return set(re.findall(r"^ (kiln_\w+)@", symbols_file.read_text(), flags=re.M))
 
 
 def declared(directory):
-    """Functions that the public headers declare."""
+    """Returns the functions that the public headers declare."""
     names = set()
     for header in sorted(directory.glob("**/*.h")):
         text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header.read_text(), flags=re.S)

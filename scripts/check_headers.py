@@ -29,7 +29,7 @@ def without_lines_of_the_preprocessor(text):
 
 
 def missing(text):
-    """What the opening comment of a header with |text| lacks."""
+    """Returns what the opening comment of a header with |text| lacks."""
     found = OPENING.match(text)
     opening = found[1] if found else ""
     code = without_lines_of_the_preprocessor(COMMENT.sub("", text))

@@ -8,12 +8,12 @@ docs/architecture.md shows the arrows. A file belongs to the longest directory o
 is a prefix of its path. It may include that directory, and the directories or single headers of
 that row. ONLY_IN lists the places that may include an external library.
 
-A row for a single file and a header that a row names are exceptions to the arrows between
-directories. There may be at most EXCEPTIONS_MAX of them: if a header is for other directories, too,
-move it to a directory that these may include.
+A row for a single file is an exception to the arrows between directories, and so is a header that a
+row names. There may be at most EXCEPTIONS_MAX exceptions. If other directories need a header, move
+it to a directory that they may include.
 
-A place in ONLY_IN may be a file, too. It does not count as an exception: it permits less than its
-directory would permit, and allows no arrow between directories.
+A place in ONLY_IN may also be a file. This does not count as an exception, because it permits less
+than the file's directory would, and allows no arrow between directories.
 """
 import re
 import sys
@@ -24,7 +24,7 @@ SERVICE_MAY = {f"engine/{part}" for part in
                ("data", "store", "package", "topology", "miopen", "tuning", "solver", "jobs",
                 "compile", "digest")}
 
-MAY_INCLUDE = {  # directory -> directories, or single headers, that it may include besides itself
+MAY_INCLUDE = {  # for each directory, the other directories or single headers that it may include
     "common/base": set(),
     "common/log": {"common/base"},
     "common/protocol": {"common/base"},
@@ -50,17 +50,17 @@ MAY_INCLUDE = {  # directory -> directories, or single headers, that it may incl
                         "engine/codec", "engine/manifest", "engine/sandbox"},
     "engine/tuning": {"common", "engine/data", "engine/db", "engine/miopen", "engine/digest"},
     "engine/solver": {"common"},
-    # kilnd must not include the transfers themselves: only kiln-transfer links libcurl.
+    # kilnd must not include the code of transfers, because only kiln-transfer links libcurl.
     "engine/jobs": {"common", "engine/compile", "engine/transfer/transfer_job.h"},
-    # engine.c opens and closes the service, so the service may not include all of the engine.
+    # engine.c opens and closes the service, so the service includes engine.h but not the rest.
     "engine/service": {"common", "engine/engine.h"} | SERVICE_MAY,
     "engine/embed": {"common", "engine"},
     "engine": {"common"},
     "daemon/loop": {"common", "engine/jobs"},
     "daemon/programs": {"common", "engine/compile", "engine/transfer", "engine/sandbox"},
     "daemon": {"common", "engine"},
-    # Neither messages nor databases: the command line can do nothing that other clients cannot do.
-    # The table of settings is for the manual and for kilnctl doctor.
+    # Programs of cli/ include neither messages nor databases, so that they can do nothing that
+    # other clients cannot do. The table of settings is for the manual and for kilnctl doctor.
     "cli": {"common/base", "engine/digest", "engine/codec", "engine/manifest",
             "engine/miopen/names", "daemon/config/config.def"},
     "db/embed": {"common", "engine"},
@@ -70,7 +70,7 @@ MAY_INCLUDE = {  # directory -> directories, or single headers, that it may incl
 EXCEPTIONS_MAX = 5
 OURS = ("common", "libclient", "engine", "daemon", "cli", "kernels", "db", "tests")
 
-ONLY_IN = {  # header of an external library -> the only places that may include it
+ONLY_IN = {  # for each header of an external library, the only places that may include it
     "uv.h": ("daemon/loop",),
     "sqlite3.h": ("engine/db",),
     "zstd.h": ("engine/codec",),
@@ -84,10 +84,11 @@ ONLY_IN = {  # header of an external library -> the only places that may include
                 "engine/compile"),
     "CL/": ("libclient/device",),
 }
-# Only libkiln itself, the programs of cli/ and the tests include the public headers (<kiln/...>).
-# GPU sources include the prelude under the same prefix.
+# Only libkiln itself, the programs of cli/, the tests and GPU sources may include <kiln/...>. The
+# latter find their prelude under this prefix.
 PUBLIC_FOR = ("libclient", "cli", "tests", "kernels")
-SYSTEM_ONLY = ("libclient/include", "kernels")  # only system headers and <kiln/...>
+# places that may include only system headers and <kiln/...>
+SYSTEM_ONLY = ("libclient/include", "kernels")
 # Tests check results with these libraries, or damage files with them.
 TESTS_SEE = ("sqlite3.h", "dlfcn.h", "CL/", "uv.h", "zstd.h", "nettle/", "bzlib.h")
 
@@ -95,7 +96,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 
 
 def home_of(rel):
-    """The longest entry of MAY_INCLUDE that contains |rel|, or None."""
+    """Returns the longest entry of MAY_INCLUDE that contains |rel|, or None."""
     fitting = [home for home in MAY_INCLUDE if rel == home or rel.startswith(home + "/")]
     return max(fitting, key=len, default=None)
 
@@ -141,8 +142,8 @@ def is_file(row):
 
 
 def count_exceptions(table):
-    """Rows for single files, and single headers. A header that two directories may include counts
-    twice, but not if one directory is within the other."""
+    """Returns the number of rows for single files plus the number of single headers. A header that
+    two directories may include counts twice, unless one directory is inside the other."""
     rows = sum(is_file(row) for row in table)
     pairs = {(row, target) for row in table for target in table[row] if is_file(target)}
     inherited = {(row, target) for row, target in pairs
@@ -151,13 +152,14 @@ def count_exceptions(table):
 
 
 def all_includes(root):
-    """(path, what it includes) of every file."""
+    """Returns the path of every file with the set of what it includes."""
     return [(rel, set(INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace"))))
             for path, rel in tree.with_suffix(tree.CODE + tree.GPU, root)]
 
 
 def stale(root, table=MAY_INCLUDE, exceptions_max=EXCEPTIONS_MAX):
-    """Complaints: rows of removed files, unused entries of rows, too many exceptions."""
+    """Yields complaints about rows of removed files, unused entries of rows, and too many
+    exceptions."""
     paths = [rel for _, rel in tree.files(root)]
     known = set(paths) | {parent for path in paths for parent in parents_of(path)}
     includes = all_includes(root)
@@ -178,7 +180,7 @@ def stale(root, table=MAY_INCLUDE, exceptions_max=EXCEPTIONS_MAX):
 
 
 def stale_owners(root, owners_of=None):
-    """Complaints: places that may include a library's header, but do not."""
+    """Yields complaints about places that may include a library's header but do not."""
     includes = all_includes(root)
     for header, owners in (owners_of or ONLY_IN).items():
         for owner in owners:

@@ -5,11 +5,11 @@
 Usage: check_promises.py BUILD [ROOT]
 
 The promises are the rows of the tables of PAGES whose last column has the heading given there. In
-docs/limits.md, every table must have that column. The last cell of a row names tests as ctest in
-the build directory BUILD lists them (`unit.daemon.pool`), and may name test cases of theirs
-(`a_worker_does_several_jobs`; "..." stands for some words). In docs/reliability.md, it may name an
-operation or a fault of tests/faults instead (`tuning-*`). In the other pages, each section names
-tests, except those of WITHOUT_PROMISES.
+docs/limits.md, every table must have that column. The last cell of a row names tests, as ctest in
+the build directory BUILD lists them (`unit.daemon.pool`). It may also name cases of these tests
+(`a_worker_does_several_jobs`; "..." stands for some words). In docs/reliability.md, it may instead
+name an operation or a fault of tests/faults (`tuning-*`). In the other pages, each section must
+name tests, except the sections in WITHOUT_PROMISES.
 """
 import json
 import pathlib
@@ -34,7 +34,7 @@ CASES_PYTHON = re.compile(r"^    def (test_\w+)\(", re.M)
 
 
 def tables(text):
-    """Each table: (number of its first line, lines)."""
+    """Returns each table of |text|, as the number of its first line and its lines."""
     found, lines = [], []
     for number, line in enumerate(text.splitlines() + [""], 1):
         if line.startswith("|"):
@@ -91,7 +91,7 @@ def complaints_about(cell, tests, with_operations):
 
 
 def sections(text):
-    """Each section: (number of its first line, heading, text)."""
+    """Yields each section of |text|, as the number of its first line, its heading and its text."""
     number = 1
     for part in re.split(r"^(?=##? |### )", text, flags=re.M):
         if part:

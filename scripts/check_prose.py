@@ -4,7 +4,7 @@
 
 Usage: scripts/check_prose.py [ROOT]
 
-Tables and code of Markdown, and lines with a URL, may be longer.
+Tables and code in Markdown, and lines with a URL, may be longer.
 """
 import re
 import sys
@@ -17,7 +17,7 @@ ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s")
 
 
 def prose(text):
-    """(number, line) of all lines except tables and code."""
+    """Yields the number and text of every line outside of tables and code."""
     fenced = in_list = in_code = False
     before = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -50,7 +50,8 @@ def is_script(path):
 
 
 def long_lines_of(path, rel):
-    """The numbers of the lines of |path| that are too long.  lint.format checks other C files."""
+    """Returns the numbers of the lines of |path| that are too long. lint.format checks other C
+    files."""
     if path.suffix == ".md":
         return long_lines(path.read_text(encoding="utf-8"))
     if path.suffix == ".cmake" or path.name == "CMakeLists.txt" or is_script(path) or \

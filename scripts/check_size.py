@@ -23,9 +23,9 @@ import tree
 FILE_STOP, FUNCTION_STOP = 800, 80
 FILE_WANTED, FUNCTION_WANTED = 400, 40
 PARAMETERS_STOP = 5
-# Signatures that another library defines, and its function. A test that replaces or wraps such a
-# function must repeat the signature, and so must a pointer that dlsym() fills. A member is named
-# struct.member.
+# For each signature that another library defines, the function of this library. A test that
+# replaces or wraps such a function must repeat its signature, and so must a pointer that dlsym()
+# fills. A member is named struct.member.
 OUTSIDE = {
     "mmap": "libc's mmap",
     "mmap64": "libc's mmap64",
@@ -53,7 +53,8 @@ def file_sizes(root):
 
 
 def read_tags(root):
-    """(name, path, fields) of everything that may have parameters; a member is struct.member."""
+    """Yields name, path and fields of everything that may have parameters; a member is
+    struct.member."""
     paths = [rel for _, rel in tree.with_suffix((".c", ".h"), root)]
     command = ["ctags", "-f", "-", "--languages=C", "--langmap=C:.c.h", "--kinds-C=fpmtvxl",
                "--fields=+neSszt", "--sort=no", "-I", "KILN_MUST_CHECK,KILN_PRINTF+", "-L", "-"]
@@ -66,13 +67,14 @@ def read_tags(root):
 
 
 def function_sizes(tags):
-    """(lines, 'file:line name') of every function with a body."""
+    """Returns the number of lines and 'file:line name' of every function with a body."""
     return [(int(fields["end"]) - int(fields["line"]) + 1, f"{path}:{fields['line']} {name}")
             for name, path, fields in tags if fields["kind"] == "f" and "end" in fields]
 
 
 def count_parameters(signature):
-    """Of '(int a, void (*f)(int, int))': 2."""
+    """Returns the number of parameters in a signature; for '(int a, void (*f)(int, int))', this is
+    2."""
     depth, count = 0, 1
     for letter in signature[1:-1]:
         depth += (letter in "([{") - (letter in ")]}")
@@ -81,7 +83,8 @@ def count_parameters(signature):
 
 
 def parameter_lists(text):
-    """Every parenthesised part of |text|, those within others too: callbacks' parameters."""
+    """Yields every parenthesised part of |text|, and those inside others, because these may be
+    parameters of callbacks."""
     opened = []
     for at, letter in enumerate(text):
         if letter == "(":
@@ -91,17 +94,18 @@ def parameter_lists(text):
 
 
 def long_signatures(tags):
-    """(name, path, line, count) of every signature with more than PARAMETERS_STOP parameters."""
+    """Yields name, path, line and count of every signature with more than PARAMETERS_STOP
+    parameters."""
     for name, path, fields in tags:
         text = fields.get("signature", "") + fields.get("typeref", "")
         count = max(map(count_parameters, parameter_lists(text)), default=0)
-        # WRAP() replaces a function, whose own signature is checked where it is defined.
+        # The macro WRAP() replaces a function, whose own signature is checked where it is defined.
         if count > PARAMETERS_STOP and name != "WRAP" and not path.startswith("kernels/"):
             yield name.removeprefix("__wrap_"), path, fields["line"], count
 
 
 def too_many_parameters(tags):
-    """A complaint about every signature of ours that is too long."""
+    """Yields a complaint about every signature of kiln's own that is too long."""
     for name, path, line, count in long_signatures(tags):
         if name not in OUTSIDE:
             yield f"{path}:{line} {name} has {count} parameters, at most {PARAMETERS_STOP} are " \
@@ -109,14 +113,14 @@ def too_many_parameters(tags):
 
 
 def unused_exceptions(tags):
-    """A complaint about every entry of OUTSIDE that excuses nothing."""
+    """Yields a complaint about every unnecessary entry of OUTSIDE."""
     for name in sorted(OUTSIDE.keys() - {name for name, *_ in long_signatures(tags)}):
         yield f"check_size: OUTSIDE names '{name}', which does not exist or has at most " \
               f"{PARAMETERS_STOP} parameters"
 
 
 def report(what, sizes, wanted, stop):
-    """Prints the summary and the largest; returns how many are beyond the hard limit."""
+    """Prints the summary and the largest items. Returns how many are beyond the hard limit."""
     if not sizes:
         return 0
     lines = [size for size, _ in sizes]

@@ -15,7 +15,7 @@ FIRST_LINE = tree.CODE + tree.GPU
 
 
 def wanted_lines(path):
-    """How many lines from the top may hold the licence line; 0 if the file needs none."""
+    """Returns how many lines from the top may have the licence line; 0 if the file needs none."""
     if path.suffix in FIRST_LINE:
         return 1
     if path.suffix == ".py" or tree.is_script(path):

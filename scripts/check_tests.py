@@ -4,18 +4,19 @@
 
 Usage: scripts/check_tests.py [ROOT]
 
-Rewording a message does not change behaviour. Therefore a test asserts the code, and with
-assert_says one key word or datum: a path, a number, a setting's name. This check finds literals of
-assert_says, assert_string_equal and strstr, and in Python of assertIn, assertNotIn and assertEqual,
-that have four English words in a row. A text that another literal of the file contains is no
-message of kiln: the test sends it and expects it back. Output of several lines may be compared as a
-whole.
+A test must not fail because a message was reworded. Therefore it asserts the code and, with
+assert_says, one key word of the message: a path, a number, a setting's name. This check finds
+string literals with four English words in a row that are arguments of assert_says,
+assert_string_equal and strstr or, in Python, of assertIn, assertNotIn and assertEqual. A text that
+another literal of the file also contains is not a message of kiln, because the test sends it and
+expects it back. Output of several lines may be compared as a whole.
 
-A test that waits for ever does not say what it waited for. In C, await_child, await_thread and the
-macros of tests/support/wait.h have a bound: WAIT_FOR(sem_trywait(&s) == 0) replaces sem_wait. A
-thread that serves a test calls await_work. In Python, the calls take a time-out. A script counts
-the turns of a loop that waits, and scripts/kilnd.sh starts and ends a daemon. The measuring
-programs in tests/bench and tests/gpu, and the programs that a static build links, are free.
+A test that waited for ever could not say what it waited for. In C, await_child, await_thread and
+the macros of tests/support/wait.h have a bound; for example, WAIT_FOR(sem_trywait(&s) == 0)
+replaces sem_wait. A thread that serves a test calls await_work. In Python, the calls have a
+time-out. A script counts the iterations of a loop that waits, and uses scripts/kilnd.sh to start
+and end a daemon. The programs that measure in tests/bench and tests/gpu, and the programs that a
+static build links, are exempt.
 
 A test that skips reports what this host lacks: SKIP and SKIP_IF of tests/support/test.h.
 """
@@ -45,7 +46,8 @@ PROGRAM = re.compile(r"\bsubprocess\.(?:run|call|check_call|check_output)\(")
 
 
 def without_echoes(literal, others):
-    """|literal| without the texts that it has from |others|, the other literals of the file."""
+    """Returns |literal| without the texts that it shares with |others|, the other literals of the
+    file."""
     for other in others:
         if len(other) > 5:
             literal = literal.replace(other, "")
@@ -53,7 +55,7 @@ def without_echoes(literal, others):
 
 
 def pins(text):
-    """(line, literal) of every pinned sentence."""
+    """Yields the line and the literal of every pinned sentence."""
     for call in CALL.finditer(text):
         for literals in LITERALS.findall(call.group()):
             content = re.sub(r"\"\s*\"", "", literals.strip())[1:-1]
@@ -65,14 +67,14 @@ def pins(text):
 
 
 def python_text(argument):
-    """The text of a string literal, with {} for each value of an f-string."""
+    """Returns the text of a string literal, with {} for each value of an f-string."""
     parts = argument.values if isinstance(argument, ast.JoinedStr) else [argument]
     return "".join(p.value if isinstance(p, ast.Constant) and isinstance(p.value, str) else "{}"
                    for p in parts)
 
 
 def python_pins(text):
-    """The same for a Python file."""
+    """Does the same for a Python file."""
     nodes = list(ast.walk(ast.parse(text)))
     asserted = [(n.lineno, argument) for n in nodes
                 if isinstance(n, ast.Call) and getattr(n.func, "attr", "") in PYTHON_ASSERTS
@@ -87,7 +89,7 @@ def python_pins(text):
 
 
 def call_at(text, start):
-    """The call whose first parenthesis is the next one after |start|."""
+    """Returns the call whose first parenthesis is the next one after |start|."""
     depth = 0
     for at in range(text.index("(", start), len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -97,7 +99,7 @@ def call_at(text, start):
 
 
 def endless_waits(text, is_python):
-    """(line, call) of every wait without a bound."""
+    """Yields the line and the call of every wait without a bound."""
     for wait in (ENDLESS_PYTHON if is_python else ENDLESS_C).finditer(text):
         yield text.count("\n", 0, wait.start()) + 1, wait.group()
     for program in PROGRAM.finditer(text) if is_python else ():
@@ -106,7 +108,7 @@ def endless_waits(text, is_python):
 
 
 def endless_loops(root):
-    """A complaint about every loop of a shell script that may wait without a bound."""
+    """Yields a complaint about every loop of a shell script that may wait without a bound."""
     for path, rel in tree.files(root):
         if not rel.startswith(("scripts/", "tests/", ".ci/")) or path.suffix == ".py" or \
                 not tree.is_script(path):

@@ -5,8 +5,8 @@ common/log/log_events.def.
 
 Usage: scripts/gen_logs.py [--check]
 
---check changes nothing and fails if either is stale, if two events share an id, or if the
-engine reports an event that the table lacks.
+--check changes nothing. It fails if either file is outdated, if two events have the same id, or if
+the engine reports an event that the table lacks.
 """
 import re
 import sys
@@ -32,7 +32,7 @@ def joined(texts):
 
 
 def events():
-    """[(name, level, id, subject, advice)], in the order of the table."""
+    """Returns [(name, level, id, subject, advice)], in the order of the table."""
     text = TABLE.read_text()
     found = [(m[1], m[2].lower(), m[4], joined(m[5]), joined(m[7])) for m in EVENT.finditer(text)]
     if len(found) != text.count("\nLOG_EVENT("):
@@ -60,7 +60,7 @@ def table(known):
 
 
 def reported():
-    """Events that the engine reports, each with a file that reports it."""
+    """Returns the events that the engine reports, each with a file that reports it."""
     found = {}
     for path, rel in tree.with_suffix((".c",)):
         if rel.startswith("engine/"):

@@ -4,8 +4,8 @@
 
 Usage: scripts/gen_metrics.py [--check]
 
---check changes nothing and fails if the table is stale, or if the dashboard or the alert rules
-name a metric or a label that kilnd lacks.
+--check changes nothing. It fails if the table is outdated, or if the dashboard or the alert rules
+name a metric or a label that kilnd does not have.
 """
 import json
 import re
@@ -25,7 +25,7 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 
 
 def metrics():
-    """{name with prefix: (type, labels, help)}, in the order of the table."""
+    """Returns {name with prefix: (type, labels, help)}, in the order of the table."""
     text = TABLE.read_text()
     found = {f"kiln_{name}": (kind.lower(), labels.split(), help_)
              for name, kind, labels, help_ in METRIC.findall(text)}
@@ -48,7 +48,7 @@ def table(known):
 
 
 def base_name(name, known):
-    """The family that a series belongs to, or None."""
+    """Returns the family that a series belongs to, or None."""
     if name in known:
         return name
     for suffix in SUFFIXES:
@@ -59,7 +59,7 @@ def base_name(name, known):
 
 
 def complain(text, where, known):
-    """Complaints about the names and labels in |text|."""
+    """Yields complaints about the names and labels in |text|."""
     for name in sorted(set(NAME.findall(text))):
         if base_name(name, known) is None:
             yield f"{where}: kilnd has no metric '{name}'"
@@ -72,7 +72,7 @@ def complain(text, where, known):
 
 
 def expressions(node):
-    """Every "expr" of a dashboard."""
+    """Yields every "expr" of a dashboard."""
     if isinstance(node, dict):
         for key, value in node.items():
             if key == "expr":

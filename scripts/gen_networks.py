@@ -5,9 +5,9 @@
 Usage: scripts/gen_networks.py [--check]
 
 Each network is a function that follows its definition layer by layer, with the shape of the data.
-It also counts the parameters of all other layers, so that a test can compare the total with the
-published one (tests/gpu/test_networks.py). --check changes nothing and fails if a list is stale.
-resnet50.txt and resnet50-forward.txt are written by hand; the test compares them.
+It also counts the parameters of the other layers, so that a test (tests/gpu/test_networks.py) can
+compare the total with the published number. --check changes nothing, and fails if a list is
+outdated. resnet50.txt and resnet50-forward.txt are written by hand; the same test checks them.
 """
 import sys
 
@@ -17,12 +17,12 @@ FOLDER = tree.ROOT / "scripts/networks"
 
 
 def each(value, rank):
-    """A number for all axes, or one for each."""
+    """Returns a tuple with one number for each axis; a single number is for all axes."""
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
 class Conv:
-    """A convolution of one image. It is equal to another one with the same numbers."""
+    """A convolution of one image. Convolutions with the same numbers are equal."""
 
     def __init__(self, **numbers):
         self.__dict__ = numbers
@@ -31,7 +31,7 @@ class Conv:
         return tuple(sorted(self.__dict__.items()))
 
     def line(self, direction):
-        """As a command line of MIOpenDriver; directions are its numbers 1, 2 and 4."""
+        """Returns it as a command line of MIOpenDriver, in which the directions are 1, 2 and 4."""
         deep = len(self.image) == 3
         words = ["conv -n 1"]
         if deep:
@@ -51,7 +51,8 @@ class Conv:
 
 
 class Network:
-    """What a definition has built so far. Data is a tuple (channels, sizes of the image...)."""
+    """What a definition has built so far. Data is represented by a tuple (channels, sizes of the
+    image...)."""
 
     def __init__(self):
         self.convs = []
@@ -70,8 +71,8 @@ class Network:
         return c
 
     def conv(self, x, k, kernel, stride=1, pad=None, dilation=1, groups=1, bias=False, norm=True):
-        """Without |pad|: the image keeps its size, divided by |stride|. |norm|: a normalisation
-        with scale and shift follows."""
+        """Adds a convolution. Without |pad|, the image keeps its size, divided by |stride|. With
+        |norm|, a normalisation with scale and shift follows."""
         rank = len(x) - 1
         if pad is None:
             pad = tuple(d * (s - 1) // 2
@@ -94,7 +95,7 @@ class Network:
         self.parameters += 2 * c
 
     def distinct(self):
-        """[(convolution, how often)], in the order of their first occurrence."""
+        """Returns [(convolution, how often it occurs)], in the order of the first occurrence."""
         counts = {}
         for c in self.convs:
             first, count = counts.get(c.key(), (c, 0))
@@ -117,7 +118,7 @@ def joined(*parts):
 # ---- images: classification
 
 def bottleneck(n, x, planes, stride, dilation, groups, base):
-    """ResNet v1.5 and ResNeXt: the stride is in the 3x3 convolution."""
+    """The block of ResNet v1.5 and ResNeXt, whose 3x3 convolution has the stride."""
     width = planes * base // 64 * groups
     y = n.conv(n.conv(x, width, 1), width, 3, stride, dilation=dilation, groups=groups)
     y = n.conv(y, planes * 4, 1)
@@ -127,7 +128,8 @@ def bottleneck(n, x, planes, stride, dilation, groups, base):
 
 
 def resnet_features(n, size, blocks, groups=1, base=64, dilated_from=4):
-    """The output of each stage. Stages from |dilated_from| on dilate instead of striding."""
+    """Returns the output of each stage. Stages from |dilated_from| on have dilation instead of a
+    stride."""
     x = n.conv((3, size, size), 64, 7, 2)
     x = sized(x, *((s + 1) // 2 for s in x[1:]))
     dilation, stages = 1, []
@@ -205,7 +207,7 @@ def convnext_b(n):
             x = n.conv(x, c, 7, groups=c, bias=True)
             n.linear(c, 4 * c)
             n.linear(4 * c, c)
-            n.parameters += c  # the scale of the layer
+            n.parameters += c  # the layer's scale
     n.norm(1024)
     n.linear(1024, 1000)
 
@@ -234,7 +236,7 @@ def mobilenetv3_l(n):
 
 
 def inception_v3(n):
-    """Without the auxiliary classifier."""
+    """Inception v3 without the auxiliary classifier."""
     def chain(x, *layers):
         for k, kernel in layers:
             x = n.conv(x, k, kernel)
@@ -268,7 +270,7 @@ def inception_v3(n):
 
 
 def patches(n):
-    """The first layers of vision transformers: ViT-B/16, ViT-L/14, Swin-T and Swin-B."""
+    """The first layers of the vision transformers ViT-B/16, ViT-L/14, Swin-T and Swin-B."""
     for k, size in ((768, 16), (1024, 14), (96, 4), (128, 4)):
         n.conv((3, 224, 224), k, size, size, pad=0, bias=True, norm=False)
 
@@ -276,7 +278,7 @@ def patches(n):
 # ---- images: segmentation and detection
 
 def deeplabv3(n):
-    """With the auxiliary head of torchvision's weights."""
+    """DeepLabv3, including the auxiliary head that torchvision's weights have."""
     *_, third, x = resnet_features(n, 513, (3, 4, 6, 3), dilated_from=2)
     parts = [n.conv(x, 256, 1)] + [n.conv(x, 256, 3, dilation=d) for d in (12, 24, 36)]
     n.conv((2048, 1, 1), 256, 1)
@@ -311,7 +313,7 @@ def yolov8_m(n):
 
 
 def unet(n):
-    """U-Net as in its paper: no padding, an image of 572 x 572."""
+    """U-Net as in its paper, without padding and for an image of 572 x 572."""
     def twice(x, k):
         for _ in range(2):
             x = n.conv(x, k, 3, pad=0, bias=True, norm=False)
@@ -327,7 +329,8 @@ def unet(n):
 
 
 def nnunet_3d(n):
-    """nnU-Net's 3-D full-resolution network for BraTS: 4 images in, 3 regions, deep supervision."""
+    """nnU-Net's 3-D full-resolution network for BraTS, with 4 input images, 3 output regions and
+    deep supervision."""
     def twice(x, k, stride=1):
         x = n.conv(x, k, 3, stride, bias=True)
         return n.conv(x, k, 3, bias=True)
@@ -345,7 +348,7 @@ def nnunet_3d(n):
 # ---- images: generation
 
 def dcgan(n):
-    """The generator and the discriminator, for images of 64 x 64."""
+    """DCGAN's generator and discriminator, for images of 64 x 64."""
     x = n.transposed((100, 1, 1), 512, 4)
     for k in (256, 128, 64):
         x = n.transposed(x, k, 4, 2, 1)
@@ -357,7 +360,8 @@ def dcgan(n):
 
 
 def residual(n, x, k, time=0):
-    """The residual block of Stable Diffusion's networks; |time|: size of the time's embedding."""
+    """The residual block of Stable Diffusion's networks. |time| is the size of the time embedding.
+    """
     n.norm(x[0])
     y = n.conv(x, k, 3, bias=True)
     if time:
@@ -430,11 +434,11 @@ def sdxl_vae(n):
     x = plain((3, 1024, 1024), 128, 3)
     for k in (128, 256, 512, 512):
         x = residual(n, residual(n, x, k), k)
-        if x[1] > 128:  # padded on two of its sides first
+        if x[1] > 128:  # first padded on two of its sides
             x = plain(sized(x, x[1] + 1, x[2] + 1), k, 3, stride=2, pad=0)
     x = middle(x)
     n.norm(512)
-    x = plain(plain(x, 8, 3), 8, 1)  # the mean and the variance of 4 channels
+    x = plain(plain(x, 8, 3), 8, 1)  # the mean and the variance of each of 4 channels
     x = middle(plain(plain(sized((4,), *x[1:]), 4, 1), 512, 3))
     for k in (512, 512, 256, 128):
         x = residual(n, residual(n, residual(n, x, k), k), k)
@@ -455,7 +459,7 @@ def slowfast_block(n, x, inner, k, temporal, stride):
 
 
 def slowfast(n):
-    """SlowFast 8x8 with ResNet-50: 8 frames of 256 x 256 beside 32."""
+    """SlowFast 8x8 with ResNet-50: 8 frames of 256 x 256 on the slow path, 32 on the fast path."""
     def fused(slow, fast):
         return joined(slow, n.conv(fast, 2 * fast[0], (7, 1, 1), (4, 1, 1)))
 
@@ -473,7 +477,7 @@ def slowfast(n):
 
 
 def r3d_18(n):
-    """A ResNet-18 whose filters are 3x3x3: 16 frames of 112 x 112."""
+    """A ResNet-18 with filters of 3x3x3, for 16 frames of 112 x 112."""
     x = n.conv((3, 16, 112, 112), 64, (3, 7, 7), (1, 2, 2))
     for stage in range(4):
         k = 64 << stage
@@ -488,7 +492,8 @@ def r3d_18(n):
 
 # ---- lists
 
-# Name of the list: (title, batch, definition). The batch is the paper's or the usual one of a GPU.
+# For each list: its title, batch size and definition. The batch size is that of the paper, or one
+# that is usual on a GPU.
 NETWORKS = {
     "resnext50": ("ResNeXt-50 32x4d", 64, resnext50),
     "resnext101": ("ResNeXt-101 64x4d", 64, resnext101),

@@ -5,7 +5,7 @@
 Usage: scripts/gen_protocol.py [--check]
 
 Each table is between '<!-- begin generated: NAME -->' and '<!-- end generated -->'; the rest of the
-page is written by hand. --check changes nothing and fails if a table is stale.
+page is written by hand. --check changes nothing, and fails if a table is outdated.
 """
 import re
 import sys
@@ -20,7 +20,7 @@ COMMENT = r"/\*(?:(?!\*/)[\s\S])*\*/"
 
 
 def tidy(comment):
-    """A C comment's words on one line, escaped for a table."""
+    """Returns the words of a C comment on one line, escaped for a table."""
     text = re.sub(r"^\s*/\*+|\*/\s*$|^\s*\*", " ", comment, flags=re.M)
     return " ".join(text.replace("|", "").split())
 
@@ -46,11 +46,11 @@ RECORDS = re.compile(r"^#define KILN_RECORDS\(R\)((?:.*\\\n)*.*)$", re.M)
 
 
 def messages():
-    """(requests, replies, {name: (note, fields)}, record names) of messages.def."""
+    """Returns (requests, replies, {name: (note, fields)}, record names) of messages.def."""
     text = read("messages.def")
     fields = {}
     for note, name, body in FIELDS.findall(text):
-        # A section's headline is not the first message's note.
+        # The headline of a section is not a note about the first message.
         note = "" if "----" in note else tidy(note)
         fields[name] = (note, [(kind, field, tidy(remark)) for kind, field, remark
                                in FIELD.findall(body.replace("\\\n", "\n"))])
@@ -112,7 +112,7 @@ def generate_counters():
 
 
 def generate_options():
-    """One row for each group of options_allowed.def: its comment, then its options."""
+    """Returns one row for each group of options_allowed.def, with its comment and its options."""
     text = (tree.ROOT / "engine/compile/options_allowed.def").read_text().split("*/", 1)[1]
     rows = []
     for note, kind, option in re.findall(r'/\*(.*?)\*/|ALLOWED_(\w+)\("(.*?)"\)', text):
@@ -134,7 +134,7 @@ def generate_codes():
 
 
 def number(text):
-    """The value of '8u << 20', '253u', '(256u << 20)'."""
+    """Returns the value of an expression such as '8u << 20', '253u' or '(256u << 20)'."""
     left, _, shift = text.strip().strip("()").partition("<<")
     return int(left.strip().rstrip("u")) << int(shift.strip().rstrip("u") or 0)
 
@@ -151,7 +151,8 @@ def generate_limits():
 
 
 def enum_rows(header, enum, prefix):
-    """A comment is on the line of its enumerator, or on the line before."""
+    """Yields enumerators with their comments, each of which is on the same line or on the line
+    before."""
     body = re.search(rf"enum {enum} {{(.*?)}};", read(header), re.S).group(1)
     enumerator = rf"({COMMENT})?\s*\b{prefix}(\w+)(?: = (\d+))?,?[ \t]*({COMMENT})?"
     rows, value = [], 0
@@ -196,7 +197,7 @@ def generate_constants():
 
 
 def generate_problem():
-    """The 26 numbers of PROBLEM, from struct problem's declaration."""
+    """Returns rows for the 26 numbers of PROBLEM, from the declaration of struct problem."""
     body = re.search(r"struct problem {(.*?)\n};", read("problem.h"), re.S).group(1)
     rows = []
     for kind, names, note in re.findall(r"(uint32_t|struct extent) ([^;]+);\s*(/\*.*?\*/)?", body):

@@ -4,10 +4,10 @@
 
 Usage: scripts/gen_sbom.py --version VERSION [--built-with PACKAGE]... DIRECTORY...
 
-Lists every ELF file below the directories, and for each library that it needs the Debian package
-that has it here.  --built-with names packages that the build used.  Libraries and compilers that
-kiln opens at run time are not listed.  Needs dpkg-query, ldconfig and readelf.  The output depends
-only on its input and SOURCE_DATE_EPOCH.
+Lists every ELF file below the directories, and the Debian packages of this host that have the
+libraries that these files need. --built-with names packages that the build used.  Libraries and
+compilers that kiln opens at run time are not listed.  Needs dpkg-query, ldconfig and readelf.  The
+output depends only on its input and SOURCE_DATE_EPOCH.
 """
 import argparse
 import datetime
@@ -31,7 +31,8 @@ def run(*command):
 
 
 def elf_files(directory):
-    """ELF programs and libraries below |directory|, sorted; no links, no separate debug symbols."""
+    """Yields the ELF programs and libraries below |directory|, sorted, without links and separate
+    debug symbols."""
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not path.is_symlink() and path.suffix != ".debug":
             with path.open("rb") as opened:
@@ -44,7 +45,7 @@ def needed(path):
 
 
 def known_libraries():
-    """The path that the dynamic linker finds for the name of each shared library."""
+    """Returns the path that the dynamic linker finds for the name of each shared library."""
     found = {}
     for name, path in re.findall(r"^\t(\S+) .*=> (\S+)$", run("ldconfig", "-p"), re.M):
         found.setdefault(name, path)
@@ -53,7 +54,8 @@ def known_libraries():
 
 @functools.cache
 def owner(path):
-    """The installed package that has the file |path|, under this path or without its links."""
+    """Returns the installed package that has the file |path|, under this path or under its path
+    without links."""
     for name in (path, os.path.realpath(path), os.path.realpath(path).removeprefix("/usr")):
         try:
             return run("dpkg-query", "--search", name).split(": ")[0].split(",")[0]
@@ -94,7 +96,7 @@ def relation(one, kind, other):
 
 
 def linked(directories):
-    """(files, packages by name, relationships) of all ELF files below |directories|."""
+    """Returns (files, packages by name, relationships) of all ELF files below |directories|."""
     found = [(path, path.relative_to(d).as_posix()) for d in directories for path in elf_files(d)]
     own = {path.name for path, _ in found} | {os.path.basename(link) for d in directories
                                              for link in d.rglob("*.so*")}

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 # Functions that scripts/test-gpu and scripts/bench-gpu share.  Both source this file.
 #
-#   gpu_prepare   puts programs into $bin, from --packed DIR, --build DIR or a build of this
-# checkout
-#   gpu_results   sets $results: $work, or the directory of --results, if these programs wrote it
+#   gpu_prepare   puts programs into $bin, from --packed DIR, --build DIR or a build of
+#                 this checkout
+#   gpu_results   sets $results to $work or to the directory of --results, which must be from the
+#                 same programs
 #   gpu_kilnd     starts a private kilnd and ends the previous one: gpu_kilnd NAME [keep]
 #
-# All other files are in $work.  At the end, $work is removed and kilnd is ended.
+# All other files are in $work. At the end of the script, $work is removed and kilnd is ended.
 
 work=
 bin=
@@ -31,7 +32,8 @@ gpu_end() {
     [[ -z $work ]] || rm -rf "$work"
 }
 
-# Unpacks packages that this machine lacks into a separate directory, to build and run with them.
+# Unpacks the Debian packages that this machine lacks into a separate directory, where programs are
+# built and run with them.
 gpu_unpack_debs() {
     local root=$work/debs deb triplet
     triplet=$(uname -m)-linux-gnu
@@ -51,7 +53,7 @@ gpu_unpack_debs() {
 gpu_prepare() {
     trap gpu_end EXIT
     work=$(mktemp -d /tmp/kiln-gpu-XXXXXX)
-    chmod 755 "$work" # compilers of root's kilnd run as another user
+    chmod 755 "$work" # compilers of root's kilnd run as another user, who must enter $work
     [[ -z $debs ]] || gpu_unpack_debs
     if [[ -n $packed ]]; then
         [[ -x $packed/bin/kilnd ]] || gpu_fail "'$packed' was not made by scripts/pack-gpu"
@@ -67,7 +69,7 @@ gpu_prepare() {
         cmake --build "$build" >&2
         bin=$PWD/$build/bin
     fi
-    # NVIDIA's Python packages contain cuDNN and NVRTC.  Their libraries find each other through the
+    # NVIDIA's Python packages contain cuDNN and NVRTC, whose libraries find each other through the
     # loader's search path.
     local directory
     while read -r directory; do
@@ -75,14 +77,14 @@ gpu_prepare() {
     done < <(python3 -c 'import glob, nvidia; print(*(lib for path in nvidia.__path__
         for lib in sorted(glob.glob(path + "/*/lib"))), sep="\n")' 2>/dev/null | grep . || true)
     export LD_LIBRARY_PATH
-    # Uses none of the user's records and caches.
+    # Keeps the programs from using the user's records and caches.
     export HOME=$work/home XDG_CONFIG_HOME=$work/home/config XDG_CACHE_HOME=$work/home/cache
     export XDG_STATE_HOME=$work/home/state
     mkdir -p "$HOME"
     unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
 }
 
-# gpu_results NETWORK WORD...: refuses results of other programs, of another NETWORK or of other
+# gpu_results NETWORK WORD...: rejects results of other programs, of another NETWORK or of other
 # WORDs.
 gpu_results() {
     local of network=$1 programs
@@ -91,7 +93,7 @@ gpu_results() {
     mkdir -p "$results"
     chmod 755 "$results"
     results=$(realpath "$results")
-    # Find, tune and devices are in libkiln, which is a separate file.
+    # libkiln, which is a separate file, contains find, tune and devices.
     programs=("$bin"/kilnd "$bin"/kiln-driver "$bin"/kiln-compiler)
     [[ ! -e $bin/gpu_trials ]] || programs+=("$bin"/gpu_trials)
     mapfile -t -O "${#programs[@]}" programs < <(ldd "$bin"/kiln-driver |
@@ -103,21 +105,22 @@ gpu_results() {
             "another directory"
 }
 
-# gpu_kilnd NAME [keep]: uses the directories of NAME, and empties them unless "keep" is given.
+# gpu_kilnd NAME [keep]: uses the directories of NAME, which it first empties unless "keep" is
+# given.
 gpu_kilnd() {
     local directory=${results:-$work}/kilnd-$1
     gpu_end_kilnd
     [[ ${2:-} == keep ]] || rm -rf "$directory"
     mkdir -p "$directory"
     chmod 755 "$directory"
-    export KILN_SOCKET=$work/socket-$1 # whose path must be short
+    export KILN_SOCKET=$work/socket-$1 # a socket's path must be short
     start_kilnd "$bin" "$directory/log" "$KILN_SOCKET" --cache-dir "$directory/cache" \
         --state-dir "$directory/state" --package-path "$directory/packages" ||
         gpu_fail "kilnd cannot be used"
 }
 
-# gpu_lines TYPE BATCH: converts the lines on standard input to a type, as scripts/bench-gpu names
-# them.
+# gpu_lines TYPE BATCH: converts the lines on standard input to a type, which is named as in
+# scripts/bench-gpu.
 gpu_lines() {
     local edit="s/^conv -n 1 /conv -n $2 /" layout=NCHW flag
     case $1 in

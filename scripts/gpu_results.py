@@ -3,18 +3,20 @@
 """Evaluates kiln-driver's --json results of many problems, for scripts/test-gpu and
 scripts/bench-gpu.
 
-Usage: scripts/gpu_results.py verified FILE         every problem was compared, and is right
+Usage: scripts/gpu_results.py verified FILE         every problem's result was compared, and is
+                                                    correct
        scripts/gpu_results.py found FILE            every solver of every problem agrees with the
                                                     reference on the GPU
-       scripts/gpu_results.py measured FILE         find or tune: the timed solvers of each problem
+       scripts/gpu_results.py measured FILE         results of find or tune: checks the timed
+                                                    solvers of each problem
        scripts/gpu_results.py chosen FILE           prints solver, perf config and problem in lines
                                                     for gpu_trials --chosen
-       scripts/gpu_results.py sample N FILE SEED    prints N of FILE's command lines, always the
-                                                    same ones for a seed; N 0: all
+       scripts/gpu_results.py sample N FILE SEED    prints N of FILE's command lines (if N is 0,
+                                                    all), always the same ones for a seed
        scripts/gpu_results.py merged FILE...        prints the results of all files as one document
-       scripts/gpu_results.py planned BEFORE AFTER  AFTER used what BEFORE found and timed nothing,
-                                                    and its kernels took as long: the median of
-                                                    the ratios is from 0.9 to 1.1
+       scripts/gpu_results.py planned BEFORE AFTER  AFTER timed nothing, used what BEFORE found, and
+                                                    its kernels took as long: the median of the
+                                                    ratios is from 0.9 to 1.1
 
 The exit status is 1 if the condition does not hold.
 """
@@ -59,7 +61,7 @@ def states_of(rows):
 
 
 def unrecorded(rows):
-    """Problems whose times kilnd did not store."""
+    """Returns the problems whose times kilnd did not store."""
     lost = [r for r in rows if r.get("find", {}).get("recorded") is False]
     for r in lost:
         print(f"not recorded: {r.get('command')}: {r['find'].get('not_recorded')}")
@@ -67,7 +69,7 @@ def unrecorded(rows):
 
 
 def is_right(row):
-    """Whether the chosen solver was compared and no other solver failed."""
+    """Returns whether the chosen solver was compared and no other solver failed."""
     solvers = solvers_of(row)
     taken = [s for s in solvers if s["solver"] == row.get("solver")]
     return (row.get("ok") and len(taken) == 1 and taken[0]["state"] == "TIMED"
@@ -108,8 +110,7 @@ def chosen(path):
 
 
 def sample(count, path, seed):
-    """Which lines are taken depends on their text and the seed, so that shapes and directions
-    mix."""
+    """Takes lines by a hash of their text and the seed, so that shapes and directions mix."""
     prefix = b"" if seed == "0" else seed.encode()
     with open(path, encoding="utf-8") as file:
         lines = [line for line in file if line.startswith("conv")]

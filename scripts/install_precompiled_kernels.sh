@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs precompiled kernels for the AMD GPUs of this host: the distribution's packages, or files
-# from the site's own server.
+# Installs precompiled kernels for the AMD GPUs of this host, from the distribution's packages or
+# from a server of the site.
 set -euo pipefail
 
 usage() {
@@ -68,8 +68,8 @@ done
 [[ -z $num_cu || $num_cu =~ ^[1-9][0-9]{0,3}$ ]] ||
     refuse "'$num_cu' is not a number of compute units (1 to 9999)"
 
-# "<arch> <compute units>" of each GPU. Linux before 5.16 reports no gfx_target_version; then the
-# PCI device id identifies the chips that have packages.
+# Prints "<arch> <compute units>" of each GPU. Linux before 5.16 reports no gfx_target_version. Then
+# the PCI device id identifies the chips for which there are packages.
 found_gpus() {
     local properties
     for properties in "$kfd"/*/properties; do
@@ -90,7 +90,7 @@ found_gpus() {
                     sprintf("gfx%d%x%x", int(version / 10000), int(version / 100) % 100, \
                             version % 100)
                 units = value["simd_count"] / value["simd_per_cu"]
-                if (length(arch) > 6) units = units / 2 # work group processors
+                if (length(arch) > 6) units = units / 2 # count work group processors
                 if (arch == "") print FILENAME > "/dev/stderr"
                 else printf "%s %d\n", arch, units
             }' "$properties" \
@@ -99,7 +99,8 @@ found_gpus() {
     return 0
 }
 
-# Prints "<arch> <compute units>" of the packages to find; 0 for packages without compute units.
+# Prints "<arch> <compute units>" for each package to find; 0 for a package without compute units in
+# its name.
 wanted() {
     if [[ -n $arch && -n $num_cu ]]; then
         echo "$arch $num_cu"
@@ -110,7 +111,8 @@ wanted() {
         END { if (!found && arch != "") print arch, 0 }' | sort -u
 }
 
-# MIOpen's file stem: up to 64 compute units decimal after '_', above that bare hexadecimal.
+# Prints MIOpen's file stem. Up to 64, compute units are decimal after '_'; above, they are
+# hexadecimal without '_'.
 database_id() {
     if (($2 == 0)); then
         echo "$1"
@@ -147,7 +149,7 @@ is_known() {
     esac >/dev/null 2>&1
 }
 
-# URLs may contain passwords, and signatures in their query.
+# Removes secrets from a text: URLs may contain passwords, and signatures in their query.
 without_secrets() { sed -E 's#(https?://)[^/@ ]*@#\1#g; s#(https?://[^? ]*)\?[^ ]*#\1#g' <<<"$*"; }
 
 run() {
@@ -200,7 +202,7 @@ from_distribution() {
     return 1
 }
 
-# Prefers the kilnctl that is installed with this script to the one in PATH.
+# Finds kilnctl. Prefers the one that is installed with this script to the one in PATH.
 find_kilnctl() {
     local ours
     ours=$(dirname "$0")/../../bin/kilnctl
@@ -235,7 +237,7 @@ if [[ ${#kinds[@]} -eq 0 ]]; then
     exit 1
 fi
 
-if [[ $manager == apt-get ]]; then # its lists may be older than the package
+if [[ $manager == apt-get ]]; then # apt's lists may be older than the package
     run_as_root apt-get update -qq ||
         complain "apt-get update complained; going on with the lists that are here"
 fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A private kilnd for a script or a test. They source this file.
+# Functions that start and stop a private kilnd, for scripts and tests that source this file.
 #
 #   start_kilnd BIN LOG SOCKET ARGUMENT...   returns once kilnd answers; appends its messages to LOG
-#   stop_kilnd                               ends it; its status is kilnd's
+#   stop_kilnd                               ends kilnd, and returns its exit status
 #
-# Both wait at most a minute, and then say what they waited for.
+# Both wait at most a minute. If this is not enough, they print what they waited for.
 
 kilnd_pid=
 

@@ -4,14 +4,15 @@
 
 Usage: scripts/quickstart_table.py DIR STEP...
 
-DIR has these files of each STEP: STEP.json (the program's own answer), STEP.before.json and
-STEP.after.json (kilnctl stats --json around it) and STEP.step.json (seconds, exit status).
+For each STEP, DIR has the files STEP.json (output of the program), STEP.before.json and
+STEP.after.json (output of kilnctl stats --json before and after it), and STEP.step.json (seconds,
+exit status).
 """
 import json
 import pathlib
 import sys
 
-TIMES = (  # kiln-driver's phases, as its JSON and as the table calls them
+TIMES = (  # kiln-driver's phases: their names in its JSON and in the table
     ("plan_s", "  planning"),
     ("fetch_s", "  fetching kernels"),
     ("load_s", "  loading them"),
@@ -29,7 +30,8 @@ def read(path):
 
 
 def flat(stats):
-    """The counters of |stats|, with a counter such as 'hits.hot' for each member of 'hits'."""
+    """Returns the counters of |stats|; each member of 'hits' becomes a counter such as 'hits.hot'.
+    """
     counters = {k: v for k, v in stats.items() if isinstance(v, (int, float))}
     counters |= {f"hits.{k}": v for k, v in stats.get("hits", {}).items()}
     return counters
@@ -55,7 +57,7 @@ class Step:
         return sum(v for k, v in self.counted.items() if k.startswith("hits."))
 
     def rows(self):
-        """Label -> value, in the order of the table."""
+        """Returns label -> value, in the order of the table."""
         own, counted = self.own, self.counted
         rows = {
             "problems": own.get("problems"),
@@ -70,7 +72,7 @@ class Step:
         }
         times = own.get("times", {})
         rows |= {label: times.get(key) for key, label in TIMES}
-        # Each kernel records its compile time, also for a hit.  Shown only for the step that
+        # Kernels record their compile time even for a hit, so it is shown only for the step that
         # compiled.
         if counted.get("compiles"):
             rows["compilers' own seconds"] = times.get("compile_s", own.get("compile_s"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The project's own files, for the lints: without build directories, .git and ignored files."""
+"""Lists the project's own files, for the lints: without build directories, .git and ignored files.
+"""
 import pathlib
 import subprocess
 
@@ -10,9 +11,8 @@ _SKIPPED = {"build", ".git", "__pycache__"}
 
 
 def _listed(root):
-    """The tracked files below |root|, and untracked ones that git does not ignore.  None if |root|
-    is
-    not a checkout or git is absent."""
+    """Returns the tracked files below |root|, and the untracked files that git does not ignore.
+    Returns None if |root| is not a checkout or git is not installed."""
     if not (root / ".git").exists():
         return None
     try:
@@ -34,7 +34,7 @@ def _walked(root):
 
 
 def files(root=ROOT):
-    """Every file below |root|, sorted, as (path, path relative to root as text)."""
+    """Returns every file below |root|, sorted, as (path, path relative to root as text)."""
     root = pathlib.Path(root)
     listed = _listed(root)
     candidates = _walked(root) if listed is None else listed
@@ -48,6 +48,6 @@ def with_suffix(suffixes, root=ROOT):
 
 
 def is_script(path):
-    """True when |path| begins with '#!'."""
+    """Returns whether |path| begins with '#!'."""
     with path.open("rb") as opened:
         return opened.read(2) == b"#!"

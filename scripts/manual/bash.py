@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Completions for bash: one file for each program: its tables, then docs/man/completion.bash."""
+"""Completions for bash: makes one file for each program, from its tables and
+docs/man/completion.bash."""
 import pathlib
 
 import programs
@@ -17,11 +18,11 @@ def _spellings(option):
 
 
 def _value_cases(command, options):
-    """The branches of a case on 'COMMAND OPTION', for the options that take a value."""
+    """Yields branches of a case on 'COMMAND OPTION', for the options that take a value."""
     for option in options:
         kind = option["of"] if "of" in option else values.of_option(command, option)
         if kind != "":
-            # 'many': words after the first value belong to it, too.
+            # 'many' means that the words after the first value also belong to it.
             many = " many=yes" if option["kind"] == "list" else ""
             patterns = " | ".join(_quoted(f"{command} {s}") for s in _spellings(option))
             yield f"    {patterns}) kind={_quoted(kind or 'none')}{many} ;;"
@@ -32,9 +33,10 @@ def _function(name, lines):
 
 
 def _tables(program, commands, common, fallback):
-    """The functions with the program's commands and options, and the kinds of their values.
+    """Returns the functions with the program's commands and options, and the kinds of their values.
 
-    |commands| are (name, kind of its words, options); |common| are options of each of them.
+    |commands| has (name, kind of its words, options) of each command; |common| has the options that
+    every command has.
     """
     listed = [f"    {_quoted(name)}) options={_quoted(' '.join(sum(map(_spellings, own), [])))} ;;"
               for name, _, own in commands if own]
@@ -55,7 +57,7 @@ def _tables(program, commands, common, fallback):
 
 
 def _common_function(program, common):
-    """The kinds of values of the options that every command has."""
+    """Returns the kinds of values of the options that every command has."""
     lines = ["    case $1 in"]
     for option in common:
         kind = values.of_option("", option)
@@ -76,7 +78,7 @@ def _file(program, body, targets):
 
 
 def files(tables, targets):
-    """{file name: text}."""
+    """Returns {file name: text}."""
     common = tables["options"]
     commands = [("", "", [])] + [(c["name"], values.of_words(c), c["options"])
                                  for c in tables["kilnctl"]["commands"]]

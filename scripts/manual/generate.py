@@ -5,8 +5,8 @@
 Usage: scripts/manual/generate.py TABLES OUT
 
 TABLES is the output of the program manual_tables (cli/manual/tables.c). Writes OUT/man/manN/ and
-OUT/completions/. docs/man/ has the parts that are written by hand. The pages' date is
-SOURCE_DATE_EPOCH, or else the date of the newest input.
+OUT/completions/. docs/man/ has the parts that are written by hand. The date on the pages is
+SOURCE_DATE_EPOCH or, if it is not set, the date of the newest input.
 """
 import json
 import os
@@ -36,22 +36,22 @@ def date_of(tables):
 
 
 def read_summaries(path):
-    """{function: one line} of docs/man/functions.list."""
+    """Returns {function: one line} from docs/man/functions.list."""
     lines = (line.split(None, 1) for line in path.read_text().splitlines()
              if line.strip() and not line.startswith("#"))
     return {name: text.strip() for name, text in lines}
 
 
 def known_targets():
-    """The targets that `kilnctl toolchain ls --all` tries; completion also offers those of
-    kilnd."""
+    """Returns the targets that `kilnctl toolchain ls --all` tries. Completion also offers those of
+    the running kilnd."""
     text = TOOLCHAINS.read_text()
     listed = re.search(r"toolchain_known_targets\[\] = \{(.*?)\}", text, re.S)[1]
     return re.findall(r'"(\w+)"', listed)
 
 
 def by_hand(part):
-    """A page that is written by hand entirely."""
+    """Returns a page that is written by hand completely."""
     page = roff.Page(part.name, part.section, part.summary)
     for heading, text in part.sections:
         page.add(heading, roff.blocks(text))
@@ -75,7 +75,7 @@ def main():
     source, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     tables, parts = json.loads(source.read_text()), texts.read(TEXTS)
     date, made = date_of(source), set()
-    for directory in ("man", "completions"):  # a command that is gone leaves no page
+    for directory in ("man", "completions"):  # so that removed commands leave no page
         shutil.rmtree(out / directory, ignore_errors=True)
     for page in all_pages(tables, parts):
         made.add((page.name, page.section))

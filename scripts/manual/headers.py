@@ -2,8 +2,9 @@
 """Parses libkiln's public headers: functions with their comments, structs, enums, callbacks.
 
 A comment above a declaration belongs to it, and to the following declarations that have no comment
-and no empty line before them. A comment after a declaration belongs to it alone. A header's opening
-comment applies to the whole header: paragraphs, and lines 'Word  text' with one topic each.
+and no empty line before them. A comment after a declaration belongs only to this declaration. A
+header's opening comment applies to the whole header. It has paragraphs, and lines 'Word  text' with
+one topic each.
 """
 import re
 import textwrap
@@ -14,7 +15,7 @@ _TOPIC = re.compile(r"^([A-Z][a-z]+)\s{2,}(\S.*)$")
 
 
 def words_of(comment):
-    """A comment's text: keeps the lines, removes the stars."""
+    """Returns a comment's text: keeps the lines, but removes the stars."""
     inner = comment.strip()[2:-2]
     return "\n".join(re.sub(r"^\s*\* ?", "", line) if i else line.strip()
                      for i, line in enumerate(inner.splitlines())).strip("\n").rstrip()
@@ -43,12 +44,12 @@ class Item:
 
     @property
     def bare(self):
-        """The declaration without comments, in lines that fit a page."""
+        """Returns the declaration without comments, in lines that fit a page."""
         words = " ".join(_COMMENT.sub("", self.code).split())
         if "{" in words or "(" not in words:
             return words
         name, parameters = words.split("(", 1)
-        # Lines end between parameters, not inside one.
+        # Lines are broken between parameters, not inside a parameter.
         whole = f"{name}({parameters}".replace(" ", "\0")
         return textwrap.fill(whole.replace(",\0", ", "), WIDTH, subsequent_indent="    ",
                              break_long_words=False, break_on_hyphens=False).replace("\0", " ")
@@ -98,7 +99,7 @@ class Header:
 
     @staticmethod
     def _end_of(body, at):
-        """The position after the ';' that ends the declaration at |at|."""
+        """Returns the position after the ';' that ends the declaration at |at|."""
         depth = 0
         while True:
             if body.startswith("/*", at):
@@ -110,7 +111,7 @@ class Header:
                 return at
 
     def topics(self):
-        """(paragraphs before the first topic, [(topic, text)]) of the opening comment."""
+        """Returns (paragraphs before the first topic, [(topic, text)]) of the opening comment."""
         before, topics = [], []
         for line in self.opening.splitlines():
             found = _TOPIC.match(line)

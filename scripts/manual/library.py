@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libkiln(3) and a page for each of its functions, from the public headers."""
+"""Makes libkiln(3), and a page for each of its functions, from the public headers."""
 import re
 import textwrap
 
@@ -10,14 +10,15 @@ LINK = "pkg-config --cflags --libs kiln"
 
 
 def _first_sentence(comment):
-    """A comment's first sentence, as the summary line of a page."""
+    """Returns a comment's first sentence, for the summary line of a page."""
     text = " ".join(comment.split()).replace("|", "")
     text = re.split(r"(?<=[a-z0-9)\"])[.;](?:\s|$)", text)[0]
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 def _paragraphs(comment):
-    """A comment's text in the form of the roff module: indented drawings become verbatim blocks."""
+    """Returns a comment's text in the form of the roff module: indented drawings become verbatim
+    blocks."""
     blocks = []
     for block in re.split(r"\n[ \t]*\n", comment):
         lines = block.splitlines()
@@ -52,13 +53,13 @@ class Library:
         return _first_sentence(item.above or item.behind)
 
     def _used_by(self, item):
-        """Structs, callbacks and enums that a reader of |item| needs, in that order."""
+        """Returns the structs, callbacks and enums that a reader of |item| needs, in this order."""
         callbacks = [c for name, c in self.callbacks.items()
                      if re.search(rf"\b{name}\b", item.bare)]
         text = "\n".join([item.bare] + [c.bare for c in callbacks])
         names = [n for n in self.structs
                  if re.search(rf"\bstruct {n}\b", text) and n != "kiln_error"]
-        for name in list(names):  # one level: a struct inside a struct
+        for name in list(names):  # also finds structs inside structs, one level deep
             names += [n for n in self.structs if n not in names and n != "kiln_error"
                       and re.search(rf"\bstruct {n}\b", self.structs[name].code)]
         structs = [self.structs[n] for n in names]
@@ -76,7 +77,8 @@ class Library:
         page.add("SYNOPSIS", roff.code(item.bare))
 
     def _describe(self, page, item):
-        # A shared comment describes several functions, so begin with this one's summary.
+        # A shared comment describes several functions, so the description begins with the summary
+        # of this one.
         if item.is_shared:
             page.add("DESCRIPTION", roff.blocks(roff.sentence(self.summary(item))))
         if item.above:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Pages of the programs and of kilnd.json, from the tables that cli/manual/tables.c prints."""
+"""Makes the pages of the programs and of kilnd.json, from the tables that cli/manual/tables.c
+prints."""
 import re
 
 import roff
@@ -8,7 +9,7 @@ TYPES = {"PATH": "path", "TEXT": "text", "SIZE": "size", "DURATION": "time", "CO
          "CHOICE": "word"}
 APPLIES = {"NOW": "A change takes effect at SIGHUP.",
            "RESTART": "A change takes effect when kilnd is restarted."}
-# kilnd's flags that are not settings.
+# kilnd's flags that do not correspond to settings.
 KILND_FLAGS = (
     ("help", "h", "", "show the flags and settings"),
     ("version", "", "", "show the version"),
@@ -25,7 +26,7 @@ def page_of(command):
 
 
 def _marked(text):
-    """A help text with bold options and quoted commands."""
+    """Returns a help text with bold options and quoted commands."""
     text = re.sub(r"(?<![\w`-])(--?[a-z][\w-]*)", r"`\1`", text)
     return text
 
@@ -41,7 +42,7 @@ def options_roff(options):
 
 
 def _help(text):
-    """The paragraphs of a command's --help; indented lines stay unchanged."""
+    """Returns the paragraphs of a command's --help; indented lines stay unchanged."""
     blocks = []
     for block in re.split(r"\n[ \t]*\n", text):
         run, drawn = [], []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Converts plain text with light markup to roff with the man(7) macros.
+"""Converts plain text with a simple markup to roff with the man(7) macros.
 
-In texts, `x` is bold and name(3) a reference to a manual page. With names=True, |x| is a
+In texts, `x` is bold, and name(3) is a reference to a manual page. With names=True, |x| is a
 parameter's name, as in the comments of C headers.
 """
 import re
@@ -25,12 +25,12 @@ def italic(text):
 
 
 def guard(line):
-    """The line, escaped so that roff does not read it as a request."""
+    """Returns the line, escaped so that roff does not read it as a request."""
     return "\\&" + line if line[:1] in (".", "'") else line
 
 
 def inline(text, names=False):
-    """|text| with its markup replaced by font changes."""
+    """Returns |text| with its markup replaced by font changes."""
     pattern = re.compile(_MARKS.pattern + "|" + _NAMES.pattern) if names else _MARKS
     parts, at = [], 0
     for found in pattern.finditer(text):
@@ -46,26 +46,26 @@ def inline(text, names=False):
 
 
 def filled(text, names=False):
-    """Lines of running text."""
+    """Returns lines of running text."""
     lines = textwrap.wrap(inline(" ".join(text.split()), names), WIDTH, break_long_words=False,
                           break_on_hyphens=False)
     return "\n".join(guard(line) for line in lines)
 
 
 def verbatim(text):
-    """Verbatim lines, indented."""
+    """Returns indented verbatim lines."""
     lines = "\n".join(guard(escape(line)) for line in text.splitlines())
     return f".PP\n.in +4n\n.nf\n{lines}\n.fi\n.in"
 
 
 def code(text):
-    """Verbatim bold lines, for a synopsis."""
+    """Returns bold verbatim lines, for a synopsis."""
     lines = "\n".join(guard(bold(line)) if line else "" for line in text.splitlines())
     return f".PP\n.nf\n{lines}\n.fi"
 
 
 def tagged(tag, text, names=False):
-    """A paragraph tagged with |tag|, which is roff."""
+    """Returns a paragraph tagged with |tag|, which is roff."""
     return f".TP\n{tag}\n{filled(text, names)}"
 
 
@@ -80,21 +80,22 @@ def _block(block, names):
 
 
 def sentence(text):
-    """|text| with a capital, unless it begins with a name, and a full stop."""
+    """Returns |text| with a full stop, and with a capital letter unless it begins with a name."""
     is_name = re.match(r"(kiln|lib|k?db\b|k?pkg\b|\w+_)", text)
     text = text if is_name else text[:1].upper() + text[1:]
     return text + ("" if text.endswith((".", "?", ":")) else ".")
 
 
 def blocks(text, names=False):
-    """Paragraphs. Those indented by four are verbatim; 'TAG: text' is a tagged one."""
+    """Converts paragraphs. Paragraphs indented by four are verbatim; 'TAG: text' is a tagged
+    paragraph."""
     parts = []
     for block in re.split(r"\n[ \t]*\n", text.strip("\n")):
         if not block.strip():
             continue
         made = _block(block.rstrip(), names)
         if parts and parts[-1].startswith(".PP\n.in") and made.startswith(".PP\n.in"):
-            # Two successive verbatim blocks become one with an empty line.
+            # Two successive verbatim blocks become one block with an empty line.
             parts[-1] = parts[-1][:-len("\n.fi\n.in")] + "\n\n" + made[len(".PP\n.in +4n\n.nf\n"):]
         else:
             parts.append(made)
@@ -107,7 +108,7 @@ ORDER = ("LIBRARY", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "FLAGS", "OPTIONS", "
 
 
 class Page:
-    """One manual page: sections of roff, put into the usual order."""
+    """One manual page, whose sections of roff are put into the usual order."""
 
     def __init__(self, name, section, summary):
         self.name, self.section, self.summary = name, section, summary
@@ -118,7 +119,7 @@ class Page:
         return f"{self.name}({self.section})"
 
     def add(self, heading, roff):
-        """Puts |roff| at the end of section |heading|."""
+        """Appends |roff| to section |heading|."""
         if roff:
             self.parts.setdefault(heading, []).append(roff)
 
@@ -133,7 +134,7 @@ class Page:
                  ".nh", ".ad l",
                  ".SH NAME", f"{escape(self.name)} \\- {inline(self.summary)}"]
         for heading in known[:at] + odd + known[at:]:
-            # A sub-heading already begins a paragraph.
+            # A sub-heading already begins a paragraph, so it needs no .PP.
             body = re.sub(r"(?m)^(\.SS .*)\n\.PP$", r"\1", "\n".join(self.parts[heading]))
             lines.append(f".SH {heading}" if " " not in heading else f'.SH "{heading}"')
             lines.append(body[len(".PP\n"):] if body.startswith(".PP\n") else body)

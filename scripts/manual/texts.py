@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The hand-written parts of the manual: docs/man/*.txt.
 
-A file holds parts of one or more pages. A line 'page NAME(SECTION): SUMMARY' begins a part, without
-a summary if the code has one. A line '## HEADING' begins a section of the part.
+A file has parts of one or more pages. A line 'page NAME(SECTION): SUMMARY' begins a part; the
+summary is left out if the code has one. A line '## HEADING' begins a section of the part.
 """
 import re
 
@@ -43,7 +43,7 @@ def _parts_of(path):
 
 
 def read(directory):
-    """{(name, section): Part} of every file of |directory|."""
+    """Returns {(name, section): Part} for every file of |directory|."""
     parts = {}
     for path in sorted(set(directory.glob("*.txt")) - {directory / "CMakeLists.txt"}):
         for part in _parts_of(path):

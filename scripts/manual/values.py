@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The values that shell completion offers for options and words.
+"""Determines the values that shell completion offers for options and words.
 
-A kind is 'none', 'file', 'directory', 'user', 'group', 'word A B C', or one of ASKED, whose
-values the running kilnd reports.
+The kind of a value is 'none', 'file', 'directory', 'user', 'group', 'word A B C', or one of ASKED.
+The running kilnd reports the values of ASKED.
 """
 ASKED = ("target", "toolchain", "package", "key", "database_id")
 
-# An option's name takes precedence over its value's name.
+# Kinds by an option's name, which takes precedence over the name of its value.
 _OPTIONS = {
     "target": "target", "probe": "target", "toolchain": "toolchain", "db-id": "database_id",
     "package": "package", "miopen": "none",
     "device": "word auto hip cuda opencl hip:0 cuda:0 opencl:0",
 }
-_OF_COMMANDS = {  # (command, option): texts that only look like the others
+# kinds by (command, option), for options that have other values than options of this name elsewhere
+_OF_COMMANDS = {
     ("db get", "toolchain"): "none", ("db verify", "toolchain"): "none",
 }
 _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package",
@@ -25,7 +26,7 @@ _VALUES = {
     "URL": "none", "NAME": "none", "PROBLEM": "none", "TIME": "none", "SIZE": "none", "N": "none",
     "HEX": "none", "UID": "none", "TEXT": "none", "VERSION": "none", "WORD": "none",
 }
-_SETTINGS = {  # whose value is more than its type says
+_SETTINGS = {  # settings whose kind of value is more specific than their type
     "socket_group": "group", "publish_group": "group", "admin_group": "group",
     "compiler_user": "user", "transfer_user": "user",
     "compiler_service": "file", "transfer_service": "file",
@@ -34,13 +35,13 @@ _FOLDER_SETTINGS = ("cache_dir", "state_dir", "temp_dir", "trusted_keys", "packa
 
 
 def _names(value):
-    """'[KEY-PREFIX...]', 'FILE|DIR|URL...' and 'FILE.html' as their names."""
+    """Returns the names in '[KEY-PREFIX...]', 'FILE|DIR|URL...' or 'FILE.html'."""
     words = value.replace("[,ID...]", "").strip("[]").replace("...", "").split("|")
     return [word.split(".")[0] for word in words]
 
 
 def _kind(value):
-    """The kind for the value name |value|; None if it is unknown."""
+    """Returns the kind of a value that the help calls |value|, or None if it is unknown."""
     names = _names(value)
     if not any(name in _VALUES for name in names):
         is_choice = len(names) > 1 or value.islower()
@@ -51,7 +52,7 @@ def _kind(value):
 
 
 def of_option(command, option):
-    """The kind of |option|'s value; '' for a flag, None if it is unknown."""
+    """Returns the kind of |option|'s value: '' for a flag, None if it is unknown."""
     if option["kind"] == "flag":
         return ""
     name = option["name"]
@@ -64,7 +65,7 @@ def of_option(command, option):
 
 
 def of_words(command):
-    """The kind of the words after |command|; '' if it takes none, None if the kind is unknown."""
+    """Returns the kind of the words after |command|: '' if it takes none, None if it is unknown."""
     if not command["words"]:
         return ""
     by_name = _WORDS_OF_COMMANDS.get(command["name"])
@@ -86,7 +87,7 @@ def of_setting(setting):
 
 
 def kilnd_options(tables, flags):
-    """kilnd's flags and settings in the form of the other programs' options."""
+    """Returns kilnd's flags and settings in the form of the other programs' options."""
     options = [{"name": name, "letter": letter, "value": value, "help": text.replace("`", ""),
                 "kind": "text" if value else "flag", "of": "file" if value else ""}
                for name, letter, value, text in flags]
@@ -98,7 +99,7 @@ def kilnd_options(tables, flags):
 
 
 def unknown(tables):
-    """Complaints about options and words whose kind is unknown."""
+    """Returns complaints about options and words whose kind is unknown."""
     own = [("kiln-driver", o) for o in tables["kiln-driver"]["options"]]
     own += [("", o) for o in tables["options"]]
     for command in tables["kilnctl"]["commands"]:

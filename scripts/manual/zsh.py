@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Completions for zsh: one file for each program: its tables, then docs/man/completion.zsh."""
+"""Completions for zsh: makes one file for each program, from its tables and
+docs/man/completion.zsh."""
 import pathlib
 import re
 
@@ -14,7 +15,7 @@ def _quoted(text):
 
 
 def _escaped(text):
-    """Escapes a description or message inside a specification."""
+    """Escapes a description or a message that is part of a specification."""
     return re.sub(r"([\[\]:\\])", r"\\\1", " ".join(text.replace("`", "").split()))
 
 
@@ -33,10 +34,10 @@ def _action(kind):
 
 
 def _value(option, kind):
-    """':NAME:ACTION' of a specification; '' for a flag."""
+    """Returns ':NAME:ACTION' for a specification, or '' for a flag."""
     if kind == "":
         return ""
-    rest = ":*" if option["kind"] == "list" else ""  # all words that follow
+    rest = ":*" if option["kind"] == "list" else ""  # the option takes all words that follow
     return f"{rest}:{_escaped(option['value'])}:{_action(kind or 'none')}"
 
 
@@ -66,7 +67,7 @@ def _function(name, lines):
 
 
 def _specs_function(program, commands, common):
-    """Puts the specifications of command |1| into |specs|."""
+    """Returns a function that puts the specifications of command |1| into |specs|."""
     lines = ["    case $1 in"]
     for name, kind, words, options in commands:
         specs = list(_specs(name, options)) + _words(kind, words)
@@ -76,7 +77,7 @@ def _specs_function(program, commands, common):
 
 
 def _commands_function(program, commands):
-    """Puts 'NAME:SUMMARY' of every command into |listed|."""
+    """Returns a function that puts 'NAME:SUMMARY' of every command into |listed|."""
     lines = [f"        {_quoted(name + ':' + summary)}" for name, summary in commands]
     return _function(f"_{program}_commands", ["    listed=("] + lines + ["    )"])
 
@@ -106,7 +107,7 @@ def _driver(tables):
     listed = [(c, f"run one convolution, {kind} data") for c, kind in convs.items()]
     listed += [("run", "run a file of MIOpenDriver command lines"),
                ("devices", "list what can run kernels here")]
-    # -h would be both --help and a flag of MIOpenDriver, so the flag loses its letter.
+    # -h would mean both --help and a flag of MIOpenDriver, so the flag has no letter here.
     flags = [f if f["letter"] not in known else {**f, "letter": ""} for f in flags]
     commands = [("", "", "", own)] + [(c, "", "", flags + own) for c in convs]
     commands += [("run", "file", "FILE", own), ("devices", "", "", own)]
@@ -114,7 +115,7 @@ def _driver(tables):
 
 
 def files(tables, targets):
-    """{file name: text}."""
+    """Returns {file name: text}."""
     common = tables["options"]
     listed = [(c["name"], c["summary"]) for c in tables["kilnctl"]["commands"]]
     groups = sorted({n.split()[0] for n, _ in listed if " " in n})

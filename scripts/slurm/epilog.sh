@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Slurm's Epilog: imports what MIOpen found and compiled in the job's directory, then removes the
-# directory. If one of these fails or takes too long, keeps the directory as failed-JOB, the newest
-# few of each user. Runs as root on each node, but accesses the job's data as the job's user. Never
-# fails a node.
-# Settings: docs/tuning.md.
+# directory. If one of these fails or takes too long, keeps the directory as failed-JOB; only the
+# newest few of each user are kept. Runs as root on each node, but accesses the job's data as the
+# job's user. Always exits with 0, so that Slurm does not drain the node. docs/tuning.md lists the
+# settings.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
@@ -31,21 +31,21 @@ esac
 directory=$directories/$job
 [ -d "$directory" ] && [ -n "$user" ] || exit 0
 
-# Runs a program as the user and stops it after $timeout, so that a job's files delay the node for a
-# bounded time.
+# Runs a program as the user and stops it after $timeout, so that a job's files can delay the node
+# only for a bounded time.
 as_user() {
     timeout --kill-after=5s "$timeout" runuser -u "$user" -- "$@" </dev/null
 }
 
-# Runs as the user, so that links in the directory cannot make it remove root's files. The job may
-# have taken the user's own permissions away from its directories.
+# Removes a directory as the user, so that links in it cannot make it remove root's files. The job
+# may have removed the user's own permissions from its directories.
 remove() {
     as_user find "$1" -type d ! -perm -u=rwx -exec chmod u+rwx '{}' ';' || :
     as_user find "$1" -mindepth 1 -delete || :
     rmdir -- "$1"
 }
 
-# Slurm reuses job numbers, also for a requeued job.
+# Keeps the directory of a failed job. Slurm reuses job numbers, for example for a requeued job.
 keep() {
     kept=$directories/failed-$job
     count=1

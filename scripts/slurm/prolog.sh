@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Slurm's Prolog: makes a directory for the job, from which an unmodified MIOpen reads kiln's
 # records and kernels. Runs as root on each node, but accesses the job's data as the job's user.
-# Never fails a job.
-# Settings, and how the three scripts work together: docs/tuning.md.
+# Always exits with 0, so that no job fails because of it. docs/tuning.md lists the settings, and
+# explains how the three scripts work together.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
@@ -32,7 +32,7 @@ case $job in
 esac
 [ -n "$user" ] || give_up "SLURM_JOB_USER is not set"
 
-# Only root may write to the parent directory, so that no user can replace a job's directory.
+# Only root may write to the parent directory, so that no user can replace the directory of a job.
 umask 022
 mkdir -p -- "$directories" || give_up "cannot make '$directories'"
 [ -n "$(find "$directories" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002)" ] ||
@@ -44,8 +44,8 @@ chown -h -- "$user" "$directory" || give_up "cannot give '$directory' to $user"
 set -- "$directory/overlay" --timeout "$timeout"
 [ -z "$miopen" ] || set -- "$@" --miopen "$miopen"
 [ -z "$db_id" ] || set -- "$@" --db-id "$db_id"
-# The output goes to a file of the user, so the user's shell opens it.
-# shellcheck disable=SC2016 # expanded by the inner shell
+# The output file belongs to the user, so a shell of the user opens it.
+# shellcheck disable=SC2016 # the inner shell expands it
 runuser -u "$user" -- /bin/sh -c 'out=$1; shift; exec "$@" >"$out"' sh \
     "$directory/environment" "$kilnctl" miopen overlay "$@" </dev/null ||
     give_up "'$kilnctl miopen overlay' failed for job $job of $user"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's TaskProlog: prints the variables of the directory that prolog.sh made, as "export
-# NAME=value", which Slurm sets for the task. Runs as the job's user.
+# Slurm's TaskProlog: prints the variables for the directory that prolog.sh made, as lines "export
+# NAME=value". Slurm sets these variables for the task. Runs as the job's user.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
