@@ -2,10 +2,10 @@
 #
 #   cmake -P install_deps.cmake [--minimum] [--check] [--prefix DIR]
 #
-#   --minimum     without packages that only tests need
-#   --check       install nothing; list what is missing, and fail if anything is
-#   --prefix DIR  like --check, but also look for libraries and programs below DIR
-#                 (DIR/lib/pkgconfig, DIR/include, DIR/bin)
+#   --minimum     leave out packages that only tests need
+#   --check       install nothing; list what is missing, and fail if something is missing
+#   --prefix DIR  like --check, but also search DIR for libraries and programs (DIR/lib/pkgconfig,
+#                 DIR/include, DIR/bin)
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/cmake/requirements.cmake)
 

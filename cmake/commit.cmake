@@ -1,7 +1,6 @@
 # Finds the commit that kiln is built from, for kiln_build_info in kilnd's metrics. In a git
-# checkout, git names it while CMake configures, with "-dirty" if files differ. In an archive, git
-# or scripts/package wrote it into commit.txt. Otherwise it is "unknown". The text does not depend
-# on the directory.
+# checkout, git names the commit while CMake configures, with "-dirty" if files have changed. In a
+# source archive, git or scripts/package has written it into commit.txt. Otherwise it is "unknown".
 set(KILN_COMMIT "" CACHE STRING
   "Commit that kilnd's metrics name; empty: what git or the archive says")
 
@@ -18,7 +17,7 @@ function(kiln_find_commit source ret_commit)
     file(STRINGS ${source}/cmake/commit.txt found LIMIT_COUNT 1)
   endif()
   if(found MATCHES "^([0-9a-f]+)(-dirty)?$")
-    string(SUBSTRING ${CMAKE_MATCH_1} 0 12 found) # git's archive contains the complete hash
+    string(SUBSTRING ${CMAKE_MATCH_1} 0 12 found) # git's archive has the full-length hash
     string(APPEND found "${CMAKE_MATCH_2}")
   else()
     set(found unknown)

@@ -1,4 +1,4 @@
-# All external libraries. docs/architecture.md gives the reason for each.
+# All external libraries. docs/architecture.md says why each is needed.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 include(cmake/requirements.cmake)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Filters a Markdown file for Doxygen, which knows no anchors of headings: names each heading after
-its page and its text, and points links to these names.  Usage: doxygen_markdown.py FILE"""
+"""Filters a Markdown file for Doxygen, which does not support GitHub's anchors of headings. Gives
+each heading a name made from its page and its text, and points links to these names. Usage:
+doxygen_markdown.py FILE"""
 import re
 import sys
 from pathlib import PurePath

@@ -1,6 +1,6 @@
 # kiln_embed(TARGET SYMBOL FILE): puts FILE's bytes into TARGET as
 #     extern const unsigned char SYMBOL[]; extern const unsigned long SYMBOL_size;
-# through the assembler's .incbin: no generated C, no copy in memory.
+# with the assembler's directive .incbin. This needs no generated C code.
 function(kiln_embed target symbol file)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/embed_${symbol}.S)
   cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})

@@ -1,4 +1,4 @@
-# The embedded build (docs/embedding.md): checks the data to build in while CMake configures.  Sets
+# Checks the data of an embedded build (docs/embedding.md) while CMake configures.  Sets
 # KILN_BUILT_IN_DATABASES and KILN_BUILT_IN_PACKAGE (files), KILN_BUILT_IN_DEVICES (the devices of
 # these databases) and KILN_BUILT_IN_TARGETS.
 option(KILN_EMBED_BUILD "Make libkiln.a and a kiln-driver that need no daemon and no file" OFF)
@@ -35,8 +35,8 @@ function(kiln_embed_needs_build)
   endforeach()
 endfunction()
 
-# Finds the first of these names that exists below KILN_DB_PATH, packed or not. Stops if none
-# exists.
+# Finds the first of these names that exists below KILN_DB_PATH, compressed or not. Stops with an
+# error if none exists.
 function(kiln_embed_find_database ret device kind)
   set(found "")
   foreach(name ${ARGN})
@@ -102,7 +102,7 @@ function(kiln_embed_fetch url to)
   file(RENAME ${to}.part ${to})
 endfunction()
 
-# Stops if |file| does not have the digest KILN_BINCACHE_SHA256.
+# Stops with an error if |file| does not have the digest KILN_BINCACHE_SHA256.
 function(kiln_embed_check_package file)
   string(TOLOWER "${KILN_BINCACHE_SHA256}" wanted)
   file(SHA256 ${file} found)
@@ -151,12 +151,12 @@ function(kiln_embed_package)
   set(KILN_BUILT_IN_PACKAGE ${file} PARENT_SCOPE)
 endfunction()
 
-# Compute capabilities that NVIDIA's compilers of CUDA 11 to 13 know.
+# Compute capabilities that the compilers of CUDA 11 to 13 support.
 set(KILN_NVIDIA_MACHINES 50 52 53 60 61 62 70 72 75 80 86 87 88 89 90 90a 100 100a 101 101a 103 103a
   110 110a 120 120a 121 121a)
 
-# The canonical target of an AMD GPU's code object, with its features in HIP's order.  Stops if the
-# target is not an AMD GPU's.
+# Sets |ret| to the canonical target of an AMD GPU's code object, with its features in HIP's order.
+# Stops with an error if |target| is not an AMD GPU's.
 function(kiln_embed_target ret target)
   file(STRINGS ${PROJECT_SOURCE_DIR}/common/target/amdgpu_machines.def machines
     REGEX "^AMDGPU_MACHINE")
@@ -187,7 +187,8 @@ function(kiln_embed_target ret target)
     "device")
 endfunction()
 
-# The part of a target by which devices select a package: the processor and, for AMD, xnack.
+# Sets |ret| to the part of a target by which devices select a package: the processor and, for AMD,
+# xnack.
 function(kiln_embed_target_id ret target)
   string(REGEX REPLACE ":.*" "" id ${target})
   if(target MATCHES ":xnack[+]")
@@ -196,7 +197,7 @@ function(kiln_embed_target_id ret target)
   set(${ret} ${id} PARENT_SCOPE)
 endfunction()
 
-# Two packages for the same devices would conflict.
+# Stops with an error if two packages are for the same devices, because they would conflict.
 function(kiln_embed_check_ids)
   foreach(target ${ARGN})
     kiln_embed_target_id(id ${target})
@@ -215,7 +216,8 @@ function(kiln_embed_targets)
   foreach(word ${KILN_DEVICE_TARGETS})
     kiln_embed_target(target "${word}")
     list(APPEND targets ${target})
-    if(target STREQUAL "sm_90") # the target of such a device if its driver can encode tensor maps
+    # devices of sm_90 have the target sm_90a if their driver can encode tensor maps
+    if(target STREQUAL "sm_90")
       list(APPEND targets sm_90a)
     endif()
   endforeach()

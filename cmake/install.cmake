@@ -1,8 +1,9 @@
-# Installs files that belong to no single directory.  Components: kilnd (with kiln-compiler,
-# kiln-transfer, kiln-launch), kiln-tools, kiln-systemd, libkiln0, libkiln-dev, kiln-doc.
+# Installs files that belong to no single directory.  The components of an installation are kilnd
+# (with kiln-compiler, kiln-transfer, kiln-launch), kiln-tools, kiln-systemd, libkiln0, libkiln-dev
+# and kiln-doc.
 include(cmake/systemd.cmake)
 
-# Programs find libkiln relative to their own directory, in any prefix.
+# Programs find libkiln relative to their own directory, so the prefix may be any directory.
 file(RELATIVE_PATH KILN_LIBRARIES_FROM_PROGRAMS ${CMAKE_INSTALL_FULL_BINDIR}
   ${CMAKE_INSTALL_FULL_LIBDIR})
 set_target_properties(kilnctl kiln-driver PROPERTIES
@@ -13,13 +14,13 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-
   FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.yml" PATTERN Dockerfile
   PATTERN man EXCLUDE)
 
-# Not in the directory of programs, where MIOpen may have a file with this name.
+# Not installed in the directory of programs, where MIOpen may have a file with this name.
 install(PROGRAMS scripts/install_precompiled_kernels.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln-tools)
 install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/slurm/epilog.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln/slurm COMPONENT kiln-tools)
 
-# For Prometheus and Grafana.
+# Alert rules for Prometheus and a dashboard for Grafana.
 install(FILES docs/operations/kiln-alerts.yml docs/operations/kiln-dashboard.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln COMPONENT kiln-tools)
 install(DIRECTORY docs/operations/kubernetes DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln

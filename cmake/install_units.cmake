@@ -1,4 +1,4 @@
-# Runs during installation: writes the units for the prefix of that installation.
+# Runs during an installation: writes the systemd units for the installation's prefix.
 cmake_path(ABSOLUTE_PATH KILN_SYSTEMD_DIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
 cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_BINDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
   OUTPUT_VARIABLE CMAKE_INSTALL_FULL_BINDIR)

@@ -1,6 +1,6 @@
-# The build requirements: one list for cmake/dependencies.cmake and install_deps.cmake.  A row:
+# The build requirements, which cmake/dependencies.cmake and install_deps.cmake use. A row is:
 #   name | pkg-config module with its minimum version, or header:, program: or file: and a name
-#   | Debian's package | Fedora's package | always, or tests: not with --minimum
+#   | Debian's package | Fedora's package | "always", or "tests" (not needed with --minimum)
 set(KILN_REQUIREMENTS
   "UV|libuv>=1.44|libuv1-dev|libuv-devel|always"
   "SQLITE|sqlite3>=3.40|libsqlite3-dev|sqlite-devel|always"
@@ -23,7 +23,7 @@ set(KILN_REQUIREMENTS
   "LLD|program:ld.lld-19|lld-19|lld|tests"
 )
 
-# kiln_requirement(ROW): sets name, module, debian, fedora, needed.
+# kiln_requirement(ROW): sets the variables name, module, debian, fedora and needed.
 macro(kiln_requirement row)
   string(REPLACE "|" ";" row_parts "${row}")
   list(GET row_parts 0 name)

@@ -11,10 +11,12 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
-# Installed programs find libkiln relative to their own directory, so the tree can be moved.
+# Installed programs find libkiln relative to their own directory, so the installed tree can be
+# moved.
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
-include_directories(${PROJECT_SOURCE_DIR}) # every include names its directory
+# every #include has a path from the root of the source tree
+include_directories(${PROJECT_SOURCE_DIR})
 add_compile_definitions(_GNU_SOURCE KILN_VERSION="${PROJECT_VERSION}")
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
   -Wvla -Wformat=2 -Wpointer-arith -Wwrite-strings -Wundef -fno-common)
@@ -26,13 +28,14 @@ if(KILN_SANITIZE)
     -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${KILN_SANITIZE})
   if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND KILN_SANITIZE MATCHES "address")
-    add_compile_definitions(__SANITIZE_ADDRESS__=1) # gcc defines it by itself
+    add_compile_definitions(__SANITIZE_ADDRESS__=1) # gcc defines this by itself
   endif()
 else()
   add_compile_options($<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2> -fstack-protector-strong)
   add_link_options(-Wl,-z,relro,-z,now)
 endif()
-# atomic counters, for threads; no optimisation, so that the branches are those of the source
+# Counters are atomic, because kiln has threads. There is no optimisation, so that the branches are
+# those of the source.
 if(KILN_COVERAGE)
   add_compile_options(--coverage -O0 -fprofile-update=atomic
     "-fprofile-filter-files=${PROJECT_SOURCE_DIR}/(common|daemon)/.*")

@@ -1,5 +1,6 @@
-# Units, accounts and directories of the system's kilnd, and units for a user's kilnd; component
-# kiln-systemd.  ExecStart= names programs in the installation prefix.
+# Installs the units, accounts and directories of the system's kilnd, and the units for a user's
+# kilnd (component kiln-systemd). In the units, ExecStart= names programs in the installation
+# prefix.
 set(KILN_SYSTEMD_DIR lib/systemd CACHE STRING
   "Where systemd has its directories 'system' and 'user'; relative to the prefix, or absolute")
 set(KILN_SYSUSERS_DIR lib/sysusers.d CACHE STRING "Likewise: accounts")
@@ -23,7 +24,8 @@ foreach(manager system user)
   install(FILES ${plain} DESTINATION ${KILN_SYSTEMD_DIR}/${manager} COMPONENT kiln-systemd)
 endforeach()
 
-# Lines that need a certain version of systemd: an older one prints a warning for each of them.
+# Files whose settings need a certain version of systemd are installed only from this version on,
+# because an older systemd would print a warning for each line.
 set(KILN_SYSTEMD_VERSION "" CACHE STRING
   "Version of the systemd that the units are installed for; empty: of the one here")
 set(systemd_version ${KILN_SYSTEMD_VERSION})

@@ -1,6 +1,6 @@
-# Targets with MIOpen's names: check, doc, MIOpenDriver.
+# Targets that have MIOpen's names: check, doc, MIOpenDriver.
 
-# Every target of 'all' below |directory|.
+# Sets |ret| to the targets below |directory| that 'all' builds.
 function(kiln_targets_of_all ret directory)
   get_property(targets DIRECTORY ${directory} PROPERTY BUILDSYSTEM_TARGETS)
   get_property(children DIRECTORY ${directory} PROPERTY SUBDIRECTORIES)
@@ -27,7 +27,7 @@ if(KILN_TESTS)
   add_dependencies(check ${all})
 endif()
 
-# doc: doc/html/index.html, the API and docs/.
+# doc: makes doc/html/index.html from the API and docs/.
 find_package(Doxygen QUIET)
 if(DOXYGEN_FOUND)
   set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/doc)
@@ -55,7 +55,7 @@ else()
     COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
 endif()
 
-# MIOpenDriver: kiln-driver accepts its command lines.
+# MIOpenDriver: makes a link to kiln-driver, which accepts MIOpenDriver's command lines.
 add_custom_target(MIOpenDriver
   COMMAND ${CMAKE_COMMAND} -E create_symlink kiln-driver
     ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/MIOpenDriver

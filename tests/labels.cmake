@@ -1,12 +1,14 @@
 # Labels of the tests, for ctest -L and -LE:
 #
-#   lint, unit, integration, kernels, faults, ...  the kind of the test: the first part of its name
-#   quick     scripts/test runs these: none takes more than 10 s on an idle core
-#   long      all others: compilers, files damaged byte by byte, processes killed repeatedly
-#   no-asan   .ci/run omits these with the address sanitizer: they spend minutes in compilers, or
-#             kill and restart processes; shorter tests run the same code. Lints run no program
-#   no-tsan   .ci/run omits these with the thread sanitizer, for the same reason, and tests
-#             whose programs start no thread
+#   lint, unit, integration, kernels, faults, ...  kind of the test: first part of its name
+#   quick     tests that scripts/test runs; none takes more than 10 s on an idle core
+#   long      all others: they run compilers, damage files byte by byte, or kill processes
+#             repeatedly
+#   no-asan   tests that .ci/run omits with the address sanitizer.  They spend minutes in compilers,
+#             or kill and restart processes, and shorter tests run the same code.  Lints are
+#             omitted, too, because they run no program
+#   no-tsan   tests that .ci/run omits with the thread sanitizer: for the reasons above, or because
+#             their programs start no thread
 
 set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
@@ -34,15 +36,15 @@ list(JOIN KILN_THREADED_TESTS "|" KILN_THREADED_TESTS)
 list(JOIN KILN_NO_ASAN_TESTS "|" KILN_NO_ASAN_TESTS)
 list(JOIN KILN_NO_TSAN_TESTS "|" KILN_NO_TSAN_TESTS)
 
-# The targets without-no-asan and without-no-tsan build what the tests without such a label need.
-# Tests of installed programs and scripts run all programs.
+# The targets without-no-asan and without-no-tsan build the programs of the tests that do not have
+# the label. Tests of installed programs and of scripts use all programs.
 foreach(label no-asan no-tsan)
   add_custom_target(without-${label}
     DEPENDS kilnd kiln-compiler kiln-transfer kiln-launch kilnctl kiln-driver)
 endforeach()
 
 # kiln_add_test(NAME name COMMAND program ...): add_test with the labels.  Long tests begin first,
-# so that no processor waits for the last one.
+# so that no processor is idle while the last one runs.
 function(kiln_add_test name_keyword name command_keyword program)
   add_test(${ARGV})
   string(REGEX MATCH "^[^.]+" labels ${name})

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A build tool: compiles kiln's own kernels for one target into a package, like 'kilnctl pkg build'.
-# It starts a kilnd of its own and stops it at the end.
+# A build tool, which compiles kiln's own kernels for one target into a package, like 'kilnctl pkg
+# build'. For this, it starts a kilnd of its own, and stops it at the end.
 #
 # Usage: build_kernels.sh PROGRAMS KILN_EMBED OUT PROBLEMS TARGET ID [MIOPEN_FILE...]
 #   PROGRAMS     directory with kilnd and kilnctl
-#   TARGET       gfx90a, sm_90, ...; "opencl": this host's OpenCL device (OUT.name gets the name)
-#   ID           database id of the devices; also used to look up records
-#   MIOPEN_FILE  FindDb and PerfDb that choose solvers, as in the embedded program
+#   TARGET       gfx90a, sm_90, ...; or "opencl" for this host's OpenCL device. Then the package's
+#                name is written to OUT.name
+#   ID           database id of the devices, with which records are also looked up
+#   MIOPEN_FILE  FindDb and PerfDb that determine the solvers, as in the embedded program
 set -eu
 programs=$1 embed=$2 out=$3 problems=$4 target=$5 id=$6
 shift 6
@@ -32,12 +33,12 @@ fail() {
 }
 ctl() { "$programs/kilnctl" --socket "$work/socket" "$@"; }
 
-# As root, kilnd would run compilers as a user who may not enter the directory. Here they may run as
-# root, because they compile only kiln's own sources.
+# As root, kilnd would run compilers as another user, who may not have access to the directory. Here
+# they run as root, which is safe because they compile only kiln's own sources.
 users=
 [ "$(id -u)" = 0 ] && users='--compiler-user root --transfer-user root'
 echo '{}' >"$work/kilnd.json"
-# shellcheck disable=SC2086 # two words each
+# shellcheck disable=SC2086 # each variable has two words
 "$programs/kilnd" --config "$work/kilnd.json" --socket "$work/socket" --cache-dir "$work/cache" \
     --state-dir "$work/state" --temp-dir "$work/temp" $users >"$work/log" 2>&1 &
 daemon=$!
@@ -58,7 +59,7 @@ if [ "$target" = opencl ]; then
     id=$("$embed" id "$target")
     printf '%s.kpkg\n' "$id" >"$out.name"
 fi
-stem=$target # kilnctl requires this file name; it contains no '/'
+stem=$target # kilnctl requires this file name, which has no '/'
 case "$id" in gfx*) stem=$id ;; esac
 set -- --target "$target" --problems "$problems" --format kiln --output "$work/$stem.kpkg"
 ctl pkg build "$@" --db-id "$id" >/dev/null ||

@@ -3,17 +3,18 @@
 /*
  * kiln-embed: a build tool that prepares the data for an embedded program.
  *
- *   index NAME FILE OUT     converts MIOpen's FindDb or PerfDb (FILE, maybe bzip2-compressed) into
- *                           the index that kilnd would create (docs/formats/tuning-index.md). NAME
- *                           is MIOpen's name of the file
- *   package FILE OUT        converts a package (FILE, maybe bzip2-compressed) into one file that
- *                           needs no companion file
+ *   index NAME FILE OUT     converts MIOpen's FindDb or PerfDb (FILE, which may be compressed with
+ *                           bzip2) into the index that kilnd would create
+ *                           (docs/formats/tuning-index.md). NAME is the name that the file has in
+ *                           MIOpen
+ *   package FILE OUT        converts a package (FILE, which may be compressed with bzip2) into one
+ *                           file that needs no other file
  *   id TARGET               prints the database id of the OpenCL device with that target
  *   table OUT NAME:FILE...  writes C source with the bytes and the SHA-256 of all items
- *   report NAME:FILE...     prints bytes by device and kind
+ *   report NAME:FILE...     prints the number of bytes by device and kind
  *
- * If FILE.name exists, it contains the item's name, because some names are known only after the
- * item was built.
+ * Some names are known only after an item was built, so if a file FILE.name exists, the item's name
+ * is read from it.
  */
 #include "common/miopen/device_database_id.h"
 #include "common/base/fs.h"
@@ -73,7 +74,7 @@ static enum kiln_code move_file(const char *from, const char *to, struct kiln_er
 
 #define NAME_LENGTH_MAX 256 /* bytes of an item's name, with the terminating NUL */
 
-/* Reads |name| from FILE.name. If there is no such file, |name| is unchanged. */
+/* Reads |name| from FILE.name. If this file does not exist, |name| is unchanged. */
 static enum kiln_code read_name(const char *file, char name[NAME_LENGTH_MAX], struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX + 8];
@@ -105,7 +106,7 @@ static void on_bad_line(void *context, uint64_t line, const char *why)
     snprintf(notes->why, sizeof(notes->why), "%s", why);
 }
 
-/* kilnd skips bad lines and reports them. Here they are an error, because nobody would see a report
+/* Fails if there were bad lines. kilnd would skip and report them, but nobody would see a report
  * about built-in data. */
 static enum kiln_code refuse_bad_lines(const struct import_notes *notes, const char *name,
                                        struct kiln_err *err)
@@ -189,7 +190,7 @@ static enum kiln_code copy_file(const char *from, const char *to, struct kiln_er
     return rc ? rc : fs_replace_file(to, buffer_view(&content), 0644, err);
 }
 
-/* Opens the package from memory, as the embedded program will. */
+/* Opens the package from memory, in the same way as the embedded program. */
 static enum kiln_code check_package(const char *path, const char *name, struct kiln_err *err)
 {
     KILN_AUTO(package) struct package *package = NULL;
@@ -210,15 +211,15 @@ static enum kiln_code check_package(const char *path, const char *name, struct k
     if (!rc)
         rc = package_check(package, NULL, NULL, &report, err);
     package_destroy(package);
-    package = NULL; /* destroyed before |content|, which it borrows */
+    package = NULL; /* destroyed before |content|, from which it borrows */
     if (!rc && report.damaged > 0)
         rc = kiln_fail(err, KILN_CORRUPT, "%" PRIu64 " of %" PRIu64 " kernels are damaged: %s",
                        report.damaged, report.rows, report.first);
     return rc;
 }
 
-/* A kernel database of MIOpen may be in WAL mode and have a write-ahead log. The copy has no log.
- */
+/* Converts the file in a copy, because a kernel database of MIOpen may be in WAL mode and have a
+ * write-ahead log. The copy has no log. */
 static enum kiln_code make_package(const char *directory, char **words, struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX], copy[PATH_LENGTH_MAX + 8];
@@ -253,7 +254,7 @@ struct entry {
     const char *kind; /* for the report: "kernels", "FindDb" or "PerfDb" */
 };
 
-/* Names are written into C source. */
+/* Returns whether the name can be written into C source without escapes. */
 static bool is_plain_name(const char *name)
 {
     return name[strspn(
@@ -285,7 +286,8 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     return rc;
 }
 
-/* Opens the item as the embedded program will, which would fail to start with a bad item. */
+/* Opens the item in the same way as the embedded program, which would fail to start with a bad
+ * item. */
 static enum kiln_code open_entry(const struct entry *e, struct bytes image, struct kiln_err *err)
 {
     if (strcmp(e->kind, "kernels") == 0) {
@@ -322,8 +324,8 @@ static enum kiln_code check_entry(const struct entry *e, struct kiln_err *err)
     return rc ? kiln_while(err, "checking '%s' (for %s)", e->path, e->name) : KILN_OK;
 }
 
-/* On x86-64, .lrodata may be farther from the code than 2 GiB; clang supports that since
- * version 18. Elsewhere the whole program must be within the reach of its addressing. */
+/* On x86-64, .lrodata may be more than 2 GiB away from the code; clang supports this from version
+ * 18 on.  Elsewhere, the whole program must be within the range of its addressing. */
 #if defined(__x86_64__) && defined(__LP64__) && !(defined(__clang__) && __clang_major__ < 18)
 #define SECTION ".lrodata.embedded, \\\"al\\\", %%progbits"
 #define ALL_MAX UINT64_MAX
@@ -358,7 +360,8 @@ static void write_entry(FILE *out, const struct entry *e, size_t number)
     fprintf(out, "} } },\n");
 }
 
-/* Embeds the file by the assembler, aligned to 16 bytes, like kiln_embed() in cmake/embed.cmake. */
+/* Embeds the file with the assembler, aligned to 16 bytes, like kiln_embed() in
+ * cmake/embed.cmake. */
 static void write_bytes(FILE *out, const struct entry *e, size_t number)
 {
     static const char text[] =
@@ -446,8 +449,8 @@ static enum kiln_code print_id(const char *text, struct kiln_err *err)
 
 /* ---- main ---- */
 
-/* Runs |make| with a temporary directory in the directory of |out|, so that results can be renamed.
- */
+/* Runs |make| with a temporary directory that is in the directory of |out|, so that the result can
+ * be renamed to |out|. */
 static enum kiln_code with_directory(const char *out,
                                      enum kiln_code (*make)(const char *directory, char **words,
                                                             struct kiln_err *err),
