@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The common part of attacks, and the measurement of those that take time or memory."""
+"""The common part of all attacks, and the measurement of attacks that take time or memory."""
 from __future__ import annotations
 
 import mmap
@@ -17,31 +17,34 @@ import victim as victims
 import wire
 
 SETTLE_S = 1.0
-LEAVE_S = 1.0  # after this time, everything must be as before
-PROCESSES_MAX = 16  # of attackers
+LEAVE_S = 1.0  # after this time without attackers, everything must be as before
+PROCESSES_MAX = 16  # maximum number of attackers' processes
 COUNT = struct.Struct("<Q")
 PROBES = 3
-# Requests of attackers, or frames of answers, that may be served during one request of the victim.
-# On a busy machine, an attacker reads its answers late, so its counts are too high.
+# Maximum number of requests of attackers, or of frames of answers, that may be served during one
+# request of the victim. On a busy machine, an attacker reads its answers late, so its counts are
+# too high.
 BEFORE_MAX = 16
 RECOVER_MAX_S = 120.0
 
 
 class Options(NamedTuple):
     programs: pathlib.Path  # directory of the built programs
-    helpers: pathlib.Path  # directory of fault_compiler and of the library that takes over
-    short: bool  # the form for CTest: made compilers, one round, generous bounds
-    made: bool  # fault_compiler instead of real compilers
+    # directory of fault_compiler and of the library that takes over kiln-transfer
+    helpers: pathlib.Path
+    short: bool  # the form for CTest: fault_compiler as the compiler, one round, generous bounds
+    made: bool  # use fault_compiler instead of real compilers
     seconds: float
     rounds: int
 
 
 class Skipped(Exception):
-    """Something is missing on this host."""
+    """Something that the attack needs is missing on this host."""
 
 
 class Stage:
-    """The environment of an attack: kilnd, sources, and flags of the attackers' processes."""
+    """The environment of an attack: kilnd, the sources to compile, and memory shared with the
+    attackers' processes."""
 
     def __init__(self, options: Options, settings: dict[str, str]) -> None:
         self.options = options
@@ -64,20 +67,20 @@ class Stage:
         return all(self.ready[i] for i in range(count))
 
     def count(self, number: int, answered: int) -> None:
-        """Requests of an attacker's process that were served, or parts of them."""
+        """Stores how many requests of an attacker's process, or parts of requests, were served."""
         COUNT.pack_into(self.counts, number * COUNT.size, answered)
 
     def counted(self) -> int:
-        """Of all attackers' processes."""
+        """Returns the total over all attackers' processes."""
         return sum(int(row[0]) for row in COUNT.iter_unpack(self.counts[:]))
 
 
 class Attack:
     """One attack.  The first sentence of a class's docstring says what the attacker does."""
     name: ClassVar[str]
-    finding: ClassVar[str]  # of the list in docs/security.md
+    finding: ClassVar[str]  # number of the finding in the list of docs/security.md
     settings: ClassVar[dict[str, str]] = {}
-    needs_compiler: ClassVar[bool] = False  # needs a real compiler, also in the short form
+    needs_compiler: ClassVar[bool] = False  # needs a real compiler, even in the short form
 
     def says(self) -> str:
         return " ".join((self.__doc__ or "").split())
@@ -89,25 +92,25 @@ class Attack:
 class Load(Attack):
     """An attack on time or memory: a victim is measured before, during and after the attack."""
     uids: ClassVar[tuple[int, ...]] = (hosts.ATTACKER, hosts.ACCOMPLICE)
-    processes: ClassVar[int] = 1  # of each uid
-    ready_max_s: ClassVar[float] = 30.0  # until the attack is at its full strength
+    processes: ClassVar[int] = 1  # number of processes of each uid
+    ready_max_s: ClassVar[float] = 30.0  # maximum time until the attack is at its full strength
 
     def prepare(self, stage: Stage) -> None:
-        """As the attackers, before the victim is measured."""
+        """Prepares the attack, as the attackers, before the victim is measured."""
 
     def assail(self, stage: Stage, number: int) -> None:
-        """Runs in a process of an attacker until the process is killed; sets
-        stage.ready[number]."""
+        """Runs in a process of an attacker until the process is killed. Sets stage.ready[number]
+        when the attack is at its full strength."""
         raise NotImplementedError
 
     def inspect(self, _stage: Stage) -> list[str]:
-        """Further broken promises while the attack runs."""
+        """Returns further promises that are broken while the attack runs."""
         return []
 
     @staticmethod
     def first_come(stage: Stage) -> list[str]:
-        """For inspect(): whether a look-up of the victim waits until kilnd has served what the
-        attackers sent before.  This does not depend on speed."""
+        """Returns, for inspect(), whether a look-up of the victim waits until kilnd has served what
+        the attackers sent before it. This does not depend on speed."""
         def probe(connection: wire.Connection) -> int:
             before = stage.counted()
             connection.fetch(os.urandom(32))
@@ -121,7 +124,7 @@ class Load(Attack):
 
 
 class Windows(NamedTuple):
-    """Monotonic times of one round: begin and end."""
+    """Begin and end of each part of one round, as monotonic times."""
     quiet: tuple[float, float]
     attacked: tuple[float, float]
     after: tuple[float, float]
@@ -135,9 +138,10 @@ class Measurement:
         self.victim: victims.Victim
         self.windows: list[Windows] = []
         self.memories: list[figures.Memory] = []
-        self.busy: list[float] = []  # shares of the processors' time in the quiet windows
+        # share of the processors' time that was used in the quiet windows
+        self.busy: list[float] = []
         self.notes: list[str] = []
-        self.broken: list[str] = []  # what inspections found
+        self.broken: list[str] = []  # broken promises that inspections found
 
     def run(self) -> figures.Outcome:
         try:
@@ -211,7 +215,7 @@ class Measurement:
                                             hosts.memory_limit(1 + len(self.attack.uids))))
 
     def _leftovers(self, before: hosts.Waiting) -> list[str]:
-        """What still waits or is connected although the attackers have left."""
+        """Returns what still waits or is connected although the attackers have left."""
         begin = time.monotonic()
         most_s = figures.SHORT_WAIT_MAX_S if self.options.short else 0.0
         while (left := self.stage.host.waiting().beyond(before)) and \
@@ -220,13 +224,13 @@ class Measurement:
         return [f"after the attack, kilnd still has {one}" for one in left]
 
     def _wait_for_answers(self, since: float, most_s: float) -> bool:
-        """False: something that the victim requested before |since| still waits."""
+        """Returns False if something that the victim requested before |since| still waits."""
         return self._wait_for("answers", lambda: self.victim.are_answered(since), most_s + 0.2)
 
     @staticmethod
     def _wait_for(what: str, is_so: Callable[[], bool],
                   most_s: float = figures.SHORT_WAIT_MAX_S) -> bool:
-        """False: it took more than |most_s|."""
+        """Returns False if it took more than |most_s|."""
         try:
             hosts.wait_until(what, is_so, most_s)
         except TimeoutError:
@@ -234,7 +238,7 @@ class Measurement:
         return True
 
     def _recovers(self) -> bool:
-        """A further round begins only when the victim is no longer delayed."""
+        """Waits until the victim is no longer delayed, so that a further round can begin."""
         if self.options.rounds == 1 or self._wait_for_answers(time.monotonic(), RECOVER_MAX_S):
             time.sleep(SETTLE_S)
             return True
@@ -276,10 +280,10 @@ def add_new(texts: list[str], more: list[str]) -> None:
 
 
 class Trust(Attack):
-    """An attack on the data that others trust or see: no time is measured."""
+    """An attack on data that others trust or see. It measures no time."""
 
     def judge(self, stage: Stage) -> list[str]:
-        """Attacks, and returns the broken promises."""
+        """Runs the attack and returns the broken promises."""
         raise NotImplementedError
 
     def run(self, options: Options) -> figures.Outcome:

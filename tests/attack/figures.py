@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Percentiles of a victim's waits, and the bounds that they must keep."""
+"""Percentiles of the times for which a victim waits, and the bounds that they must keep."""
 from __future__ import annotations
 
 import math
@@ -9,14 +9,14 @@ from typing import Any, Iterable, NamedTuple
 import victim as victims
 
 P99_FACTOR = 5
-STEP_MS = 20.0  # one step of kilnd's executors
-AFTER_MEMORY_MORE = 64 << 20  # what an allocator may keep
-SHORT_WAIT_MAX_S = 10.0  # the bound of the short form, which may not depend on speed
+STEP_MS = 20.0  # duration of one step of kilnd's executors
+AFTER_MEMORY_MORE = 64 << 20  # memory that an allocator may keep
+SHORT_WAIT_MAX_S = 10.0  # bound of the short form, which must not depend on speed
 
 
 def with_missed(samples: Iterable[victims.Sample], interval_s: float) -> list[victims.Sample]:
-    """Adds the operations that would have begun while a longer one blocked. Without them, one wait
-    of 20 s would count like one of 0.1 ms."""
+    """Adds the operations that would have begun while a longer operation blocked the victim.
+    Without them, a wait of 20 s would have the same weight as one of 0.1 ms."""
     found = []
     for sample in samples:
         late = 0.0
@@ -27,7 +27,7 @@ def with_missed(samples: Iterable[victims.Sample], interval_s: float) -> list[vi
 
 
 def percentile(values: list[float], part: float) -> float:
-    """The nearest-rank percentile; nan without values."""
+    """Returns the nearest-rank percentile, or nan if there are no values."""
     if not values:
         return math.nan
     ordered = sorted(values)
@@ -35,12 +35,12 @@ def percentile(values: list[float], part: float) -> float:
 
 
 class Wait(NamedTuple):
-    """Of one operation in one window."""
-    number: int  # of samples
+    """The waits of one operation in one window."""
+    number: int  # number of samples
     p50_ms: float
     p99_ms: float
     max_ms: float
-    failures: int  # answers with another code than expected
+    failures: int  # number of answers with an unexpected code
 
 
 def wait_of(operation: victims.Operation, samples: list[victims.Sample], begin: float,
@@ -57,7 +57,7 @@ def wait_of(operation: victims.Operation, samples: list[victims.Sample], begin: 
 
 
 def median_wait(waits: list[Wait]) -> Wait:
-    """The median of several rounds."""
+    """Returns the median of several rounds."""
     def middle(values: Iterable[float]) -> float:
         known = [value for value in values if not math.isnan(value)]
         return statistics.median(known) if known else math.nan
@@ -72,19 +72,19 @@ def bound_ms(name: str, quiet: Wait) -> float:
 
 
 class Share(NamedTuple):
-    """Of its bound, the p99 that comes closest to it, or exceeds it the most."""
+    """The p99 that comes closest to its bound or exceeds it the most, as a share of the bound."""
     part: float
-    name: str  # of the operation
+    name: str  # name of the operation
 
 
 def largest_share(quiet: dict[str, Wait], now: dict[str, Wait]) -> Share:
-    """An operation without an answer exceeds every bound."""
+    """Returns the largest share. An operation without an answer exceeds every bound."""
     return max(Share(wait.p99_ms / bound_ms(name, quiet[name]) if wait.number else math.inf, name)
                for name, wait in now.items())
 
 
 def broken_waits(when: str, quiet: dict[str, Wait], now: dict[str, Wait]) -> list[str]:
-    """A message for each operation that waits beyond its bound, or is refused."""
+    """Returns a message for each operation that waits longer than its bound, or is rejected."""
     found = []
     for name, wait in now.items():
         bound = bound_ms(name, quiet[name])
@@ -96,7 +96,7 @@ def broken_waits(when: str, quiet: dict[str, Wait], now: dict[str, Wait]) -> lis
 
 
 def broken_short_waits(when: str, now: dict[str, Wait]) -> list[str]:
-    """The same for the short form: everything is answered at all, within a generous bound."""
+    """Does the same for the short form: everything must be answered within a generous bound."""
     found = []
     for name, wait in now.items():
         if wait.number == 0 or wait.max_ms > SHORT_WAIT_MAX_S * 1e3:
@@ -107,7 +107,7 @@ def broken_short_waits(when: str, now: dict[str, Wait]) -> list[str]:
 
 
 class Memory(NamedTuple):
-    """Resident bytes of kilnd."""
+    """Bytes of kilnd's memory that are resident."""
     quiet: int
     peak: int
     after: int
@@ -124,7 +124,7 @@ class Memory(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one attack did."""
+    """The result of one attack."""
     attack: str
     finding: str
     says: str
@@ -134,7 +134,7 @@ class Outcome(NamedTuple):
     memory: Memory | None
     broken: list[str]
     notes: list[str]
-    busy: float = math.nan  # share of the processors' time in the quiet windows
+    busy: float = math.nan  # share of the processors' time that was used in the quiet windows
 
     def to_json(self) -> dict[str, Any]:
         return {"attack": self.attack, "finding": self.finding, "says": self.says,

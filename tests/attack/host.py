@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A kilnd of root in temporary directories, and processes of several users."""
+"""Starts a kilnd as root in temporary directories, and processes of several users."""
 from __future__ import annotations
 
 import ctypes
@@ -23,12 +23,12 @@ STOP_MAX_S = 20
 MIB = 1 << 20
 
 HOT_LIMIT = 64 * MIB
-QUEUE_PER_UID = 256 * MIB  # this and the next are kilnd's defaults
+QUEUE_PER_UID = 256 * MIB  # this and the next value are kilnd's defaults
 QUEUE_BYTES = 1024 * MIB
 KILND_ITSELF = 64 * MIB
 SETTINGS = {
     "hot-limit": str(HOT_LIMIT),
-    "hot-count": "16",  # few, so that the victim's other kernels come from the disk
+    "hot-count": "16",  # few, so that kernels of the victim that are not in use come from the disk
     "queue-bytes": str(QUEUE_BYTES),
     "queue-bytes-per-uid": str(QUEUE_PER_UID),
     "workers": "2",
@@ -43,13 +43,13 @@ T = TypeVar("T")
 
 
 class Waiting(NamedTuple):
-    """What kilnd does for its clients at a time."""
+    """What kilnd is doing for its clients at one moment."""
     connections: int
     compiles: int
     size: int  # bytes of waiting requests
 
     def beyond(self, before: Waiting) -> list[str]:
-        """What is more than before the attack.  The victim always has a few requests."""
+        """Returns what is more than before the attack. The victim always has a few requests."""
         found = []
         if self.connections > before.connections + 1:
             found.append(f"{self.connections} connections, {before.connections} before")
@@ -61,14 +61,15 @@ class Waiting(NamedTuple):
 
 
 class Processors:
-    """How busy the processors are from now on, with everything that runs on this machine."""
+    """Measures how busy the processors are from now on, with everything that runs on this machine.
+    """
 
     def __init__(self) -> None:
         self.begin = self._ticks()
 
     @staticmethod
     def _ticks() -> tuple[int, int]:
-        """Idle ticks, and all ticks."""
+        """Returns the idle ticks and all ticks."""
         line = pathlib.Path("/proc/stat").read_text(encoding="ascii").splitlines()[0]
         ticks = [int(word) for word in line.split()[1:9]]
         return ticks[3] + ticks[4], sum(ticks)
@@ -79,7 +80,8 @@ class Processors:
 
 
 def memory_limit(users: int) -> int:
-    """The memory that kilnd may use for requests of |users| users, for objects, and for itself."""
+    """Returns the memory that kilnd may use for requests of |users| users, for objects, and for
+    itself."""
     return min(users * QUEUE_PER_UID, QUEUE_BYTES) + HOT_LIMIT + KILND_ITSELF
 
 
@@ -90,7 +92,7 @@ def become(uid: int) -> None:
 
 
 def run_as(uid: int, function: Callable[[], T]) -> T:
-    """The result of |function| in a process of that user."""
+    """Returns the result of |function|, which runs in a process of that user."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -120,8 +122,8 @@ def _answer(uid: int, function: Callable[[], Any], write_end: int) -> NoReturn:
 
 
 def start_as(uid: int, function: Callable[[], None]) -> int:
-    """The pid of a process of that user. Attackers get little processor time, so that kilnd, not
-    the scheduler, delays the victim."""
+    """Starts a process of that user and returns its pid. Attackers get little processor time, so
+    that the victim is delayed by kilnd, not by the scheduler."""
     pid = os.fork()
     if pid:
         return pid
@@ -134,7 +136,7 @@ def start_as(uid: int, function: Callable[[], None]) -> int:
         die_with_parent()
         function()
     except (wire.Closed, ConnectionError, BrokenPipeError):
-        os._exit(3)  # kilnd refused the connection, or ended
+        os._exit(3)  # kilnd rejected the connection, or has exited
     except BaseException:  # pylint: disable=broad-except
         traceback.print_exc()
         os._exit(1)
@@ -159,7 +161,7 @@ def wait_until(what: str, holds: Callable[[], bool], most_s: float = 30) -> None
 
 
 class Host:
-    """kilnd with its directory.  |bin| has the programs of a build."""
+    """kilnd with its directory. |programs| is the directory of a build's programs."""
 
     def __init__(self, programs: pathlib.Path, settings: dict[str, str], user: int = 0) -> None:
         self.programs, self.user = programs, user
@@ -243,11 +245,11 @@ class Host:
             connection.close()
 
     def as_user(self, uid: int, function: Callable[[wire.Connection], T]) -> T:
-        """The result of |function| with a connection of that user."""
+        """Returns the result of |function|, which gets a connection of that user."""
         return run_as(uid, lambda: function(wire.Connection(str(self.socket))))
 
     def kilnctl(self, *words: str, timeout_s: float = 60) -> tuple[int, bytes]:
-        """Exit status and output of a command of root."""
+        """Returns the exit status and the output of a kilnctl command that runs as root."""
         done = subprocess.run([str(self.programs / "kilnctl"), *words], env=self.environment(),
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, timeout=timeout_s, check=False)
@@ -261,7 +263,7 @@ class Host:
         return self.process.pid
 
     def memory(self, name: str = "VmRSS") -> int:
-        """Bytes; VmHWM is the peak since forget_peak()."""
+        """Returns the value in bytes. VmHWM is the peak since forget_peak()."""
         text = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
         return next(int(line.split()[1]) * 1024 for line in text.splitlines()
                     if line.startswith(name + ":"))
@@ -270,7 +272,7 @@ class Host:
         pathlib.Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="utf-8")
 
     def descendants(self, name: str) -> list[int]:
-        """Processes below kilnd whose program's name contains |name|."""
+        """Returns the descendants of kilnd whose program's name contains |name|."""
         found, pending = [], [self.pid]
         while pending:
             below = children(pending.pop())
@@ -279,7 +281,7 @@ class Host:
         return found
 
     def file(self, name: str, content: bytes) -> pathlib.Path:
-        """A file that all users can read."""
+        """Writes a file that all users can read."""
         path = self.directory / "files" / name
         path.write_bytes(content)
         path.chmod(0o644)
@@ -289,7 +291,7 @@ class Host:
 def children(pid: int) -> list[int]:
     try:
         text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return []
     return [int(child) for child in text.split()]
 
@@ -306,7 +308,7 @@ def toolchain_names(host: Host) -> list[str]:
 
 
 def opencl_target(host: Host) -> str:
-    """The target of the host's own OpenCL device; empty: none."""
+    """Returns the target of the host's own OpenCL device, or an empty text if there is none."""
     for chain in host.ask("toolchains")["toolchains"]:
         for target in chain["targets"]:
             if chain["name"] == "opencl" and target["works"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attacks on time and memory: two users, each at their full allowance."""
+"""Attacks on time and memory. Two users attack, each with as many requests as they may have."""
 from __future__ import annotations
 
 import fcntl
@@ -19,21 +19,23 @@ import wire
 from attack import Load, Stage
 
 MIB = 1 << 20
-REFUSED_PAUSE_S = 0.02  # before an attacker repeats what was refused
-FULL_MAX_S = 3.0  # kilnd may stop reading; the attack is at its full strength then, too
+REFUSED_PAUSE_S = 0.02  # pause before an attacker repeats a rejected request
+# kilnd may stop reading; after this time, the attack also counts as being at its full strength
+FULL_MAX_S = 3.0
 GC_MAX_S = 10
 LIST_MAX_S = 5
 PUT_MAX_S = 5
-PUTS = 8  # of the victim, one after the other
-BOMB_SIZE = 64 * MIB  # of the largest object that kilnd imports
+PUTS = 8  # number of the victim's puts, one after the other
+BOMB_SIZE = 64 * MIB  # size of the largest object that kilnd imports
 DEVICE = material.DEVICE
 
-# Message types, their members and their files.
+# Each request has a message type, members and a file.
 Requests = tuple[tuple[str, dict[str, str], pathlib.Path], ...]
 
 
 class Flood:
-    """A connection that always has |depth| of |requests| in flight: (type, body)."""
+    """A connection that always has |depth| of |requests| in flight. Each request is (type, body).
+    """
 
     def __init__(self, stage: Stage, requests: list[tuple[str, bytes]], depth: int) -> None:
         self.connection = wire.Connection(str(stage.host.socket), None)
@@ -42,7 +44,7 @@ class Flood:
         self.frames = [wire.frame(kind, 1 + i, body) for i, (kind, body) in enumerate(requests)]
         self.depth, self.sent, self.answered, self.refused = depth, 0, 0, 0
         self.frames_read = 0
-        self.rest = memoryview(b"")  # of the frame that is being sent
+        self.rest = memoryview(b"")  # rest of the frame that is being sent
 
     def send(self) -> None:
         """Sends as much as the socket accepts."""
@@ -56,7 +58,7 @@ class Flood:
             pass
 
     def receive(self) -> int:
-        """Reads what has arrived.  Returns how many requests were refused."""
+        """Reads what has arrived. Returns how many requests were rejected."""
         frames, answers, errors = self.connection.skip_frames(0)
         self.frames_read += frames
         self.answered += answers
@@ -67,7 +69,7 @@ class Flood:
         return (self.frames_read if in_frames else self.answered) - self.refused
 
     def is_full(self) -> bool:
-        """Every request that may be in flight was sent once."""
+        """Returns whether every request that may be in flight was sent once."""
         return self.sent >= self.depth and not self.rest
 
 
@@ -78,7 +80,8 @@ def import_as(stage: Stage, uids: Iterable[int], path: pathlib.Path) -> None:
 
 
 def run_floods(stage: Stage, number: int, floods: list[Flood], in_frames: bool = False) -> None:
-    """|in_frames|: each frame of an answer is a piece of work."""
+    """Keeps the requests in flight. With |in_frames|, each frame of an answer counts as a piece of
+    work."""
     begin = time.monotonic()
     while True:
         for flood in floods:
@@ -110,13 +113,13 @@ class Lookups(Load):
 
 
 class LongBatches(Load):
-    """Keeps batches of 4,096 sources with long options in flight, more than may wait."""
+    """Keeps more batches of 4,096 sources with long options in flight than may wait."""
     name, finding = "long_batches", "H1"
     BODIES, DEPTH = 6, 100
-    OPTIONS_SIZE = 1900  # 4,096 items fill a frame
+    OPTIONS_SIZE = 1900  # with this size, 4,096 items fill a frame
 
     def options(self, body: int, item: int) -> str:
-        """In the order that takes the longest to sort, and different for each item."""
+        """Returns options in the order that takes the longest to sort, different for each item."""
         text = " ".join(f"-DM{body}_{i}={(item * 7 + i) % 1000}" for i in range(130, 0, -1))
         return text[:text.rindex(" ", 0, self.OPTIONS_SIZE)]
 
@@ -154,7 +157,7 @@ class SlowReader(Load):
                     pending[i] = pending[i][connection.socket.send(pending[i]):]
                 except BlockingIOError:
                     continue
-                except OSError:  # kilnd closed it
+                except OSError:  # kilnd closed the connection
                     connections[i] = wire.Connection(str(stage.host.socket), None)
                     connections[i].socket.setblocking(False)
                     pending[i] = b""
@@ -164,9 +167,10 @@ class SlowReader(Load):
 
 
 class Churn(Load):
-    """Connects and closes the connection at once, in a loop, or says hello before that."""
+    """Connects and closes the connection at once, in a loop; half of the processes say hello in
+    between."""
     name, finding = "churn", "suspected"
-    processes = 4  # half of them say hello
+    processes = 4  # half of these say hello
 
     def assail(self, stage: Stage, number: int) -> None:
         path, begin = str(stage.host.socket), time.monotonic()
@@ -177,13 +181,14 @@ class Churn(Load):
                 try:
                     one.connect(path)
                     one.send(hello)
-                except BlockingIOError:  # the backlog is full: the attack is at its full strength
+                # the backlog is full, so the attack is at its full strength
+                except BlockingIOError:
                     stage.ready[number] = 1
             stage.ready[number] = stage.ready[number] or time.monotonic() > begin + FULL_MAX_S
 
 
 class Nearest(Load):
-    """Asks for the nearest records of 4,096 problems at a time, against 20,000 own records."""
+    """Asks for the nearest records of 4,096 problems at a time, among 20,000 records of its own."""
     name, finding = "nearest", "H3"
     processes = 2
     RECORDS = 20_000
@@ -207,11 +212,11 @@ class Nearest(Load):
 
 
 class BombImport(Load):
-    """Imports caches of few bytes whose rows unpack to 64 MiB each."""
+    """Imports caches of a few bytes, whose rows unpack to 64 MiB each."""
     name, finding = "bomb_import", "H2"
-    processes = 2  # as many uploads as a user may have
+    processes = 2  # number of uploads that a user may have
     ROWS = 6
-    UNPACKING = b'"importing"'  # kiln-transfer is done: now kilnd unpacks
+    UNPACKING = b'"importing"'  # kiln-transfer is done, and kilnd is unpacking
     ready_max_s = 60.0
 
     def prepare(self, stage: Stage) -> None:
@@ -229,7 +234,7 @@ class BombImport(Load):
 
     @staticmethod
     def follow(stage: Stage, number: int, connection: wire.Connection) -> None:
-        """The attack is at its strength when kilnd itself unpacks."""
+        """Waits until kilnd itself unpacks: then the attack is at its full strength."""
         while True:
             got = connection.receive()
             if BombImport.UNPACKING in got.body:
@@ -248,9 +253,9 @@ class BombImport(Load):
 
 
 class LargeCopies(Load):
-    """Imports caches that kilnd copies for a long time, and leaves before it reads them."""
+    """Imports caches that kilnd copies for a long time, and disconnects before kilnd reads them."""
     name, finding = "large_copies", "suspected"
-    processes = 2  # as many uploads as a user may have
+    processes = 2  # number of uploads that a user may have
     SIZE = 256 * MIB
     ready_max_s = 60.0
 
@@ -276,7 +281,7 @@ class LargeCopies(Load):
 
 
 class SlowTransfers(Load):
-    """Imports caches of thousands of rows that each take seconds to check."""
+    """Imports caches with thousands of rows, each of which takes seconds to check."""
     name, finding = "slow_transfers", "suspected"
     ROWS = 4096
 
@@ -297,7 +302,7 @@ class SlowTransfers(Load):
 
 
 class EndlessSources(Load):
-    """Sends eight sources that no compiler finishes, repeatedly."""
+    """Sends, again and again, eight sources that no compiler can finish."""
     name, finding = "endless_sources", "H4"
     SOURCES = 8
 
@@ -309,10 +314,10 @@ class EndlessSources(Load):
 
 
 class Scans(Load):
-    """Has kilnd search a store of 100,000 kernels in every way that users may."""
+    """Makes kilnd search a store of 100,000 kernels in every way that a user may request."""
     name, finding = "scans", "suspected"
     ROWS = 100_000
-    DEPTH = 4  # administrative requests of one user
+    DEPTH = 4  # number of administrative requests that a user may have
     REQUESTS = (("kernel_list", b'{"program":"none"}'), ("kernel_list", b'{"count":1000}'),
                 ("accounting", b'{"by":"program"}'), ("history", b'{"slowest":100}'),
                 ("why_miss", b'{"name":"none.o","args":"","database_id":"gfx906_60"}'),
@@ -330,9 +335,9 @@ class Scans(Load):
 
 
 class Exports(Load):
-    """Imports a cache, exports it and removes it, without a pause, and keeps no file."""
+    """Imports a cache, exports it and removes it, without a pause. Keeps no file."""
     name, finding = "exports", "suspected"
-    processes = 2  # as many uploads as a user may have
+    processes = 2  # number of uploads that a user may have
     ROWS = 2000
 
     def prepare(self, stage: Stage) -> None:
@@ -353,12 +358,12 @@ class Exports(Load):
 
 
 class LargeExports(Load):
-    """Exports large kernels that bzip2 packs slowly, and leaves each time."""
+    """Exports large kernels that bzip2 compresses slowly, and disconnects each time."""
     name, finding = "large_exports", "suspected"
-    processes = 4  # as many administrative requests as a user may have
+    processes = 4  # number of administrative requests that a user may have
     ROWS = 3
     SIZE = 16 * MIB
-    PERIOD = 100_000  # bytes: long repetitions are the slowest to sort
+    PERIOD = 100_000  # in bytes; long repetitions are the slowest to sort
 
     def prepare(self, stage: Stage) -> None:
         seed = os.urandom(self.PERIOD)
@@ -388,9 +393,9 @@ class LargeExports(Load):
 
 
 class Clears(Load):
-    """Clears many own kernels, and imports them again."""
+    """Removes many kernels of its own, and imports them again."""
     name, finding = "clears", "suspected"
-    processes = 2  # as many uploads as a user may have
+    processes = 2  # number of uploads that a user may have
     ROWS = 20_000
 
     def prepare(self, stage: Stage) -> None:
@@ -432,7 +437,7 @@ class Builds(Load):
 
 
 class Puts(Load):
-    """Records measurements of always different problems, as many at once as a user may."""
+    """Records measurements of different problems, as many at once as a user may."""
     name, finding = "puts", "H7"
     DEPTH = 64
 
@@ -444,8 +449,8 @@ class Puts(Load):
 
 
 class TuningFiles(Load):
-    """Imports, merges and compares tuning files: good records, bad lines only, and a PerfDb of
-    problems without a solver."""
+    """Imports, merges and compares tuning files: one with good records, one with only bad lines,
+    and a PerfDb of problems without a solver."""
     name, finding = "tuning_files", "suspected"
     RECORDS = 20_000
     BAD_LINES = 8 << 20
@@ -491,10 +496,10 @@ class TuningFiles(Load):
 
 
 class PerfFiles(TuningFiles):
-    """Imports and compares PerfDbs of a million problems without a solver, which take far more
-    memory than their files."""
+    """Imports and compares PerfDbs of a million problems without a solver. These need far more
+    memory than the size of their files."""
     name = "perf_files"
-    processes = 2  # as many uploads as a user may have
+    processes = 2  # number of uploads that a user may have
     PROBLEMS = 1_000_000
 
     def prepare(self, stage: Stage) -> None:
@@ -509,10 +514,10 @@ class PerfFiles(TuningFiles):
 
 
 class TuningReads(Load):
-    """Repeats a request that reads as many of its own records as a user may have."""
+    """Repeats a request that makes kilnd read as many records as a user may have."""
     RECORDS = 90_000
     REQUEST: tuple[str, bytes]
-    DEPTH = 4  # administrative requests of one user
+    DEPTH = 4  # number of administrative requests that a user may have
 
     def prepare(self, stage: Stage) -> None:
         count = 5000 if stage.options.short else self.RECORDS
@@ -526,22 +531,22 @@ class TuningReads(Load):
 
 
 class TuningVerify(TuningReads):
-    """Has kilnd verify 90,000 own records, as often at once as a user may."""
+    """Makes kilnd verify 90,000 records of its own, as often at once as a user may."""
     name, finding = "tuning_verify", "suspected"
     REQUEST = ("tuning_verify", b'{"driver":"another"}')
 
 
 class TuningExports(TuningReads):
-    """Has kilnd export 90,000 own records, as often at once as a user may."""
+    """Makes kilnd export 90,000 records of its own, as often at once as a user may."""
     name, finding = "tuning_exports", "suspected"
     REQUEST = ("tuning_export", b'{"tier":"user"}')
 
 
 class ParallelExports(Load):
-    """Exports the same large kernels as often at once as a user may, and keeps the files."""
+    """Exports the same large kernels as often at once as a user may, and keeps the files open."""
     name, finding = "parallel_exports", "suspected"
     ROWS, SIZE = 8, 16 * MIB
-    DEPTH = 4  # administrative requests of one user
+    DEPTH = 4  # number of administrative requests that a user may have
 
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(2 if stage.options.short else self.ROWS, self.SIZE, "parallel")
@@ -563,7 +568,7 @@ class ParallelExports(Load):
                     connection.send("kernel_export", body)
 
     def _take(self, connection: wire.Connection, kept: list[wire.Frame]) -> None:
-        """Keeps the files of as many answers as there are connections."""
+        """Takes an answer on each connection, and keeps its files open."""
         try:
             kept.append(connection.answer())
         except wire.Refused:
@@ -575,7 +580,7 @@ class ParallelExports(Load):
 class TinyRows(Load):
     """Imports caches of two million tiny rows, none of which is a kernel."""
     name, finding = "tiny_rows", "suspected"
-    processes = 2  # as many uploads as a user may have
+    processes = 2  # number of uploads that a user may have
     ROWS = 2_000_000
     ready_max_s = 60.0
 
@@ -593,7 +598,7 @@ class TinyRows(Load):
 
 
 class DamagedCaches(TinyRows):
-    """Imports damaged caches of a million rows, which are refused after they were copied."""
+    """Imports damaged caches of a million rows, which kilnd rejects after they were copied."""
     name = "damaged_caches"
     ROWS = 1_000_000
     PAGE = 4096
@@ -607,16 +612,17 @@ class DamagedCaches(TinyRows):
                 cache.write(os.urandom(64))
 
     def assail(self, stage: Stage, number: int) -> None:
-        stage.ready[number] = 1  # it may be refused before it is imported
+        stage.ready[number] = 1  # the import may be rejected before it begins
         super().assail(stage, number)
 
 
 class KeptKernels(Load):
-    """Fetches kernels that take more than kilnd's hot set, repeatedly, and keeps the files."""
+    """Fetches, again and again, kernels that are larger than kilnd's hot set, and keeps the files
+    open."""
     name, finding = "kept_kernels", "suspected"
     uids = (hosts.ATTACKER,)
     ROWS, SIZE = 6, 16 * MIB
-    KEPT_MAX = 512 * MIB  # at this size, the attack is at its full strength
+    KEPT_MAX = 512 * MIB  # at this size of open files, the attack is at its full strength
 
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(self.ROWS, self.SIZE, "kept")
@@ -625,7 +631,7 @@ class KeptKernels(Load):
 
     def assail(self, stage: Stage, number: int) -> None:
         connection = wire.Connection(str(stage.host.socket), None)
-        kept: dict[int, int] = {}  # sizes of the files, by inode
+        kept: dict[int, int] = {}  # sizes of the open files, by inode
         for i in itertools.count():
             if sum(kept.values()) >= self.KEPT_MAX:
                 signal.pause()
@@ -647,10 +653,10 @@ class KeptKernels(Load):
 
 
 class LargeResults(Load):
-    """Sends results of compiles that are as large as permitted and cannot be compressed."""
+    """Sends results of compiles that cannot be compressed and have the maximum size."""
     name, finding = "large_results", "suspected"
     SIZE = 64 * MIB
-    DEPTH = 3  # more than may wait are refused
+    DEPTH = 3  # requests beyond those that may wait are rejected
 
     def assail(self, stage: Stage, number: int) -> None:
         connection = wire.Connection(str(stage.host.socket), None)

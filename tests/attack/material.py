@@ -13,7 +13,7 @@ import host as hosts
 import wire
 
 DEVICE = "gfx906_60"
-MACROS = 40  # 2 to this power expansions
+MACROS = 40  # the source has 2 to the power of this many expansions
 
 CREATE = """CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT NOT NULL,
 `kernel_args` TEXT NOT NULL,`kernel_blob` BLOB NOT NULL,`kernel_hash` TEXT NOT NULL,
@@ -28,7 +28,7 @@ class Row(NamedTuple):
     args: str
     blob: bytes
     md5: str
-    size: int  # unpacked; 0: the blob is not packed
+    size: int  # unpacked size; 0 if the blob is not packed
 
 
 def plain_row(name: str, content: bytes) -> Row:
@@ -40,7 +40,7 @@ def packed_row(name: str, content: bytes) -> Row:
 
 
 class Bomb(NamedTuple):
-    """A blob of a few bytes that unpacks to |size| zeros."""
+    """Returns a blob of a few bytes that unpacks to |size| zeros."""
     blob: bytes
     md5: str
     size: int
@@ -62,7 +62,7 @@ def bomb_rows(bomb: Bomb, count: int) -> list[Row]:
 
 
 def write_cache(path: pathlib.Path, rows: Iterable[Row]) -> pathlib.Path:
-    """A MIOpen cache (docs/formats/kdb.md)."""
+    """Writes a MIOpen cache (docs/formats/kdb.md)."""
     database = sqlite3.connect(path)
     database.executescript(CREATE)
     database.executemany("INSERT INTO kern_db(kernel_name, kernel_args, kernel_blob, kernel_hash,"
@@ -74,7 +74,7 @@ def write_cache(path: pathlib.Path, rows: Iterable[Row]) -> pathlib.Path:
 
 
 def write_tiny_rows(path: pathlib.Path, count: int) -> pathlib.Path:
-    """A cache whose rows are as small as possible: a wrong hash, and a blob of one byte."""
+    """Writes a cache with the smallest possible rows: a wrong hash, and a blob of one byte."""
     database = sqlite3.connect(path)
     database.executescript(CREATE)
     database.execute(
@@ -92,8 +92,8 @@ def random_rows(count: int, size: int, prefix: str) -> list[Row]:
 
 
 def find_db(records: int) -> bytes:
-    """A FindDb whose problems differ only in batch and spatial size, so that each is a neighbour of
-    all others."""
+    """Writes a FindDb whose problems differ only in batch and spatial size, so that each is a
+    neighbour of all others."""
     lines = []
     for i in range(records):
         size, batch = 8 + i // 100, 1 + i % 100
@@ -109,7 +109,7 @@ PERF_NUMBERS = "spatial_dim in_channels in_h in_w in_d fil_h fil_w fil_d out_cha
 
 
 def write_perf_db(path: pathlib.Path, problems: int) -> pathlib.Path:
-    """A PerfDb of MIOpen (docs/formats/tuning-db.md) whose problems have no solver."""
+    """Writes a PerfDb of MIOpen (docs/formats/tuning-db.md) whose problems have no solver."""
     database = sqlite3.connect(path)
     numbers = ", ".join(f"{name} INT" for name in PERF_NUMBERS)
     database.executescript(
@@ -129,7 +129,8 @@ def write_perf_db(path: pathlib.Path, problems: int) -> pathlib.Path:
 # ---- sources ----
 
 class Sources:
-    """Sources for the compilers of |host|: made ones of fault_compiler, or real ones."""
+    """Sources for the compilers of |host|: for fault_compiler if |made|, otherwise for real ones.
+    """
 
     def __init__(self, host: hosts.Host, made: bool) -> None:
         self.made, self.target, self.toolchain = made, "opencl:test", ""
@@ -153,7 +154,8 @@ class Sources:
         return wire.Source(self.target, self._kernel(), "k.cpp", f"-DN={number}", self.toolchain)
 
     def endless(self, number: int) -> wire.Source:
-        """One that no compiler finishes: 2^40 expansions of an empty macro."""
+        """Returns a source that no compiler can finish: it has 2^40 expansions of an empty macro.
+        """
         if self.made:
             return wire.Source(self.target, f"made kernel {number} without end", "k.cl")
         lines = ["#define A0"] + [f"#define A{i} A{i - 1} A{i - 1}" for i in range(1, MACROS + 1)]

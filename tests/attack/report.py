@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The results of attacks as text, JSON and Markdown."""
+"""Writes the results of attacks as text, JSON and Markdown."""
 from __future__ import annotations
 
 import argparse
@@ -36,7 +36,7 @@ def memory_text(memory: figures.Memory) -> str:
 
 
 def text_of(outcome: figures.Outcome) -> str:
-    """A block for the terminal."""
+    """Returns a block of text for the terminal."""
     lines = [f"== {outcome.attack} ({outcome.finding}): {outcome.says}"]
     if outcome.quiet:
         lines.append(f"{'':10}{'quiet p50':>12}{'p99':>10}{'attack p50':>14}{'p99':>10}"
@@ -59,7 +59,7 @@ def text_of(outcome: figures.Outcome) -> str:
 # ---- Markdown ----
 
 def ms_of(ms: float) -> str:
-    """With three digits."""
+    """Returns the time with three digits."""
     if math.isnan(ms):
         return "-"
     return f"{ms:.2f}" if ms < 10 else f"{ms:.1f}" if ms < 100 else f"{ms:.0f}"
@@ -105,7 +105,8 @@ def trust_table(outcomes: list[figures.Outcome]) -> list[str]:
 
 
 def markdown_of(given: argparse.Namespace, outcomes: list[figures.Outcome]) -> str:
-    """How it was measured, and two tables: of the attacks on time and memory, and of the others."""
+    """Returns how it was measured, and two tables: one for attacks on time and memory, one for the
+    others."""
     timed = [outcome for outcome in outcomes if outcome.memory]
     return "\n".join([textwrap.fill(said, 100) for said in conditions(given, timed)] +
                      load_table(timed) + [""] +
@@ -136,7 +137,7 @@ def machine() -> dict[str, Any]:
 
 
 def without_nan(value: Any) -> Any:
-    """JSON has no nan: null instead."""
+    """Replaces nan by null, because JSON has no nan."""
     if isinstance(value, dict):
         return {key: without_nan(one) for key, one in value.items()}
     if isinstance(value, float) and not math.isfinite(value):

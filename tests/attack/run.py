@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attacks a kilnd as one user, and measures the effect on another user.
+"""Attacks a kilnd as some users, and measures the effect on another user.
 
 Usage: scripts/attack [OPTION]...
 """
@@ -119,7 +119,8 @@ def main(argv: list[str]) -> int:
         print("attack: skipped: several users are needed, and only root can be all of them",
               file=sys.stderr)
         return SKIPPED
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # kilnd is stopped
+    # the exit handlers stop kilnd
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     given.load = os.getloadavg()[0]
     run, options = Run(), options_of(given)
     for name in given.only or BY_NAME:

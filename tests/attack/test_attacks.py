@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The percentiles and bounds, and the list of attacks in CMake."""
+"""Tests the percentiles and bounds, and compares the list of attacks in CMake."""
 import argparse
 import math
 import pathlib

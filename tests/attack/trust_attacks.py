@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attacks on the data that others trust or see."""
+"""Attacks on data that others trust or see."""
 from __future__ import annotations
 
 import bz2
@@ -26,7 +26,7 @@ OBJECT_SIZE = 20000
 # ---- packages ----
 
 class Vendor:
-    """A signer whom the host trusts, and packages with one kernel each."""
+    """A signer whom the host trusts, with packages of one kernel each."""
 
     def __init__(self, host: hosts.Host, keys: pathlib.Path) -> None:
         self.host, self.keys = host, keys
@@ -43,7 +43,7 @@ class Vendor:
         return path.read_bytes()
 
     def sign(self, directory: str, content: bytes) -> pathlib.Path:
-        """A signed package in a directory of its own."""
+        """Makes a signed package in a directory of its own."""
         place = self.host.directory / "files" / directory
         place.mkdir()
         path = place / PACKAGE
@@ -52,7 +52,7 @@ class Vendor:
         return path
 
     def served(self) -> bytes:
-        """The SHA-256 of the object that the victim gets."""
+        """Returns the SHA-256 of the object that the victim gets."""
         return self.host.as_user(hosts.VICTIM,
                                  lambda c: c.fetch_name(DEVICE, "packaged.o", "")).object
 
@@ -61,7 +61,7 @@ class PackageAttack(Trust):
     settings = {"require-signature": "yes"}
 
     def stage_of(self, stage: Stage, transfer: pathlib.Path | None) -> Stage:
-        """A further kilnd, which trusts the vendor and has that kiln-transfer."""
+        """Starts a further kilnd, which trusts the vendor and uses the given kiln-transfer."""
         other = Stage(stage.options, {**self.settings, "package-limit": "64MiB"})
         keys = other.host.directory / "keys"
         keys.mkdir()
@@ -73,7 +73,7 @@ class PackageAttack(Trust):
 
 
 class Decompressor(PackageAttack):
-    """Takes over the decompressor of kiln-transfer while a signed package is installed."""
+    """Takes control of kiln-transfer's decompressor while a signed package is installed."""
     name, finding = "decompressor", "H5"
 
     def judge(self, stage: Stage) -> list[str]:
@@ -92,7 +92,7 @@ class Decompressor(PackageAttack):
             if is_forged else []
 
     def _install(self, stage: Stage, transfer: pathlib.Path | None) -> tuple[bool, bool]:
-        """Whether the package was installed, and whether its object is the forged one."""
+        """Returns whether the package was installed, and whether its object is the forged one."""
         other = self.stage_of(stage, transfer)
         genuine, false = os.urandom(OBJECT_SIZE), os.urandom(OBJECT_SIZE)
         try:
@@ -105,7 +105,8 @@ class Decompressor(PackageAttack):
 
 
 class Rollback(PackageAttack):
-    """Offers an older package with a genuine signature in place of a newer one, or beside it."""
+    """Offers an older package with a genuine signature, either in place of a newer one or in
+    addition to it."""
     name, finding = "rollback", "suspected"
     NAMES = (f"{DEVICE}.a.kdb", f"{DEVICE}.z.kdb", f"{DEVICE}.ukdb")
 
@@ -115,7 +116,7 @@ class Rollback(PackageAttack):
             vendor = Vendor(other.host, other.host.directory / "keys")
             old, new = os.urandom(OBJECT_SIZE), os.urandom(OBJECT_SIZE)
             old_path = vendor.sign("old", old)
-            time.sleep(1.1)  # a manifest may state whole seconds
+            time.sleep(1.1)  # the times in manifests may have whole seconds
             new_path = vendor.sign("new", new)
             status, output = other.host.kilnctl("pkg", "install", str(new_path))
             if status:
@@ -132,13 +133,15 @@ class Rollback(PackageAttack):
 # ---- compilers ----
 
 class KilledCompiler(Trust):
-    """Kills the compiler of a common source, as the system does when memory is short."""
+    """Kills the compiler of a source that several users request, as the system does when memory is
+    short."""
     name, finding = "killed_compiler", "H6"
 
     def judge(self, stage: Stage) -> list[str]:
         host, number = stage.host, int.from_bytes(os.urandom(3), "little")
         source, other = stage.sources.trivial(number), stage.sources.trivial(number + 1)
-        host.as_user(hosts.VICTIM, lambda c: c.fetch_source(other))  # the target is known to work
+        # makes sure that the target is known to work
+        host.as_user(hosts.VICTIM, lambda c: c.fetch_source(other))
         hosts.wait_until("compilers to start", host.compilers_are_idle)
         compilers = host.descendants("compiler")
         for pid in compilers:
@@ -161,7 +164,8 @@ class KilledCompiler(Trust):
 
 
 class SystemFiles(Trust):
-    """Includes files of /sys that identify the host, and reads the compilers' messages."""
+    """Compiles sources that include files of /sys that identify the host, and reads the compilers'
+    messages."""
     name, finding = "system_files", "H9"
     needs_compiler = True
     TARGETS: ClassVar[dict[str, str]] = {"hiprtc": "gfx90a", "clang": "gfx90a", "nvrtc": "sm_90"}
@@ -183,8 +187,8 @@ class SystemFiles(Trust):
 
 
 class SharedUser(Trust):
-    """Checks which users compilers and transfers run as: processes of one user can attack each
-    other."""
+    """Checks as which users compilers and transfers run, because processes of the same user can
+    attack each other."""
     name, finding = "shared_user", "suspected"
 
     def judge(self, stage: Stage) -> list[str]:
@@ -201,25 +205,25 @@ class SharedUser(Trust):
 
     @staticmethod
     def _sees_transfer(host: hosts.Host, uids: set[int]) -> bool:
-        """Adds the uid of a transfer that has changed from kilnd's user to its own."""
+        """Adds the uid of a transfer that has already changed from kilnd's user to another one."""
         for pid in host.descendants("kiln-transfer"):
             try:
                 uids.add(uid_of(pid))
-            except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            except (FileNotFoundError, ProcessLookupError):  # the process has ended
                 pass
         uids.discard(os.geteuid())
         return bool(uids)
 
     @staticmethod
     def _import(host: hosts.Host, path: pathlib.Path) -> None:
-        """Again and again, because one transfer may end between two polls."""
+        """Installs repeatedly, because a transfer may end between two polls."""
         connection = wire.Connection(str(host.socket))
         while True:
             connection.ask("kernel_import", {"name": path.name, "database_id": DEVICE}, [path])
 
 
 def uid_of(pid: int) -> int:
-    """The effective uid."""
+    """Returns the effective uid."""
     text = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(re.findall(r"^Uid:\s+\d+\s+(\d+)", text, re.M)[0])
 
@@ -227,7 +231,8 @@ def uid_of(pid: int) -> int:
 # ---- measurements ----
 
 class FalseClaims(Trust):
-    """Claims times that no GPU reaches, or just better ones, so that a promotion changes plans."""
+    """Claims times that no GPU reaches, or times that are only slightly better, so that a promotion
+    changes plans."""
     name, finding = "false_claims", "H7"
     TARGET = "gfx906"
     IMPOSSIBLE: ClassVar[wire.Entry] = wire.Entry("", 1e-6, 4_000_000_000, 0.0)
@@ -274,7 +279,7 @@ class FalseClaims(Trust):
 # ---- terminals ----
 
 class ControlCharacters(Trust):
-    """Sends names and sources that contain control characters of terminals."""
+    """Sends names and sources with control characters of terminals."""
     name, finding = "control_characters", "H8"
     needs_compiler = True
     settings = {"log-level": "debug"}
@@ -297,7 +302,7 @@ class ControlCharacters(Trust):
                 if (found := control_characters(text))]
 
     def _show(self, stage: Stage) -> dict[str, bytes]:
-        """The output of an administrator's commands after the attacker's requests."""
+        """Returns the output of an administrator's commands after the attacker's requests."""
         host, name = stage.host, f"evil{self.EVIL}.o"
         content = os.urandom(OBJECT_SIZE)
         damaged = material.plain_row(f"damaged{name}", content)._replace(md5="0" * 32)
@@ -316,7 +321,7 @@ class ControlCharacters(Trust):
 
 
 def control_characters(text: bytes) -> set[str]:
-    """Control characters that a terminal could act on, as U+XXXX."""
+    """Returns the control characters that a terminal could act on, as U+XXXX."""
     return {f"U+{ord(c):04X}" for c in text.decode("utf-8", errors="replace")
             if (ord(c) < 0x20 and c not in "\n\t\r") or 0x7f <= ord(c) < 0xa0}
 
@@ -324,7 +329,7 @@ def control_characters(text: bytes) -> set[str]:
 # ---- directories of others ----
 
 class ForeignRuntime(Trust):
-    """Has a client run with XDG_RUNTIME_DIR in the attacker's directory, and answers there."""
+    """Makes a client run with XDG_RUNTIME_DIR in the attacker's directory, and answers it there."""
     name, finding = "foreign_runtime", "suspected"
 
     def judge(self, stage: Stage) -> list[str]:
@@ -352,7 +357,7 @@ class ForeignRuntime(Trust):
 
     @staticmethod
     def _answer(place: pathlib.Path, told: pathlib.Path) -> None:
-        """Says welcome, and writes down the types of all later requests."""
+        """Answers hello, and writes down the types of all later requests."""
         (place / "kiln").mkdir(mode=0o755)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(place / "kiln" / "kilnd.sock"))
@@ -376,7 +381,7 @@ class ForeignRuntime(Trust):
 
 
 class ForeignCache(Trust):
-    """Owns the directory above the cache of another user's kilnd, and replaces its contents."""
+    """Owns the directory above the cache of another user's kilnd, and replaces what it contains."""
     name, finding = "foreign_cache", "suspected"
 
     def judge(self, stage: Stage) -> list[str]:
@@ -399,7 +404,7 @@ class ForeignCache(Trust):
         try:
             victim.start()
         except RuntimeError:
-            return []  # it refused to start
+            return []  # kilnd refused to start
         return ["kilnd uses a cache below a directory that another user can exchange"] \
             if (cache / "kernels.db").exists() else []
 

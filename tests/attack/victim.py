@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A user who works while others attack: one process for each operation, which repeats it."""
+"""A user who works while others attack. Each operation has a process, which repeats it."""
 from __future__ import annotations
 
 import functools
@@ -17,9 +17,9 @@ import wire
 DISK_KERNELS = 64
 KERNEL_SIZE = 20000
 SAMPLES_MAX = 200_000
-CLOSED = 255  # code of an operation whose connection broke
-HEADER = struct.Struct("<Qd")  # samples; start of the running operation, or 0
-SAMPLE = struct.Struct("<ddQ")  # start, seconds, code
+CLOSED = 255  # code of an operation whose connection was closed
+HEADER = struct.Struct("<Qd")  # number of samples; start of the running operation, or 0
+SAMPLE = struct.Struct("<ddQ")  # start, duration in seconds, code
 RETRY_S = 0.1
 CONNECT_MAX_S = 60
 MEASURED = wire.Entry("ConvDirectNaiveConvFwd", 1.5, 9)
@@ -30,7 +30,7 @@ Work = Callable[[], int]
 class Operation(NamedTuple):
     name: str
     interval_s: float
-    expected: int  # code
+    expected: int  # expected code
 
 
 OPERATIONS = (
@@ -75,12 +75,13 @@ class Record:
         HEADER.pack_into(self.memory, 0, min(count + 1, SAMPLES_MAX), 0.0)
 
     def running_since(self) -> float:
-        """0.0: nothing is running."""
+        """Returns the start of the running operation, or 0.0 if none is running."""
         start: float = HEADER.unpack_from(self.memory)[1]
         return start
 
     def latest_start(self) -> float:
-        """Of the running operation or else the last one; 0.0: none."""
+        """Returns the start of the running operation, or else of the last one; 0.0 if there was
+        none."""
         count, running = HEADER.unpack_from(self.memory)
         if running or not count:
             return float(running)
@@ -88,7 +89,7 @@ class Record:
                                           HEADER.size + SAMPLE.size * (count - 1))).start
 
     def samples(self) -> list[Sample]:
-        """With the running operation, as if it ended now."""
+        """Returns the samples, including the running operation as if it ended now."""
         count, running = HEADER.unpack_from(self.memory)
         found = [Sample(*SAMPLE.unpack_from(self.memory, HEADER.size + SAMPLE.size * i))
                  for i in range(count)]
@@ -209,10 +210,10 @@ class Victim:
     # ---- for the parent ----
 
     def are_answered(self, since: float) -> bool:
-        """Every operation that began before |since| has ended."""
+        """Returns whether every operation that began before |since| has ended."""
         running = [record.running_since() for record in self.records.values()]
         return all(start == 0.0 or start >= since for start in running)
 
     def has_begun(self, since: float) -> bool:
-        """Every operation has begun after |since|."""
+        """Returns whether every operation has begun once more after |since|."""
         return all(record.latest_start() >= since for record in self.records.values())

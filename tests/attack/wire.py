@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A raw client of kilnd: it sends exactly the bytes that an attack chooses (docs/protocol.md).
 
-It shares no code with libkiln, so that an attack is not limited by the checks of the library.
+It shares no code with libkiln, so that the library's checks do not limit an attack.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ_SIZE = 1 << 20
 BATCH_ITEMS_MAX = 4096
 IN_FLIGHT_MAX = 1024
 
-# Codes of common/base/err_codes.def that the attacks name.
+# Codes of common/base/err_codes.def that the attacks use.
 OK, NOT_FOUND, INVALID, DENIED, FULL, BUSY, CORRUPT, UNAVAILABLE = range(8)
 COMPILE_FAILED = 13
 
@@ -32,7 +32,7 @@ FETCH_NO_OBJECT = 1
 
 
 def _numbers() -> dict[str, int]:
-    """The message types of common/protocol/messages.def, by name."""
+    """Returns the message types of common/protocol/messages.def, by name."""
     text = (ROOT / "common" / "protocol" / "messages.def").read_text(encoding="utf-8")
     found = re.findall(r"^KILN_(?:REQUEST|REPLY)\((\w+),\s*(\d+)", text, re.M)
     return {name: int(number) for name, number in found}
@@ -42,7 +42,7 @@ TYPES = _numbers()
 
 
 class Closed(Exception):
-    """kilnd closed the connection."""
+    """Raised when kilnd has closed the connection."""
 
 
 class Frame(NamedTuple):
@@ -66,7 +66,7 @@ class Refused(Exception):
 # ---- bodies ----
 
 def block(data: bytes | str) -> bytes:
-    """A BYTES field."""
+    """Returns a BYTES field."""
     raw = data.encode() if isinstance(data, str) else data
     return struct.pack("<I", len(raw)) + raw
 
@@ -89,7 +89,7 @@ def fetch_body(key: bytes) -> bytes:
 
 
 def batch_body(keys: Iterable[bytes]) -> bytes:
-    """Fetches by key."""
+    """Returns the body of a batch of fetches by key."""
     items = [b"\0" + block(fetch_body(key)) for key in keys]
     return struct.pack("<I", len(items)) + block(b"".join(items))
 
@@ -113,7 +113,7 @@ def name_body(database_id: str, name: str, args: str) -> bytes:
 
 
 def problem(n: int, c: int = 64, k: int = 64, size: int = 56) -> bytes:
-    """A forward convolution in fp32, NCHW, 3x3, in the form of common/protocol/problem.h."""
+    """Returns a forward convolution in fp32, NCHW, 3x3, encoded as in common/protocol/problem.h."""
     numbers = (0, 2, 0, 0, 0, 0, n, c, k, 1, 1, size, size, 1, 3, 3, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0)
     return struct.pack("<26I", *numbers)
 
@@ -127,12 +127,12 @@ class Entry(NamedTuple):
 
 
 def welcome_body() -> bytes:
-    """That of a false kilnd."""
+    """Returns the welcome of a false kilnd."""
     return struct.pack("<HQQIBII", 1, 0, 1, 1, 0, 8 << 20, IN_FLIGHT_MAX) + block("false kilnd")
 
 
 def put_body(of: bytes, database_id: str, entry: Entry) -> bytes:
-    """A tuning_put of a find record for the user."""
+    """Returns the body of a tuning_put of a find record for the user."""
     texts = (database_id, "", "GPU-0", "device", "6.2.4", "", "kiln", )
     row = block(entry.solver) + block("miopenConvolutionFwdAlgoDirect") + block("") + \
         struct.pack("<QIdd", 0, entry.samples, entry.median_ms, entry.spread_ms)
@@ -141,17 +141,17 @@ def put_body(of: bytes, database_id: str, entry: Entry) -> bytes:
 
 
 def get_body(problems: list[bytes], database_id: str, flags: int = 0) -> bytes:
-    """A tuning_get of find records."""
+    """Returns the body of a tuning_get of find records."""
     return struct.pack("<BB", 0, flags) + block(database_id) + block("") + block("") + \
         block("") + struct.pack("<I", len(problems)) + block(b"".join(problems))
 
 
 class Result(NamedTuple):
-    """Of one fetch."""
+    """The result of one fetch."""
     code: int
     tier: int
     key: bytes
-    object: bytes  # SHA-256 of its bytes
+    object: bytes  # SHA-256 of the object's bytes
     size: int
     content: bytes
     text: str
@@ -178,7 +178,7 @@ def read_results(body: bytes) -> list[Result]:
 # ---- connections ----
 
 class Connection:
-    """A connection after the handshake.  One request at a time, or raw frames."""
+    """A connection after the handshake, for one request at a time or for raw frames."""
 
     def __init__(self, path: str, timeout_s: float | None = 120) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -192,7 +192,8 @@ class Connection:
             raise Closed("no welcome")
 
     def _connect(self, path: str, timeout_s: float) -> None:
-        """Blocks while kilnd's backlog is full, as libkiln does; 0: without a limit."""
+        """Connects. Blocks while kilnd's backlog is full, as libkiln does. |timeout_s| 0 means no
+        limit."""
         limit = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self.socket.connect(path)
@@ -202,7 +203,7 @@ class Connection:
         self.socket.close()
 
     def send(self, kind: str, body: bytes = b"", fds: Iterable[int] = ()) -> int:
-        """Returns the id of the request."""
+        """Sends a request, and returns its id."""
         self.next += 1
         files = list(fds)
         data = frame(kind, self.next, body, len(files))
@@ -236,8 +237,9 @@ class Connection:
         return Frame(kind, request, flags, body, fds)
 
     def skip_frames(self, wait_s: float) -> tuple[int, int, int]:
-        """Reads the frames that have arrived, at least one unless the time passes. Counts frames,
-        last frames of answers, and errors. Stores nothing, so it is fast."""
+        """Reads the frames that have arrived; at least one, unless the time is over. Returns the
+        numbers of frames, of last frames of answers, and of errors. Is fast, because it stores
+        nothing."""
         frames = answers = errors = 0
         if not select.select([self.socket], [], [], wait_s)[0]:
             return 0, 0, 0
@@ -258,7 +260,7 @@ class Connection:
         return frames, answers, errors
 
     def answer(self) -> Frame:
-        """The last frame of an answer; errors are raised."""
+        """Returns the last frame of an answer. Raises errors."""
         while True:
             got = self.receive()
             if not got.flags & MORE:
@@ -292,7 +294,7 @@ class Connection:
         return self._fetch("fetch_name", name_body(database_id, name, args))
 
     def raw(self, kind: str, body: bytes = b"", fds: Iterable[int] = ()) -> bytes:
-        """The bytes of all frames of the answer."""
+        """Sends a request, and returns the bytes of all frames of its answer."""
         self.send(kind, body, fds)
         whole = b""
         while True:
@@ -304,7 +306,7 @@ class Connection:
 
     def ask(self, kind: str, members: dict[str, Any] | None = None,
             files: Iterable[pathlib.Path] = ()) -> dict[str, Any]:
-        """A request in JSON."""
+        """Sends a request in JSON, and returns the answer."""
         opened = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in files]
         try:
             self.send(kind, json.dumps(members).encode() if members else b"", opened)
@@ -317,7 +319,7 @@ class Connection:
         return answer
 
     def solutions(self, of: bytes, target: str, database_id: str) -> list[str]:
-        """Names of the solvers that apply, in the order in which plans prefer them."""
+        """Returns the names of the solvers that apply, in the order in which plans prefer them."""
         self.send("solutions", of + block(target) + block(database_id) + block("") + block(""))
         body = self.answer().body
         names, at = [], 0

@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * What every benchmark shares: its command line, rounds in several processes, statistics, results.
+ * Code that all benchmarks share: the command line, rounds in several processes, statistics,
+ * results.
  *
  * Role       a benchmark prints each result as one JSON line on standard output, and progress and
  *            errors on standard error. tests/bench/report.py makes tables of the results
  * Ownership  shared memory is unmapped by bench_shared_done
  * Threading  bench_fan_out forks: call it before any thread is started
  *
- * Machines are noisy, so the compared ways alternate: each round measures every way once (A B A B).
- * The report takes the median over the rounds, and the median of their ratios.
+ * Machines are noisy, so the ways that are compared alternate: each round measures every way once
+ * (A B A B). The report takes the median over the rounds, and the median of their ratios.
  */
 #include "common/base/clock.h"
 #include "common/base/err.h"
@@ -26,26 +27,27 @@
 struct bench_options {
     char bin[BENCH_PATH_MAX];  /* directory of kilnd and kiln-compiler */
     char work[BENCH_PATH_MAX]; /* an empty directory for stores and sockets */
-    bool quick;                /* fewer rounds and sizes */
+    bool quick;                /* with fewer rounds and sizes */
     unsigned cpus;             /* the CPUs that this process may use */
-    unsigned first_cpu;        /* the lowest of them */
-    unsigned last_cpu;         /* the highest of them, which gets the fewest interrupts */
+    unsigned first_cpu;        /* the lowest of these CPUs */
+    unsigned last_cpu;         /* the highest of these CPUs, which gets the fewest interrupts */
 };
 
-/* --bin DIR --work DIR --quick; the default of --bin is this program's own directory. */
+/* Parses --bin DIR, --work DIR and --quick. The default of --bin is this program's own
+ * directory. */
 KILN_MUST_CHECK enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_options,
                                            struct kiln_err *err);
-/* Runs |body| with the parsed options; the whole main() of a benchmark. */
+/* Runs |body| with the parsed options. This is the whole main() of a benchmark. */
 int bench_main(int argc, char **argv, const char *name,
                enum kiln_code (*body)(const struct bench_options *options, struct kiln_err *err));
-/* Writes |work|/|name| to |path|. KILN_INVALID: it is too long. */
+/* Writes |work|/|name| to |path|. Returns KILN_INVALID if it is too long. */
 KILN_MUST_CHECK enum kiln_code bench_path(const char *work, const char *name,
                                           char path[BENCH_PATH_MAX], struct kiln_err *err);
 
-/* Pins thread |tid| (0: the caller) to one CPU, permanently. */
+/* Pins thread |tid| (0: the caller) to one CPU permanently. */
 KILN_MUST_CHECK enum kiln_code bench_pin(pid_t tid, unsigned cpu, struct kiln_err *err);
 
-/* Zeroed memory that children share with their parent. */
+/* Allocates zeroed memory that children share with their parent. */
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
 void bench_shared_done(void *memory, size_t size); /* accepts NULL */
 
@@ -58,15 +60,17 @@ KILN_MUST_CHECK enum kiln_code bench_gate_init(struct bench_gate *gate, unsigned
 void bench_gate_pass(struct bench_gate *gate);
 
 /* Runs |client| in |count| processes and waits for all. The first failure ends the other processes,
- * and its code and message are returned. */
+ * and the function returns its code and message. */
 typedef enum kiln_code bench_client(void *context, unsigned index, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context,
                                              struct kiln_err *err);
 
-/* The value below which |fraction| of the |count| > 0 samples lie (nearest rank); sorts them. */
+/* Returns the value below which |fraction| of the |count| > 0 samples lie (nearest rank). Sorts the
+ * samples. */
 uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction);
 
-/* A result that holds |bench|'s name. The caller adds members. NULL: out of memory. */
+/* Creates a result that contains |bench|'s name, to which the caller adds members. Returns NULL if
+ * out of memory. */
 struct json *bench_result(const char *bench);
 /* Prints |result| as one line and frees it. */
 KILN_MUST_CHECK enum kiln_code bench_print(struct json *result, struct kiln_err *err);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Kernels that are not compiled yet. All have one source, which a macro makes distinct.
+ * Kernels that are not compiled yet. All have the same source, which a macro makes distinct.
  *
  * Threading  plain values
  */
@@ -20,22 +20,23 @@ struct cold { /* a compiler on this host and a source for it */
     const char *source;
 };
 
-/* KILN_UNAVAILABLE when the daemon has no toolchain of that name ("opencl", "hiprtc", "clang"). */
+/* Finds the toolchain. Returns KILN_UNAVAILABLE if the daemon has no toolchain of that name
+ * ("opencl", "hiprtc", "clang"). */
 KILN_MUST_CHECK enum kiln_code cold_find(struct kiln_client *client, const char *toolchain,
                                          struct cold *ret_cold, struct kiln_err *err);
-/* The first toolchain that the daemon has, in the order of compile speed. */
+/* Finds the first toolchain that the daemon has, in the order of compile speed. */
 KILN_MUST_CHECK enum kiln_code cold_find_any(struct kiln_client *client, struct cold *ret_cold,
                                              struct kiln_err *err);
-/* The -D options of the |id|-th kernel. Each work directory has its own ids. */
+/* Writes the -D options of kernel number |id|. Each work directory has its own numbers. */
 void cold_options(uint64_t id, char options[COLD_OPTIONS_MAX]);
 struct kiln_kernel_source cold_request(const struct cold *cold, const char *options);
 /* Fetches |count| kernels from |first_id| on in one batch. None may fail. */
 KILN_MUST_CHECK enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold,
                                           uint64_t first_id, size_t count, struct kiln_err *err);
 
-/* A connected client, after the handshake. */
+/* Opens a client and connects it, including the handshake. */
 KILN_MUST_CHECK enum kiln_code cold_connect(const char *socket, struct kiln_client **ret_client,
                                             struct kiln_err *err);
-/* One counter of 'stats', for example "compiles" or "hits.disk". */
+/* Gets one counter of 'stats', such as "compiles" or "hits.disk". */
 KILN_MUST_CHECK enum kiln_code cold_counter(struct kiln_client *client, const char *name,
                                             uint64_t *ret_value, struct kiln_err *err);

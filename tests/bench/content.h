@@ -10,20 +10,20 @@
 #include "common/base/err.h"
 
 enum content_kind {
-    CONTENT_RANDOM, /* does not compress */
-    CONTENT_POOR,   /* compresses badly: 7 random bits in each byte */
+    CONTENT_RANDOM, /* cannot be compressed */
+    CONTENT_POOR,   /* compresses badly, with 7 random bits in each byte */
     CONTENT_CODE,   /* compresses about 3:1, as MIOpen's kernels do on average */
 };
 
 struct content {
     enum content_kind kind;
     size_t size;  /* bytes of one object */
-    size_t count; /* of objects */
-    size_t touch; /* how many bytes from the start a reader touches; 0: all */
+    size_t count; /* number of objects */
+    size_t touch; /* number of bytes from the start that a reader touches; 0 means all */
 };
 
 const char *content_kind_name(enum content_kind kind); /* "random", "poor", "code" */
-/* Fills content->size bytes. */
+/* Fills |bytes|, which has content->size bytes. */
 void content_make(const struct content *content, size_t index, uint8_t *bytes);
 struct digest content_key(const struct content *content, size_t index);
 
@@ -33,6 +33,6 @@ KILN_MUST_CHECK enum kiln_code content_store(const struct content *content, cons
 /* Makes a sealed memfd of one object. The caller owns it. */
 KILN_MUST_CHECK enum kiln_code content_memfd(const struct content *content, size_t index,
                                              int *ret_fd, struct kiln_err *err);
-/* Reads one byte of every page of |bytes|, up to content->touch. A runtime that loads the object
- * reads at least as much. */
+/* Reads one byte of every page of |bytes|, up to content->touch. A GPU runtime that loads the
+ * object reads at least as much. */
 uint64_t content_touch(const struct content *content, const void *bytes);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Processes that share cold kernels and call the compiler directly. Their throughput shows what
- * this machine achieves with as many compilers and without kiln.
+ * Processes that divide cold kernels among them and call the compiler directly. Their throughput
+ * shows what the same number of compilers achieves on this machine without kiln.
  *
- * Role       the lower bound for bench_cold's wall time with kilnd's compilers
+ * Role       gives a lower bound for the wall time that bench_cold measures with kilnd's compilers
  * Threading  forks, like bench_fan_out
  */
 #include "tests/bench/cold.h"
@@ -18,6 +18,7 @@ struct direct_team {
 };
 
 /* Measures the wall-clock seconds for all kernels from |first_id| on. Before that, every process
- * compiles another kernel to warm up. KILN_UNAVAILABLE: the compiler cannot be called directly. */
+ * compiles another kernel to warm up. Returns KILN_UNAVAILABLE if the compiler cannot be called
+ * directly. */
 KILN_MUST_CHECK enum kiln_code direct_team_run(const struct direct_team *team, uint64_t first_id,
                                                double *ret_wall, struct kiln_err *err);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Compression of code objects: MIOpen's bzip2, zstd without a dictionary, kiln's codec.
+ * Compresses code objects in three ways: with bzip2 as MIOpen does, with zstd without a dictionary,
+ * and with kiln's codec.
  *
  * Ownership  results are borrowed from the packer until its next call
  * Threading  one thread at a time for each packer
@@ -17,7 +18,7 @@ enum packing { PACKING_BZIP2, PACKING_ZSTD, PACKING_KILN, PACKING_COUNT };
 
 struct packed {
     enum packing packing;
-    unsigned codec; /* PACKING_KILN: the codec that kiln chose */
+    unsigned codec; /* for PACKING_KILN, the codec that kiln chose */
     size_t raw_size;
     struct bytes bytes;
 };

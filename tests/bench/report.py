@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Tables of the benchmarks' JSON lines, with budgets.
+"""Makes tables from the benchmarks' JSON lines, with the limits that results must keep (budgets).
 
-Every function here is pure: results in, rows out. A row's value is the median of the rounds. A
-ratio is the median of the ratios of the rounds, so that a noisy moment affects both sides.
+Every function here is pure: it turns results into rows. A row's value is the median of the rounds.
+A ratio is the median of the ratios of the rounds, so that a noisy moment affects both sides.
 Benchmarks that did not run have no row, and are listed under "Not run".
 """
 import statistics
@@ -11,7 +11,8 @@ MEETS, MISSES = "meets", "misses"
 
 
 class Table:
-    """Rows in order: dicts of what, figure, unit, budget, verdict (the last two may be empty)."""
+    """The rows in order: dicts of what, figure, unit, budget and verdict; the last two may be
+    empty."""
 
     def __init__(self):
         self.rows, self.not_run = [], []
@@ -27,7 +28,7 @@ class Table:
 
 
 def ratio(above, below):
-    """Median of the rounds' ratios."""
+    """Returns the median of the rounds' ratios."""
     return statistics.median(a / b for a, b in zip(above, below))
 
 
@@ -36,7 +37,7 @@ def size_text(size):
 
 
 def of(results, bench, **members):
-    """The results of one benchmark whose members have these values."""
+    """Returns the results of one benchmark whose members have these values."""
     return [r for r in results if r["bench"] == bench
             and all(r.get(k) == v for k, v in members.items())]
 
@@ -156,7 +157,7 @@ def scaling_rows(table, results):
 
 
 def direct_rows(table, section, r):
-    """The floor: the same number of processes that call the compiler without kiln."""
+    """Adds the floor: the same number of processes, which call the compiler without kiln."""
     what = f"processes that call {r['toolchain']} directly"
     if "direct_not_run" in r:
         table.skip(f"{what} ({section})", r["direct_not_run"])
@@ -188,7 +189,7 @@ FIRST_WAYS = {
     "stored-64": "kilnd is started, its databases exist, 64 compilers",
     "new-64": "kilnd is started and creates its databases, 64 compilers",
 }
-FIRST_ANSWER_BUDGET_MS = 30  # more than with a running kilnd
+FIRST_ANSWER_BUDGET_MS = 30  # more than with a kilnd that is already running
 
 
 def first_answer_rows(table, results):
@@ -203,7 +204,7 @@ def first_answer_rows(table, results):
                   more <= FIRST_ANSWER_BUDGET_MS if judged else None, 2)
 
 
-FLAT = 1.25  # "flat" as a number: how much a store of 1000 times the size may add to a look-up
+FLAT = 1.25  # limit for "flat": how much a store of 1000 times the size may add to a look-up
 
 
 def start_rows(table, results):
@@ -238,7 +239,8 @@ def flat_rows(table, few, many):
         table.add(section, what, figure, "×", f"flat (≤ {FLAT})", figure <= FLAT, 2)
 
 
-STALL = 2.0  # "without stalling": the p99 of look-ups while kernels are stored and evicted
+# limit for "without stalling": the p99 of look-ups while kernels are stored and evicted
+STALL = 2.0
 
 
 def sandbox_rows(table, results):
@@ -321,7 +323,7 @@ TUNING_WAYS = {
     "kiln": "kiln, over the socket",
 }
 TUNING_CPUS = {"any": "", "two": ", client and servers on a CPU each", "one": ", all on one CPU"}
-TUNING_LOOK_UP_BUDGET = {"find": 2, "perf": 5}  # µs, in the daemon
+TUNING_LOOK_UP_BUDGET = {"find": 2, "perf": 5}  # µs, measured in the daemon
 IMPORT_BUDGET, FIRST_BUDGET_MS, TUNING_BATCH_BUDGET_US = 3, 1, 2
 
 
@@ -452,7 +454,7 @@ def number(row):
 
 
 def text_of(table):
-    """The table for a terminal."""
+    """Returns the table for a terminal."""
     lines, section = [], None
     width = max((len(r["what"]) for r in table.rows), default=0)
     for row in table.rows:
@@ -472,7 +474,7 @@ def text_of(table):
 
 
 def markdown_of(table):
-    """The table for docs/benchmarks.md."""
+    """Returns the table for docs/benchmarks.md."""
     lines, section = [], None
     for row in table.rows:
         if row["section"] != section:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs the benchmarks one after another and prints their results with the budgets.
+"""Runs the benchmarks one after another, and prints their results next to the limits that they must
+keep.
 
 Usage: python3 tests/bench/run.py --bin DIR --work DIR [--quick] [--only NAME]... [--json FILE]
                                   [--markdown FILE]
@@ -44,7 +45,7 @@ def machine():
 
 
 def read_results(name, text):
-    """The JSON lines of one benchmark; incomplete lines are skipped."""
+    """Returns the JSON lines of one benchmark. Skips incomplete lines."""
     results = []
     for line in text.splitlines():
         try:
@@ -56,7 +57,7 @@ def read_results(name, text):
 
 
 def run_program(name, options):
-    """The results, and why it failed or None."""
+    """Returns the results, and why the benchmark failed, or None."""
     program = options.bin / f"bench_{name}"
     if not program.exists():
         return [], f"'{program}' was not built"
@@ -69,7 +70,7 @@ def run_program(name, options):
     try:
         out, err = child.communicate(timeout=PROGRAM_MAX_S)
     except subprocess.TimeoutExpired:
-        child.kill()  # its servers and clients die with it
+        child.kill()  # its servers and clients end with it
         out, err = child.communicate()
         err += f"\nstill running after {PROGRAM_MAX_S} s"
     sys.stderr.write(err)

@@ -4,7 +4,7 @@
 /*
  * Servers that a benchmark starts: kilnd and redis-server.
  *
- * Role       started in the work directory with private sockets, ended by pid
+ * Role       starts servers in the work directory with private sockets, and ends them by their pids
  * Ownership  server_stop ends the process and waits for it; the server also ends with its parent
  */
 #include "tests/bench/bench.h"
@@ -12,43 +12,44 @@
 #include <sys/types.h>
 
 struct server {
-    pid_t pid; /* 0 when not running */
+    pid_t pid; /* 0 if the server is not running */
     char socket[BENCH_PATH_MAX];
-    uint64_t ready_ns; /* from start to its first answer */
+    uint64_t ready_ns; /* time from its start to its first answer */
 };
 
 struct kilnd_options {
-    /* Name of kilnd's directory below the work directory, which stays between starts. */
+    /* Name of kilnd's directory below the work directory.  The directory remains between starts. */
     const char *name;
-    unsigned workers; /* compiler processes; 0: as many as CPUs */
+    unsigned workers; /* number of compiler processes; 0 means one for each CPU */
 };
 
-/* Returns when the daemon has answered a ping. The error message names its log. */
+/* Starts kilnd, and returns when it has answered a ping.  The error message names its log. */
 KILN_MUST_CHECK enum kiln_code kilnd_start(const struct bench_options *bench,
                                            const struct kilnd_options *options,
                                            struct server *ret_server, struct kiln_err *err);
-/* The directory of that daemon's kernels.db. It is created if it is absent. */
+/* Gets the directory of the kernels.db of the kilnd |name|.  Creates it if it does not exist. */
 KILN_MUST_CHECK enum kiln_code kilnd_cache_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);
-/* The same for its tuning.db. */
+/* Gets the directory of its tuning.db in the same way. */
 KILN_MUST_CHECK enum kiln_code kilnd_state_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);
-/* KILN_UNAVAILABLE: this host has no redis-server. Redis stores nothing on disk. */
+/* Starts Redis, which stores nothing on disk.  Returns KILN_UNAVAILABLE if this host has no
+ * redis-server. */
 KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
                                            struct server *ret_server, struct kiln_err *err);
-/* SIGTERM, SIGKILL after 20 s.  Accepts a server that does not run. */
+/* Sends SIGTERM, and SIGKILL after 20 s.  Accepts a server that is not running. */
 void server_stop(struct server *server);
 #define SERVER_AUTO __attribute__((cleanup(server_stop)))
 
-/* Pins every thread of the server to one CPU, and thereby threads that start later. */
+/* Pins every thread of the server to one CPU.  Threads that start later inherit this. */
 KILN_MUST_CHECK enum kiln_code server_pin(const struct server *server, unsigned cpu,
                                           struct kiln_err *err);
 
-struct server_memory { /* bytes, /proc/PID/status */
+struct server_memory { /* in bytes, from /proc/PID/status */
     uint64_t resident;
-    uint64_t shared; /* part of resident: mapped memfds, the hot set's */
+    uint64_t shared; /* part of |resident|: mapped memfds, which are those of the hot set */
 };
 KILN_MUST_CHECK enum kiln_code server_memory(const struct server *server,
                                              struct server_memory *ret_memory,

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Ways to get an object's bytes: bare sockets, MIOpen's, Redis', kiln's.
+ * Ways to get an object's bytes: with bare sockets, with MIOpen, with Redis, and with kiln.
  *
- * Role       bench_fetch compares them; each touches every page of the object
+ * Role       bench_fetch compares these ways; each touches every page of the object
  * Ownership  a subject belongs to the client process that opened it
  * Threading  one process, one thread
  */
@@ -13,8 +13,8 @@
 
 struct subject_place { /* addresses of the servers; borrowed */
     const struct content *content;
-    const char *floor_socket; /* one thread for each client (floor.h) */
-    const char *epoll_socket; /* one event loop */
+    const char *floor_socket; /* server with one thread for each client (floor.h) */
+    const char *epoll_socket; /* server with one event loop */
     const char *redis_socket;
     const char *kiln_socket;
     const char *miopen_file; /* an SQLite database in MIOpen's schema */
@@ -26,40 +26,42 @@ struct subject {
 
 struct subject_ops {
     const char *name;
-    size_t round_max; /* fetches in one round, for slow ways; 0: every object once */
+    size_t round_max; /* number of fetches in one round, for slow ways; 0: every object once */
     enum kiln_code (*open)(const struct subject_place *place, struct subject **ret_subject,
                            struct kiln_err *err);
     /* Called before each round; not timed. May be NULL. */
     enum kiln_code (*begin)(struct subject *subject, struct kiln_err *err);
-    /* Timed: gets object |index|, touches it, releases it. */
+    /* Timed: gets object |index|, touches it and releases it. */
     enum kiln_code (*fetch)(struct subject *subject, size_t index, struct kiln_err *err);
-    /* Called after each round; counts for its throughput. May be NULL. */
+    /* Called after each round; its time counts for the round's throughput. May be NULL. */
     enum kiln_code (*end)(struct subject *subject, struct kiln_err *err);
     void (*close)(struct subject *subject);
 };
 
-/* Bare sockets: messages of kiln's sizes, without any look-up. */
+/* With bare sockets: messages of kiln's sizes, without any look-up. */
 extern const struct subject_ops subject_round_trip; /* the reply has no object */
 extern const struct subject_ops subject_inline;     /* the reply contains the object's bytes */
 extern const struct subject_ops
-    subject_descriptor; /* the reply carries a memfd, which is mapped, touched, unmapped */
+    subject_descriptor; /* the reply carries a memfd, which is mapped, touched and unmapped */
 extern const struct subject_ops
-    subject_descriptor_kept; /* unmapped after the round, as with kiln */
-extern const struct subject_ops subject_descriptor_epoll; /* the same from one event loop */
+    subject_descriptor_kept; /* the mapping is kept until the end of the round, as with kiln */
+/* the same with a server that has one event loop */
+extern const struct subject_ops subject_descriptor_epoll;
 
-/* MIOpen's hit: select by name and arguments, bunzip2, md5. */
-extern const struct subject_ops subject_miopen_kept;  /* the database kept open */
-extern const struct subject_ops subject_miopen_fresh; /* the database opened for every look-up */
+/* A hit in MIOpen's cache: select by name and arguments, bunzip2, md5. */
+extern const struct subject_ops subject_miopen_kept; /* with the database kept open */
+/* with the database opened for every look-up */
+extern const struct subject_ops subject_miopen_fresh;
 /* Writes the database. |ret_ratio| is raw size divided by stored size. */
 KILN_MUST_CHECK enum kiln_code miopen_fill(const struct content *content, const char *path,
                                            double *ret_ratio, struct kiln_err *err);
 
-extern const struct subject_ops subject_redis; /* GET */
+extern const struct subject_ops subject_redis; /* with GET */
 KILN_MUST_CHECK enum kiln_code redis_fill(const struct content *content, const char *socket,
                                           struct kiln_err *err);
 
 extern const struct subject_ops
-    subject_kiln; /* kiln_kernel_fetch, never from the in-process cache */
+    subject_kiln; /* with kiln_kernel_fetch, never from the in-process cache */
 extern const struct subject_ops subject_kiln_wire; /* the same messages without libkiln */
 extern const struct subject_ops
-    subject_kiln_table; /* kiln_kernel_fetch, always from the in-process cache */
+    subject_kiln_table; /* with kiln_kernel_fetch, always from the in-process cache */

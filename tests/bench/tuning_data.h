@@ -4,7 +4,7 @@
 /*
  * The measured tuning databases, and the problems that are looked up in them.
  *
- * Role       MIOpen's genuine files if KILN_TEST_DATA (or the directory known at build time) has
+ * Role       uses MIOpen's genuine files if KILN_TEST_DATA (or the directory set at build time) has
  *            them, otherwise made-up files with as many records
  * Ownership  a plain value in shared memory
  * Threading  one process calls data_prepare, and should exit afterwards
@@ -18,23 +18,24 @@
 
 struct data_question {
     struct problem problem;
-    char key[PROBLEM_KEY_MAX]; /* MIOpen's key of the problem, as in the file */
+    char key[PROBLEM_KEY_MAX]; /* MIOpen's key of the problem, as it is in the file */
 };
 
 struct tuning_data {
     enum tuning_kind kind;
-    char path[BENCH_PATH_MAX]; /* the unpacked file, below the work directory */
-    char name[64];             /* MIOpen's name of the file */
+    char path[BENCH_PATH_MAX]; /* the unpacked file, which is below the work directory */
+    char name[64];             /* MIOpen's name for the file */
     bool genuine;
-    uint64_t bytes, records, rows; /* rows: entries of all records */
+    uint64_t bytes, records, rows; /* |rows|: number of entries in all records */
     size_t answer_size;            /* mean bytes of a record's key and value */
     size_t question_count;
-    struct data_question questions[DATA_QUESTIONS]; /* of random records, in random order */
+    /* look-ups of random records, in random order */
+    struct data_question questions[DATA_QUESTIONS];
 };
 
-/* gfx90a68's FindDb of 193 590 records, or gfx906_60's PerfDb of 148 096 rows. */
+/* Prepares gfx90a68's FindDb with 193 590 records, or gfx906_60's PerfDb with 148 096 rows. */
 KILN_MUST_CHECK enum kiln_code data_prepare(enum tuning_kind kind, const char *work,
                                             struct tuning_data *ret_data, struct kiln_err *err);
-/* Writes a made-up database of that size. */
+/* Write a made-up database of that size. */
 KILN_MUST_CHECK enum kiln_code data_make_find(const char *path, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code data_make_perf(const char *path, struct kiln_err *err);

@@ -5,7 +5,7 @@
 Usage: serve_emulator.py EMULATOR ARCH DIRECTORY
 
 EMULATOR is a checkout of tinygrad; ARCH is gfx906, gfx90a, gfx942, gfx1100, gfx1201, ...
-DIRECTORY gets the socket and the device's memory.  Serves one process after the other.
+The socket and the device's memory are created in DIRECTORY. Serves one process after the other.
 """
 import ctypes
 import mmap
@@ -24,7 +24,7 @@ LDS_BYTES = (4 << 30) + (1 << 20)
 MAP_FIXED_NOREPLACE, MAP_NORESERVE = 0x100000, 0x4000
 
 # RDNA 3's buffer_gl0_inv and buffer_gl1_inv, which the emulator does not decode.  They invalidate
-# caches, which it does not have, so two s_nop replace them.
+# caches, which the emulator does not have, so they are replaced by two s_nop.
 INVALIDATIONS = [struct.pack("<II", word, 0) for word in (0xE0AC0000, 0xE0B00000)]
 NOTHING = struct.pack("<II", 0xBF800000, 0xBF800000)
 
@@ -42,7 +42,8 @@ def map_at(address, size, flags, fd):
 
 
 def unpack_msgpack(data, at):
-    """(value, end) of the message at |at|: the types that code objects' notes have."""
+    """Returns (value, end) of the message at |at|. Supports the types that occur in the notes of
+    code objects."""
     kind = data[at]
     at += 1
     if kind <= 0x7F:
@@ -75,7 +76,8 @@ def unpack_msgpack(data, at):
 
 
 def unpack_count(data, at, kind, first, mask, base):
-    """The count of elements: in the low bits of |kind|, or in 1 << (kind - base) bytes."""
+    """Returns the number of elements, which is in the low bits of |kind| or in 1 << (kind - base)
+    bytes."""
     if first <= kind <= first | mask:
         return kind & mask, at
     size = 1 << (kind - base)
@@ -89,7 +91,7 @@ def without_invalidations(code):
 
 
 class Module:
-    """A code object, loaded at |base|."""
+    """A code object that is loaded at |base|."""
 
     def __init__(self, image, base):
         self.base, self.symbols, self.arguments = base, {}, {}
@@ -133,7 +135,8 @@ class Module:
 
 
 def user_data(properties, arguments):
-    """The registers that a kernel descriptor's code properties request, in the ABI's order."""
+    """Returns the registers that a kernel descriptor's code properties request, in the ABI's order.
+    """
     words = []
     for bit, count in enumerate((4, 2, 2, 2, 2, 2, 1)):
         if properties >> bit & 1:
@@ -180,10 +183,10 @@ class Server:
 
 
 def widen_lds(emulator):
-    """Lets LDS begin at LDS_AT, where any 32-bit offset is readable.
+    """Moves LDS to LDS_AT, where any 32-bit offset is readable.
 
-    The emulator also reads the addresses of inactive lanes, which may be anything.  It makes LDS
-    right after its view of the memory, which begins at 0.
+    This is needed because the emulator also reads at the addresses of inactive lanes, which may be
+    anything.  The emulator makes LDS right after its view of the memory, which begins at 0.
     """
     make = emulator.Buffer
     made_view = False
@@ -205,7 +208,7 @@ def serve(connection, run_asm, arch):
         command, *words = line.split()
         try:
             answer = f"ok {getattr(server, command)(*words)}"
-        except Exception as error:  # whatever the emulator raises is this request's answer
+        except Exception as error:  # any exception of the emulator is the answer to this request
             traceback.print_exc()
             answer = f"no {command}: {type(error).__name__}: {error}".replace("\n", " ")[:4000]
         lines.write(answer + "\n")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The server behind the emulated HIP runtime, with an emulator that only records its calls."""
+"""Tests the server behind the emulated HIP runtime, with an emulator that only records its calls.
+"""
 import ctypes
 import pathlib
 import struct
@@ -88,7 +89,7 @@ class Launches(unittest.TestCase):
         self.assertEqual(self.block, struct.pack("<QII", 4660, 0xFFFFFFFF, 0))
         self.assertEqual(self.seen[0], self.module.at + 256)
         self.assertEqual(self.seen[2:8], (3, 1, 1, 64, 1, 1))
-        lds = 1000 + 24  # fixed and dynamic: two blocks of 512 bytes
+        lds = 1000 + 24  # fixed plus dynamic size: two blocks of 512 bytes
         self.assertEqual(self.seen[9] >> 15 & 0x1FF, lds // 512)
         self.assertEqual(self.seen[9] & 0x7FFF, 0x9C)
         self.assertEqual(self.seen[10:12], (16, "cdna"))

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Fault cases: one operation, one kind of fault, and one place where the fault is injected.
+ * Fault cases.  A case is one operation, one kind of fault, and one place where the fault is
+ * injected (a call or a step).
  *
- * Role       runs each case in a separate process with a time limit, for the first place, the
- *            second, and so on, until no fault is injected; prints how many cases were tried and
- *            lost
+ * Role       runs each case in a separate process with a time limit: for the first place, for the
+ *            second, and so on, until an operation has no further place.  Prints how many cases
+ *            were tried, and how many failed ("lost")
  * Ownership  a case's process removes its directory; all processes of a case end with it
  * Threading  one thread; cases run one after the other
  */
@@ -16,11 +17,11 @@
 
 struct fault_kind {
     const char *name;
-    unsigned calls; /* of enum fault_calls */
+    unsigned calls; /* bits of enum fault_calls */
     enum fault_action action;
     int error;
     bool onwards;
-    const char *path; /* only files with this in their path; NULL: all */
+    const char *path; /* only files with this in their path; NULL: all files */
 };
 
 /* Indices of fault_kinds. */
@@ -46,8 +47,8 @@ enum {
     KIND_PROCESS,
     KIND_KILL,
     KIND_TEAR,
-    KIND_STEP,  /* places are names of crash points, found by a first run without faults */
-    KIND_POWER, /* not a call: power fails at an entry of a log (lossy_vfs.h) */
+    KIND_STEP,  /* places are the names of crash points, which a first run without faults finds */
+    KIND_POWER, /* not a call: the power fails at an entry of a log (lossy_vfs.h) */
     FAULT_KINDS
 };
 extern const struct fault_kind fault_kinds[FAULT_KINDS];
@@ -63,45 +64,46 @@ extern const struct fault_kind fault_kinds[FAULT_KINDS];
      BIT(KIND_MEMFD))
 #define KINDS_OF_DEATH (BIT(KIND_KILL) | BIT(KIND_TEAR) | BIT(KIND_STEP))
 
-struct case_report {     /* shared with the case's process */
-    unsigned tried;      /* places where a fault was injected */
+struct case_report {     /* memory shared with the case's process */
+    unsigned tried;      /* number of places where a fault was injected */
     bool passed;         /* the operation ran without an injected fault */
     unsigned at;         /* the current place */
-    char where[256];     /* the call that failed there */
-    char directory[96];  /* removed after a lost case; "": there is none */
-    unsigned step_count; /* for KIND_STEP: place n is steps[n - 1] */
+    char where[256];     /* the call that failed at this place */
+    char directory[96];  /* removed after a lost case; "" if there is none */
+    unsigned step_count; /* for KIND_STEP, place n is steps[n - 1] */
     char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
 
 struct fault_case {
     const struct operation *operation;
     const struct fault_kind *kind;
-    unsigned first, every; /* places: first, first + every, ... */
+    unsigned first, every; /* the places to try: first, first + every, ... */
     unsigned count;        /* the maximum number of places */
     struct case_report *report;
 };
 
 struct operation {
     const char *name;
-    unsigned kinds;   /* bits of the kinds of faults to inject */
-    unsigned at_once; /* how many places one process tries, unless it is killed; 0: one */
+    unsigned kinds; /* bit set of the kinds of faults to inject */
+    /* number of places that one process tries, unless it is killed; 0 means one */
+    unsigned at_once;
     /* Tries the case's places. The case is lost unless this function returns. */
     void (*run)(const struct fault_case *c);
     const void *context;
 };
 
-/* True for short reads and writes and interrupted calls. Callers must handle them, and succeed as
- * without a fault. */
+/* Returns true for short reads and writes and for interrupted calls. Callers must handle these
+ * faults, and succeed as without a fault. */
 bool fault_is_harmless(const struct fault_kind *kind);
-/* True if the fault kills the process. */
+/* Returns true if the fault kills the process. */
 bool fault_is_deadly(const struct fault_kind *kind);
 
 /* Fills |plan| for place |at| of a case. */
 void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan *plan);
-/* Records a tried place. |injected| is the result of fault_plan_disarm. False: there are no more
- * places. */
+/* Records a tried place. |injected| is the result of fault_plan_disarm. Returns false if there are
+ * no more places. */
 bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, bool injected);
 
-/* The main() of a program of cases. |operations| end with one without a name. Returns the exit
- * status. */
+/* Does the work of main() for a program of cases. |operations| ends with an operation without a
+ * name. Returns the exit status. */
 int fault_cases_main(int argc, char **argv, const struct operation *operations);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The open descriptors of a process: files by path; sockets, pipes and anonymous inodes by kind.
+ * Lists the open descriptors of a process: files by path; sockets, pipes and anonymous inodes by
+ * kind.
  *
  * Role       finds every leak: two listings of an idle process must be equal
  * Ownership  plain values
@@ -24,14 +25,16 @@ struct descriptors {
     unsigned kind_count;
 };
 
-/* Fails an assertion if the process has ended or has too many kinds of descriptors. */
+/* Lists the descriptors. Fails an assertion if the process has ended or has too many kinds of
+ * descriptors. */
 void descriptors_list(pid_t pid, struct descriptors *ret_seen);
-/* How many descriptors have |part| in their name. */
+/* Returns how many descriptors have |part| in their name. */
 unsigned descriptors_count(const struct descriptors *d, const char *part);
-/* Keeps the intersection of both. */
+/* Keeps the descriptors that are in both lists. */
 void descriptors_keep_common(struct descriptors *d, const struct descriptors *other);
 /* Removes descriptors with |part| in their name. */
 void descriptors_remove(struct descriptors *d, const char *part);
-/* True if both are equal. Otherwise |ret_text| has the difference: "socket: 3, before 2". */
+/* Returns true if both lists are equal. Otherwise, |ret_text| receives the difference: "socket: 3,
+ * before 2". */
 bool descriptors_equal(const struct descriptors *now, const struct descriptors *before,
                        char ret_text[512]);

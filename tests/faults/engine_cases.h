@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Operations of the engine into which faults are injected, by part of the engine.
+ * Declares the operations of the engine into which faults are injected, for each part of the
+ * engine.
  */
 #include "tests/faults/trial.h"
 

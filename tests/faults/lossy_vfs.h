@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An SQLite VFS that simulates a disk that loses power. Writes that were not synced may survive,
- * vanish, or survive in parts, in any order.
+ * An SQLite VFS that simulates a disk that loses power. Writes that were not synced may survive
+ * completely, partly or not at all, in any order.
  *
  * Role       replaces SQLite's VFS in this process; logs every write, truncation, deletion and
  *            sync; computes from the log what a disk may hold after a power failure at an entry of
@@ -13,13 +13,13 @@
  */
 #include <stddef.h>
 
-/* From now on SQLite uses this VFS. Nothing is logged yet. */
+/* Makes SQLite use this VFS from now on. Does not log yet. */
 void lossy_install(void);
-/* Takes the files of |directory| as synced, and logs all later changes. */
+/* Considers the files of |directory| as synced, and logs all later changes. */
 void lossy_begin(const char *directory);
 /* Logs that |number| was acknowledged. */
 void lossy_acknowledge(unsigned number);
-/* The number of log entries. */
+/* Returns the number of log entries. */
 size_t lossy_moments(void);
 /* Writes into directory |into| what the disk may hold after the first |moment| log entries. |seed|
  * selects which unsynced writes survive. Returns the last acknowledged number. */

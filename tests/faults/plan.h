@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * A fault plan: which call fails, and how. A test writes it, and the shim obeys it.
+ * A fault plan says which call fails, and how. A test writes the plan. The shim (shim.c), which
+ * replaces functions of libc, obeys it.
  *
  * Role       a plan has the kinds of calls, the number of the call that fails, and the action; the
  *            shim counts calls while the plan is armed, and records where it injected a fault
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum fault_calls { /* the kinds of calls; a call may be of several */
+enum fault_calls { /* the kinds of calls; a call may have several kinds */
                    FAULT_MEMORY = 1
                                   << 0, /* malloc, calloc, realloc, posix_memalign, aligned_alloc */
                    FAULT_WRITE = 1 << 1, /* writes to files, and calls that change their size */
@@ -37,38 +38,39 @@ enum fault_calls { /* the kinds of calls; a call may be of several */
     (FAULT_WRITE | FAULT_SYNC | FAULT_MAP | FAULT_NAME | FAULT_SEND | FAULT_RECEIVE | \
      FAULT_CONNECT | FAULT_PROCESS | FAULT_MEMFD)
 
-/* Names of crash points: "pwrite of kernels.db-wal", without numbers and random letters. The same
- * call on the same file has one name wherever the code makes it. */
+/* Crash points have names such as "pwrite of kernels.db-wal", without numbers and random letters.
+ * The same call on the same file has the same name wherever the code makes it. */
 #define FAULT_STEP_SIZE 64
 #define FAULT_STEPS_MAX 96u
 
 enum fault_action {
     FAULT_FAIL,  /* the call fails with |error| */
-    FAULT_SHORT, /* half of the bytes are written or read */
-    FAULT_KILL,  /* SIGKILL to the process, just before the call */
-    FAULT_TEAR,  /* half of the bytes are written, then SIGKILL */
+    FAULT_SHORT, /* only half of the bytes are written or read */
+    FAULT_KILL,  /* SIGKILL is sent to the process just before the call */
+    FAULT_TEAR,  /* half of the bytes are written, then SIGKILL is sent */
 };
 
 struct fault_plan {
     atomic_bool armed;
-    unsigned calls;             /* of enum fault_calls */
+    unsigned calls;             /* bits of enum fault_calls */
     enum fault_action action;   /* what happens to the call */
-    int error;                  /* errno, with FAULT_FAIL */
-    unsigned first;             /* the call that fails, counted from 1 */
-    bool onwards;               /* all later calls fail, too */
-    char program[32];           /* only programs with this name; "": all */
-    char path[64];              /* only files with this in their path; "": all */
-    char step[FAULT_STEP_SIZE]; /* only the crash point of this name; "": all */
-    bool notes_steps;           /* records the names of crash points */
-    int64_t realtime_ns;        /* offset of CLOCK_REALTIME, armed or not */
+    int error;                  /* value of errno, with FAULT_FAIL */
+    unsigned first;             /* number of the call that fails, counted from 1 */
+    bool onwards;               /* whether all later calls fail, too */
+    char program[32];           /* only programs with this name; "" means all */
+    char path[64];              /* only files with this in their path; "" means all */
+    char step[FAULT_STEP_SIZE]; /* only the crash point with this name; "" means all */
+    bool notes_steps;           /* whether to record the names of crash points */
+    int64_t realtime_ns;        /* offset of CLOCK_REALTIME, even if the plan is not armed */
     int64_t monotonic_ns;       /* the same for CLOCK_MONOTONIC and CLOCK_BOOTTIME */
-    bool no_sync;               /* fsync and fdatasync do nothing, because power does not fail */
-    atomic_uint programs;       /* processes that have mapped the plan */
-    atomic_uint seen;           /* matching calls since the plan was armed */
-    atomic_uint injected;       /* how many of them failed */
-    int pid;                    /* the first process with an injected fault */
-    char where[256];            /* the first call that failed: "pwrite64 of kernels.db-wal" */
-    atomic_flag noting;         /* guards the following fields */
+    /* whether fsync and fdatasync do nothing, for tests in which the power does not fail */
+    bool no_sync;
+    atomic_uint programs; /* number of processes that have mapped the plan */
+    atomic_uint seen;     /* number of matching calls since the plan was armed */
+    atomic_uint injected; /* how many of these calls failed */
+    int pid;              /* the first process with an injected fault */
+    char where[256];      /* the first call that failed, such as "pwrite64 of kernels.db-wal" */
+    atomic_flag noting;   /* protects the following members */
     unsigned step_count;
     char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
@@ -76,11 +78,11 @@ struct fault_plan {
 /* Environment variable with the plan's file, for programs with the shim in LD_PRELOAD. */
 #define FAULT_PLAN_VARIABLE "KILN_TEST_FAULT_PLAN"
 
-/* Creates and maps the file |path| with an empty plan. NULL: that failed. */
+/* Creates and maps the file |path| with an empty plan. Returns NULL if that fails. */
 struct fault_plan *fault_plan_make(const char *path);
 /* Starts counting calls. */
 void fault_plan_arm(struct fault_plan *plan);
-/* Stops counting. True: a fault was injected since the plan was armed. */
+/* Stops counting. Returns true if a fault was injected since the plan was armed. */
 bool fault_plan_disarm(struct fault_plan *plan);
-/* Calls of this process obey |plan| from now on; NULL: no plan. */
+/* Makes the calls of this process obey |plan| from now on; NULL means no plan. */
 void fault_plan_obey(struct fault_plan *plan);

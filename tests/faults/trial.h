@@ -4,8 +4,9 @@
 /*
  * Cases of an engine operation. A separate process runs the operation in a copy of a directory.
  *
- * Role       prepare makes a directory once. For each place, a process under the plan acts in a
- *            copy of it, and then another process without faults checks the copy
+ * Role       runs a case.  |prepare| makes a directory once.  For each place, a process that obeys
+ *            the plan runs |act| in a copy of the directory, and then a process without faults runs
+ *            |check| on the copy
  * Ownership  directories are removed by trial_run
  * Threading  one thread
  */
@@ -15,21 +16,21 @@
 struct trial {
     char directory[96];
     struct fault_plan *plan; /* shared with the process that acts */
-    struct trial_end *end;   /* shared likewise */
-    bool killed;             /* killed by the plan; |end| has what was done until then */
+    struct trial_end *end;   /* also shared with the process that acts */
+    bool killed; /* whether the plan killed the process; |end| says what was done until then */
     bool injected;
-    unsigned version; /* from 2 on; each place gets a new one */
+    unsigned version; /* 2 or more; each place gets a new version */
 };
 
 struct trial_end {
-    bool over;         /* the operation returned */
-    bool goes_on;      /* after the operation, a later change succeeded */
-    unsigned done;     /* how many steps succeeded, and were acknowledged */
-    enum kiln_code rc; /* the code of the step that failed */
+    bool over;         /* whether the operation returned */
+    bool goes_on;      /* whether a later change succeeded after the operation */
+    unsigned done;     /* number of steps that succeeded and were acknowledged */
+    enum kiln_code rc; /* code of the step that failed */
     char text[512];
 };
 
-struct trial_steps { /* the context of an operation */
+struct trial_steps { /* the functions of an operation */
     void (*prepare)(const char *directory);
     /* Must close everything that it opens. */
     void (*act)(struct trial *t);
@@ -37,11 +38,11 @@ struct trial_steps { /* the context of an operation */
     void (*check)(const struct trial *t);
 };
 
-/* Faults are injected only between trial_mark and trial_over. */
+/* Mark the beginning and the end of the part into which faults are injected. */
 void trial_mark(struct trial *t);
 void trial_over(struct trial *t);
-/* Records a step's result. True: it succeeded. A failure must have a message. */
+/* Records the result of a step. Returns true if it succeeded. A failure must have a message. */
 bool trial_step(struct trial *t, enum kiln_code rc, const struct kiln_err *err);
 
-/* The |run| of struct operation. */
+/* Implements |run| of struct operation. */
 void trial_run(const struct fault_case *c);

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What the fuzz targets share.
+ * Code that the fuzz targets share.
  *
- * Role       splits an input into parts, writes files from it, aborts if a property does not hold
+ * Role       splits an input into parts, writes files from these, and aborts if a property does not
+ *            hold
  * Ownership  see each call; the private directory is removed when the process ends
  * Threading  one thread
  *
@@ -16,26 +17,27 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Prints the property that does not hold and aborts, which counts as a crash. */
+/* Checks a property.  If it does not hold, prints it and aborts, which counts as a crash. */
 void fuzz_expect(bool holds, const char *promise);
 
-/* Reads a u16 length, then that many bytes, or as many as are left. */
+/* Reads a 16-bit length, then as many bytes, or fewer if the input ends. */
 struct bytes fuzz_part(struct reader *r);
 struct bytes fuzz_rest(struct reader *r);
-/* A copy up to the first NUL; owned. */
+/* Returns a copy up to the first NUL, which the caller owns. */
 char *fuzz_text(struct bytes part);
-/* A copy in its own allocation, so that AddressSanitizer finds reads beyond it; owned. */
+/* Returns a copy in an allocation of its own, so that AddressSanitizer finds reads beyond its end.
+ * The caller owns it. */
 uint8_t *fuzz_copy(struct bytes part);
 
-/* A private directory in $TMPDIR, else in /tmp. */
+/* Returns the path of a private directory in $TMPDIR, or else in /tmp. */
 const char *fuzz_directory(void);
-/* "<directory>/<name>"; borrowed until the fourth call from here. */
+/* Returns "<directory>/<name>".  The text is valid until the fourth call from here. */
 const char *fuzz_path(const char *name);
-/* Writes |content| to that file and returns its path. */
+/* Writes |content| to the file |name| in the private directory, and returns its path. */
 const char *fuzz_file(const char *name, struct bytes content);
 /* Removes a file, or a directory with its contents. */
 void fuzz_remove(const char *path);
-/* The number of open descriptors of this process. */
+/* Returns the number of open descriptors of this process. */
 unsigned fuzz_descriptors(void);
-/* A memfd with |content|, sealed or not; the caller owns it. */
+/* Returns a memfd with |content|, sealed or not, which the caller owns. */
 int fuzz_memfd(struct bytes content, bool sealed);

@@ -6,14 +6,15 @@ torch_baseline.py.
 Usage: tests/gpu/compare.py [--peaks FILE] [--untuned FILE]... [--json FILE] [--markdown FILE]
                             [FILE]...
 
-The fastest correct trial of each problem counts. The files of --untuned have trials of what kiln
-chooses without measurements. The status is 1 if a time is impossible, or if kiln chooses
-ConvDirectNaive without measurements.
+The fastest correct trial of each problem counts. The files of --untuned have trials of the solvers
+and configs that kiln chooses without measurements. The status is 1 if a time is impossible, or if
+kiln chooses ConvDirectNaive without measurements.
 
 The floor is the longer of two times: moving each tensor once at the speed of a copy, and doing the
-multiply-adds at the arithmetic's peak. gpu_peaks measured both on the same GPU (--peaks); "binds"
-says which one is longer. A time may be below the floor, because the L2 cache is faster than a copy,
-and Winograd's algorithm needs fewer multiply-adds.
+multiply-adds at the arithmetic's peak. The speed and the peak are those that gpu_peaks measured on
+the same GPU (--peaks). The field "binds" says which of the two times is longer. A time may be below
+the floor, because the L2 cache is faster than a copy, and Winograd's algorithm needs fewer
+multiply-adds.
 """
 import argparse
 import json
@@ -25,18 +26,17 @@ WORST = 10
 OTHERS = ("cuDNN", "PyTorch")
 NAIVE = "ConvDirectNaive"
 # Times may be below the floor if operands stay in the L2 cache, or with Winograd's algorithm, which
-# needs at best a quarter of a 3x3 filter's multiply-adds. A shorter time belongs to another
-# problem.
+# needs at best a quarter of a 3x3 filter's multiply-adds. A shorter time is an error: it cannot be
+# the time of this problem.
 L2_FACTOR = 5
 WINOGRAD_FACTOR = 5
 CLOCK_FACTOR = 1.2
 
 
 def read(paths, untuned=()):
-    """Per problem: {'kiln': fastest row, 'untuned': its row, 'cuDNN' and 'PyTorch': fastest row,
-    'wrong': rows}, in the files' order. 'choice' is the untuned row even if it was not right or not
-    timed; 'none'
-    says that cuDNN has no engine."""
+    """Returns for each problem {'kiln': fastest row, 'untuned': row of the untuned choice, 'cuDNN'
+    and 'PyTorch': fastest row, 'wrong': rows}, in the order of the files. 'choice' is the untuned
+    row even if it was wrong or not timed. 'none' says that cuDNN has no engine."""
     problems = {}
     for path, kind in [(p, "untuned") for p in untuned] + [(p, "kiln") for p in paths]:
         with open(path, encoding="utf-8") as lines:
@@ -58,7 +58,7 @@ def read(paths, untuned=()):
 
 
 def arithmetic_of(row, peaks):
-    """TFLOP/s of the row's type.
+    """Returns the peak for the row's type, in TFLOP/s.
 
     TF32 has half the rate of fp16, because operands are twice as wide.
     """
@@ -68,7 +68,7 @@ def arithmetic_of(row, peaks):
 
 
 def floor_of(row, peaks):
-    """(the floor in microseconds, what binds), or (None, None) without peaks."""
+    """Returns (the floor in microseconds, what binds), or (None, None) without peaks."""
     arithmetic = arithmetic_of(row, peaks)
     if not arithmetic or not peaks.get("copy_gbps"):
         return None, None
@@ -78,7 +78,7 @@ def floor_of(row, peaks):
 
 
 def impossible(row, peaks):
-    """Why the row's time is impossible for its problem, or None."""
+    """Returns why the row's time is impossible for its problem, or None."""
     arithmetic = arithmetic_of(row, peaks)
     if not arithmetic or not peaks.get("copy_gbps") or not row["us"]:
         return None
@@ -126,7 +126,7 @@ def figures(best, peaks):
 
 
 def means(rows, field="ratio"):
-    """[(what, count, geometric mean of the field)], by type and layout."""
+    """Returns [(what, count, geometric mean of the field)], by type and layout."""
     result = []
     for key in sorted({(r["type"], r["layout"]) for r in rows}):
         for direction in ("F", "B", "W", None):
@@ -138,12 +138,12 @@ def means(rows, field="ratio"):
 
 
 def ratio_of(row):
-    """The tuned ratio; the untuned one if nothing was tuned."""
+    """Returns the tuned ratio, or the untuned one if nothing was tuned."""
     return row.get("ratio", row.get("untuned_ratio"))
 
 
 def worst(rows):
-    """Of each type and layout: the rows with the least ratios."""
+    """Returns the rows with the lowest ratios, for each type and layout."""
     result = []
     for key in sorted({(r["type"], r["layout"]) for r in rows}):
         compared = [r for r in rows if (r["type"], r["layout"]) == key and ratio_of(r)]
@@ -212,7 +212,7 @@ def print_summary(rows, problems):
 
 
 def print_naive(rows):
-    """Whether kiln chooses ConvDirectNaive anywhere without measurements."""
+    """Returns whether kiln chooses ConvDirectNaive for any problem without measurements."""
     naive = [r for r in rows if r["untuned_solver"] == NAIVE]
     for r in naive:
         print(f"NAIVE: {r['label']}: {NAIVE} is chosen without measurements "
@@ -222,7 +222,7 @@ def print_naive(rows):
 
 
 def print_impossible(problems, peaks):
-    """Whether any time is impossible."""
+    """Returns whether any time is impossible."""
     found = False
     for best in problems.values():
         for who in TIMED:

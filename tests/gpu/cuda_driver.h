@@ -9,7 +9,7 @@
  * Ownership  cuda_open / cuda_close; the caller frees memory and modules
  * Threading  one thread
  *
- * A kernel that fails makes the context unusable, and with it the process: see |is_lost|.
+ * A kernel that fails makes the context unusable, and thereby the process (see |is_lost|).
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -28,18 +28,18 @@ struct cuda {
     void *context;
     void *before, *after; /* events */
     char name[128];
-    char target[16]; /* "sm_90" */
+    char target[16]; /* such as "sm_90" */
     int compute_units;
     int l2_bytes;
     int clock_khz;
     bool is_lost;
 };
 
-/* KILN_UNAVAILABLE if there is no driver or no GPU. */
+/* Opens the GPU.  Returns KILN_UNAVAILABLE if there is no driver or no GPU. */
 KILN_MUST_CHECK enum kiln_code cuda_open(struct cuda *ret_cuda, struct kiln_err *err);
 void cuda_close(struct cuda *cuda);
-/* The target to compile for, with the instructions that only this kind of GPU has: "sm_90a" for
- * sm_90. */
+/* Writes the target whose code may use the instructions that only this kind of GPU has: "sm_90a"
+ * for sm_90. */
 void cuda_full_target(const char *target, char ret_full[16]);
 /* Turns |result| into a message, and sets |is_lost| for failures that break the context. */
 KILN_PRINTF(4, 5)
@@ -50,15 +50,15 @@ KILN_MUST_CHECK enum kiln_code cuda_finish(struct cuda *cuda, struct kiln_err *e
 KILN_MUST_CHECK enum kiln_code cuda_load(struct cuda *cuda, struct bytes object, void **ret_module,
                                          struct kiln_err *err);
 
-struct cuda_resources { /* of one kernel, as the driver reports them */
+struct cuda_resources { /* resources of a kernel, as the driver reports them */
     int registers;
-    int shared; /* bytes per group, statically allocated */
-    int local;  /* bytes per item: spills and arrays outside registers */
+    int shared; /* bytes of statically allocated shared memory of a group */
+    int local;  /* bytes of an item for spills and for arrays outside registers */
 };
 
 KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
                                              void **ret_function, struct kiln_err *err);
-/* Lets launches of the function use |bytes| of dynamic shared memory a group. */
+/* Allows launches of the function to use |bytes| of dynamic shared memory in each group. */
 KILN_MUST_CHECK enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
@@ -66,9 +66,9 @@ KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *func
                                                    struct kiln_err *err);
 
 /*
- * Times.  After a warm-up, work is launched in batches, without a pause.  A batch is long enough
- * for the resolution of the events.  The time is the median of the batches' means.  The L2 cache is
- * not flushed between launches, as in the benchmark modes of frameworks.
+ * The time of some work.  After a warm-up, the work is launched in batches, without a pause.  A
+ * batch is long enough for the resolution of the events.  The time is the median of the batches'
+ * means.  As in the benchmark modes of frameworks, the L2 cache is not flushed between launches.
  */
 struct cuda_timing {
     double microseconds; /* median */
@@ -80,7 +80,8 @@ struct cuda_work {
     /* Launches the work once, without waiting.  A failure ends the timing. */
     enum kiln_code (*launch)(void *context, struct kiln_err *err);
     void *context;
-    double hopeless_us; /* slower work gets fewer launches and a rougher time; 0: never */
+    /* slower work gets fewer launches and thus a less exact time; 0 means that no work is slower */
+    double hopeless_us;
 };
 
 KILN_MUST_CHECK enum kiln_code cuda_time(struct cuda *cuda, const struct cuda_work *work,

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * cuDNN, opened at run time; only its headers are needed to build.
+ * cuDNN, which is opened at run time.  Only its headers are needed to build.
  *
  * Ownership  cudnn_open / cudnn_close
  * Threading  one thread
@@ -20,16 +20,16 @@ struct cudnn {
     char path[256];
 };
 
-/* Call it after cuda_open.  KILN_UNAVAILABLE if cuDNN is not installed. */
+/* Opens cuDNN, after cuda_open.  Returns KILN_UNAVAILABLE if cuDNN is not installed. */
 KILN_MUST_CHECK enum kiln_code cudnn_open(struct cudnn *ret_cudnn, struct kiln_err *err);
 void cudnn_close(struct cudnn *cudnn);
 enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,
                           struct kiln_err *err);
 
-#define CUDNN_DIMS_MAX 5 /* of a tensor: batch, channels, three spatial ones */
+#define CUDNN_DIMS_MAX 5 /* dimensions of a tensor: batch, channels, and three spatial ones */
 
-/* A tensor or filter as cuDNN's descriptors expect it: sizes and strides in the order
- * N, C, [D,] H, W, whatever the layout in memory is. */
+/* A tensor or filter as cuDNN's descriptors expect it: sizes and strides in the order N, C, [D,] H,
+ * W, for any layout in memory. */
 struct cudnn_shape {
     int count; /* 4, or 5 for a 3-D problem */
     int64_t sizes[CUDNN_DIMS_MAX], strides[CUDNN_DIMS_MAX];
@@ -37,42 +37,44 @@ struct cudnn_shape {
 
 struct cudnn_shape cudnn_shape_of(const struct problem *p, enum bench_tensor which);
 
-/* Writes an extent in the order [D,] H, W; returns the number of dimensions. */
+/* Writes an extent in the order [D,] H, W.  Returns the number of dimensions. */
 int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values[3]);
 
 cudnnDataType_t cudnn_type_of(const struct problem *p);
 
-/* The fastest algorithm or engine of an interface for a problem. */
+/* The fastest algorithm or engine that one of cuDNN's two interfaces has for a problem. */
 struct cudnn_best {
-    struct cuda_timing timing; /* microseconds 0: the interface has none */
-    char name[48];             /* "algorithm 6, FMA" or "engine 34" */
+    struct cuda_timing timing; /* the time is 0 if the interface has none */
+    char name[48];             /* such as "algorithm 6, FMA" or "engine 34" */
     uint64_t workspace;
     unsigned tried;
-    bool is_checked; /* its result agreed with the reference */
+    bool is_checked; /* whether its result was compared and agreed with the reference */
 };
 
 enum cudnn_math {
-    CUDNN_EXACT,  /* fp32 in fp32; fp16 on matrix cores with 32-bit sums */
-    CUDNN_DEFAULT /* cuDNN's default: TF32 in fp32 problems */
+    CUDNN_EXACT,  /* fp32 products in fp32, and fp16 on matrix cores with 32-bit sums */
+    CUDNN_DEFAULT /* cuDNN's default, which uses TF32 in fp32 problems */
 };
 
 struct cudnn_case {
     struct cuda *cuda;
     struct cudnn *cudnn;
-    const struct bench *bench; /* with its operands filled */
-    struct guarded workspace;  /* of every algorithm and engine */
+    const struct bench *bench; /* its operands are filled */
+    struct guarded workspace;  /* workspace for every algorithm and engine */
     enum cudnn_math math;
-    /* Compares the output with the reference, after the fastest ran once more: KILN_CORRUPT if it
-     * is wrong.  NULL: results are not checked. */
+    /* Called after the fastest one ran once more.  Compares the output with the reference, and
+     * returns KILN_CORRUPT if it is wrong.  NULL if results are not checked. */
     enum kiln_code (*check)(void *context, struct kiln_err *err);
     void *context;
 };
 
-/* Calls cudnnFindConvolution*AlgorithmEx, then times its three fastest with cuda_time. */
+/* Calls cudnnFindConvolution*AlgorithmEx, then times the three fastest algorithms with
+ * cuda_time. */
 KILN_MUST_CHECK enum kiln_code cudnn_find(const struct cudnn_case *c, struct cudnn_best *ret_best,
                                           struct kiln_err *err);
-/* Does what a framework's benchmark mode does at a new problem: cudnnFindConvolution*AlgorithmEx,
- * then |launches| launches of the fastest algorithm, without waiting for them. */
+/* Does what a framework's benchmark mode does for a new problem: calls
+ * cudnnFindConvolution*AlgorithmEx, then launches the fastest algorithm |launches| times, without
+ * waiting. */
 KILN_MUST_CHECK enum kiln_code cudnn_meet(const struct cudnn_case *c, unsigned launches,
                                           struct kiln_err *err);
 /* Times all engines that cuDNN's heuristics list. */

@@ -4,8 +4,8 @@
 /*
  * A problem on the GPU: random operands, a poisoned output, and a comparison with the reference.
  *
- * Role       decides whether a solution's result is right, with a reference that runs on the GPU
- *            (tests/gpu/reference.cu); judge_check_itself compares that one with the CPU's
+ * Role       decides whether a solution's result is correct, by a reference that runs on the GPU
+ *            (tests/gpu/reference.cu).  judge_check_itself compares this reference with the CPU's
  * Ownership  a bench owns its device memory (bench_done)
  * Threading  one thread
  */
@@ -14,7 +14,7 @@
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
 
-/* Bytes before and after each memory that no kernel may write. */
+/* Number of bytes before and after each memory object that no kernel may write. */
 #define JUDGE_GUARD 4096u
 
 enum judge_kernel { JUDGE_FILL, JUDGE_CHECKSUM, JUDGE_REFERENCE, JUDGE_COMPARE, JUDGE_KERNELS };
@@ -26,7 +26,7 @@ struct judge {
     uint64_t scratch; /* device memory for a verdict or a sum */
 };
 
-/* The program to compile for judge_open. */
+/* Returns the program that must be compiled for judge_open. */
 struct solution_program judge_program(void);
 KILN_MUST_CHECK enum kiln_code judge_open(struct cuda *cuda, struct bytes object,
                                           struct judge *ret_judge, struct kiln_err *err);
@@ -44,15 +44,17 @@ struct bench {
     struct guarded tensors[BENCH_TENSORS];
     uint64_t elements[BENCH_TENSORS];
     enum bench_tensor output;
-    uint64_t checksums[BENCH_TENSORS]; /* of the operands */
-    uint64_t want, magnitude;          /* device memory: doubles of the output */
-    double quantum;                    /* every product is a multiple of it; 0: any */
+    uint64_t checksums[BENCH_TENSORS]; /* checksums of the operands */
+    uint64_t want, magnitude;          /* device memory with doubles for the output */
+    /* every product is a multiple of this number; 0 if products may be any numbers */
+    double quantum;
 };
 
 enum bench_data {
-    BENCH_EXACT,   /* fp32 sums of the products are exact, so results must agree to the last bit */
-    BENCH_GENERAL, /* any values; used for timing, because the GPU's power and clock depend on the
-                      data */
+    BENCH_EXACT, /* fp32 sums of the products are exact, so results must be bitwise equal */
+    /* any values.  They are used for timing, because the GPU's power and clock depend on the
+     * data */
+    BENCH_GENERAL,
 };
 
 KILN_MUST_CHECK enum kiln_code bench_init(struct judge *judge, const struct problem *problem,
@@ -66,13 +68,14 @@ KILN_MUST_CHECK enum kiln_code bench_refer(struct judge *judge, struct bench *be
                                            struct kiln_err *err);
 void bench_done(struct judge *judge, struct bench *bench);
 
-/* Memory with all bits set, guards included: NaN in every type. */
+/* Allocates memory with all bits set, including the guards.  Such elements are NaN in every
+ * type. */
 KILN_MUST_CHECK enum kiln_code guarded_allocate(struct cuda *cuda, uint64_t bytes,
                                                 struct guarded *ret_memory, struct kiln_err *err);
 void guarded_free(struct cuda *cuda, struct guarded *memory);
 KILN_MUST_CHECK enum kiln_code guarded_poison(struct cuda *cuda, const struct guarded *memory,
                                               struct kiln_err *err);
-/* KILN_CORRUPT if a guard was overwritten. */
+/* Returns KILN_CORRUPT if a guard was overwritten. */
 KILN_MUST_CHECK enum kiln_code guarded_check(struct cuda *cuda, const struct guarded *memory,
                                              const char *name, struct kiln_err *err);
 
@@ -80,10 +83,10 @@ struct verdict {
     uint64_t wrong;
     uint64_t first; /* index of the first wrong element */
     double got, want, bound;
-    double error; /* the largest error of a right element, relative to its magnitude */
+    double error; /* the largest error of a correct element, relative to its magnitude */
 };
 
-/* How |solver| may round the results of the bench's problem. */
+/* Returns how |solver| may round the results of the bench's problem. */
 struct rounding bench_rounding(const struct bench *bench, const char *solver, const char *config);
 /* Compares the current output with the reference of bench_refer.  Returns KILN_CORRUPT, and fills
  * the verdict, if an element is wrong or if a guard or an operand was overwritten. */

@@ -15,15 +15,15 @@ struct loaded {
     const struct solution *solution; /* borrowed */
     void *modules[LIMIT_PLAN_KERNELS];
     void *functions[LIMIT_PLAN_KERNELS];
-    struct cuda_resources most; /* each the maximum over the kernels */
+    struct cuda_resources most; /* each member is the maximum over the kernels */
     struct guarded workspace;
-    const struct bench *bench; /* borrowed: the tensors of loaded_launch */
+    const struct bench *bench; /* borrowed; has the tensors for loaded_launch */
 };
 
-/* Call it with |cuda|, |solution| and |bench| set and all other members zero.  |objects| are those
- * of the solution's programs.  Poisons the workspace. */
+/* Loads the solution.  The caller sets |cuda|, |solution| and |bench|, and zeroes all other
+ * members.  |objects| has the object of each program of the solution.  Poisons the workspace. */
 KILN_MUST_CHECK enum kiln_code loaded_open(struct loaded *loaded, const struct bytes *objects,
                                            struct kiln_err *err);
 void loaded_close(struct loaded *loaded);
-/* For struct cuda_work: launches all kernels in order; |context| is a struct loaded. */
+/* Launches all kernels in order.  For struct cuda_work; |context| is a struct loaded. */
 enum kiln_code loaded_launch(void *context, struct kiln_err *err);

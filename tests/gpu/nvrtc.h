@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * NVRTC, and a pool of the programs of many solutions, without duplicates.
+ * NVRTC, and a pool with the distinct programs of many solutions.
  *
  * Role       compiles as the engine's compiler processes do, with the same names and options,
  *            but in one process
  * Ownership  a pool owns its programs and their objects; sources and names are borrowed
- * Threading  nvrtc_compile from many threads, with different programs; all else: one thread
+ * Threading  many threads may call nvrtc_compile, with different programs; all other functions are
+ * for one thread
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -21,16 +22,16 @@ struct nvrtc {
     int major, minor;
 };
 
-/* Looks for the library in CUDA's directory, in Python's packages and on the loader's path;
- * KILN_UNAVAILABLE if it is in none.  The library is never unloaded, because that would leak its
- * threads' memory. */
+/* Opens the library, which it searches in CUDA's directory, in Python's packages and on the
+ * loader's path.  Returns KILN_UNAVAILABLE if it is in none of these.  The library is never
+ * unloaded, because that would leak its threads' memory. */
 KILN_MUST_CHECK enum kiln_code nvrtc_open(struct nvrtc *ret_nvrtc, struct kiln_err *err);
 
 struct nvrtc_program {
     struct solution_program source;
     char target[16];
-    uint64_t hash; /* of the options: many programs share a source */
-    void *object;  /* owned; NULL: it does not compile, see |log| */
+    uint64_t hash; /* hash of the options, because many programs share a source */
+    void *object;  /* owned; NULL if the program does not compile (see |log|) */
     size_t size;
     char *log; /* owned, or NULL */
 };
@@ -40,9 +41,10 @@ struct nvrtc_pool {
     size_t count, capacity;
 };
 
-/* Returns the program's index, also if the pool has it already.  SIZE_MAX if out of memory. */
+/* Returns the program's index, even if the pool has it already.  Returns SIZE_MAX if out of
+ * memory. */
 size_t nvrtc_pool_add(struct nvrtc_pool *pool, const struct solution_program *source,
                       const char *target);
 void nvrtc_pool_done(struct nvrtc_pool *pool);
-/* The result is in |program|. */
+/* Compiles |program|, and stores the result in it. */
 void nvrtc_compile(const struct nvrtc *nvrtc, struct nvrtc_program *program);

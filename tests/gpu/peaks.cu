@@ -19,7 +19,8 @@ static __device__ u32 mixed(u32 x)
     return x ^ x >> 16;
 }
 
-/* Two half-precision numbers with random signs and fractions, with magnitudes from 1 to 2. */
+/* Returns two half-precision numbers with random signs and fractions, and magnitudes from 1 to
+ * 2. */
 static __device__ u32 halves(u32 seed) { return (mixed(seed) & 0x83ff83ffu) | 0x3c003c00u; }
 
 extern "C" __global__ void peak_copy(uint4 *to, const uint4 *from, u64 count)
@@ -29,7 +30,7 @@ extern "C" __global__ void peak_copy(uint4 *to, const uint4 *from, u64 count)
         to[i] = from[i];
 }
 
-/* Does 2 * CHAINS * rounds floating-point operations per thread. */
+/* Does 2 * CHAINS * rounds floating-point operations in each thread. */
 #define CHAINS 16
 
 extern "C" __global__ void peak_fma(float *out, u32 rounds)
@@ -48,7 +49,7 @@ extern "C" __global__ void peak_fma(float *out, u32 rounds)
         out[threadIdx.x] = sum;
 }
 
-/* Does TILES * 16 * 8 * 16 multiply-adds per round and warp. */
+/* Does TILES * 16 * 8 * 16 multiply-adds in each round and warp. */
 #define TILES 8
 
 extern "C" __global__ void peak_mma(float *out, u32 rounds)
@@ -77,8 +78,8 @@ extern "C" __global__ void peak_mma(float *out, u32 rounds)
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-/* Hopper's wgmma: a warp group multiplies 64x16 by 16x256 from shared memory. Rows have 64
- * half-precision numbers in the 128-byte swizzle, and blocks of 8 rows are 1024 bytes apart. */
+/* Hopper's wgmma: a warp group multiplies 64x16 by 16x256 numbers from shared memory. A row has 64
+ * half-precision numbers in the 128-byte swizzle; blocks of 8 rows are 1024 bytes apart. */
 #define ROWS_A 64
 #define ROWS_B 256
 #define ROW_BYTES 128
@@ -139,7 +140,7 @@ static __device__ void multiply(float *d, u64 a, u64 b)
                  : "l"(a), "l"(b));
 }
 
-/* Does 4 * 64 * 256 * 16 multiply-adds per round and warp group. */
+/* Does 4 * 64 * 256 * 16 multiply-adds in each round and warp group. */
 extern "C" __global__ void __launch_bounds__(256, 1) peak_wgmma(float *out, u32 rounds)
 {
     extern __shared__ __align__(1024) unsigned char shared[];

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The problems of GPU trials and comparisons: reads them from files, changes and names them.
+ * The problems of GPU trials and comparisons: reads problems from files, changes them and names
+ * them.
  *
  * Threading  pure functions
  */
@@ -12,10 +13,10 @@
 #include <stdio.h>
 
 struct problem_change { /* changes to a problem */
-    uint32_t batch;     /* 0: no change */
+    uint32_t batch;     /* index into problem_types[]; -1: no change */
     int type;           /* a place in problem_types[]; -1: as it is */
     int layout;
-    int direction; /* -1: any; else others are left out */
+    int direction; /* leaves out all other directions; -1: none */
 };
 
 #define PROBLEM_UNCHANGED \
@@ -23,7 +24,7 @@ struct problem_change { /* changes to a problem */
         0, -1, -1, -1     \
     }
 
-/* "fp32", "fp16", "bf16", "tf32": fp32 that allows TF32. */
+/* "fp32", "fp16", "bf16" and "tf32", which means fp32 that allows TF32. */
 #define PROBLEM_TYPES 4
 extern const char *const problem_types[PROBLEM_TYPES];
 
@@ -40,11 +41,13 @@ KILN_MUST_CHECK enum kiln_code problems_read(const char *path, const struct prob
                                              problem_found *found, void *context,
                                              struct kiln_err *err);
 
-/* The least that must be moved: the bytes of the three tensors, without what no output reads. */
+/* Returns the least number of bytes that must be moved: those of the three tensors, except elements
+ * that no output reads. */
 double problem_bytes(const struct problem *p);
-/* "F fp16 NHWC 64x256x56x56 k64 1x1 s1 p0": distinguishes the problems of a network. */
+/* Writes a text such as "F fp16 NHWC 64x256x56x56 k64 1x1 s1 p0", which distinguishes the problems
+ * of a network. */
 void problem_label(const struct problem *p, char *text, size_t size);
 
-/* Write members of a JSON object with a trailing comma: "name": "text", */
+/* Write members of a JSON object, each with a trailing comma: "name": "text", */
 void json_write_text(FILE *json, const char *name, const char *text);
 void problem_write_json(FILE *json, const struct problem *p);

@@ -13,7 +13,7 @@ struct tensor { /* extents and, in elements, strides: outer, channel, depth, hei
     u64 stride[5];
 };
 
-struct shape { /* as struct gpu_shape of tests/gpu/judge.c */
+struct shape { /* the same as struct gpu_shape in tests/gpu/judge.c */
     struct tensor x, w, y;
     u32 direction, type, groups, pad[3], stride[3], dilation[3];
 };
@@ -48,7 +48,8 @@ static __device__ void store(u32 type, void *data, u64 i, double value)
     ((u16 *)data)[i] = bits;
 }
 
-/* Rounds |v| to the type: to nearest, ties to even. All steps are exact in double precision. */
+/* Rounds |v| to the nearest value of the type, ties to even. All steps are exact in double
+ * precision. */
 static __device__ double round_to(u32 type, double v)
 {
     if (type == 0)
@@ -73,8 +74,8 @@ static __device__ u64 mix(u64 z)
     return z ^ z >> 31;
 }
 
-/* Fills |data| with random values below 1 in magnitude: odd multiples of 2^-bits, or with |bits| 0
- * any multiples of 2^-29. */
+/* Fills |data| with random values below 1 in magnitude: odd multiples of 2^-bits or, if |bits| is
+ * 0, any multiples of 2^-29. */
 extern "C" __global__ void fill(void *data, u64 count, u32 type, u32 bits, u64 seed)
 {
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count;
@@ -87,7 +88,7 @@ extern "C" __global__ void fill(void *data, u64 count, u32 type, u32 bits, u64 s
     }
 }
 
-/* Sums up the operands before and after a trial, to detect a kernel that writes to them. */
+/* Adds up an operand before and after a trial, to detect a kernel that writes to it. */
 extern "C" __global__ void checksum(const u16 *data, u64 count, u64 *sum)
 {
     u64 own = 0;
@@ -115,7 +116,7 @@ static __device__ u64 at(const struct tensor *t, u32 outer, u32 channel, u32 d, 
            w * t->stride[4];
 }
 
-/* The input that |tap| multiplies for |out|; false: it is in the padding. */
+/* Gets the input that |tap| multiplies for |out|. Returns false if it is in the padding. */
 static __device__ bool input(const struct shape *s, int axis, u32 out, u32 tap, u32 *in)
 {
     long long i = (long long)out * s->stride[axis] + (long long)tap * s->dilation[axis] -
@@ -124,7 +125,7 @@ static __device__ bool input(const struct shape *s, int axis, u32 out, u32 tap, 
     return i >= 0 && i < s->x.extent[2 + axis];
 }
 
-/* The output to which |in| contributes through |tap|; false: there is none. */
+/* Gets the output to which |in| contributes through |tap|. Returns false if there is none. */
 static __device__ bool output(const struct shape *s, int axis, u32 in, u32 tap, u32 *out)
 {
     long long i = (long long)in + s->pad[axis] - (long long)tap * s->dilation[axis];
@@ -192,7 +193,7 @@ static __device__ struct tensor output_of(const struct shape *s)
     return s->direction == 0 ? s->y : s->direction == 1 ? s->x : s->w;
 }
 
-/* The coordinates of the |i|-th element in memory. */
+/* Gets the coordinates of the |i|-th element in memory. */
 static __device__ void locate(const struct tensor *t, u64 i, u32 p[5])
 {
     bool last = t->stride[1] == 1 && t->extent[1] > 1;
@@ -212,8 +213,8 @@ static __device__ void locate(const struct tensor *t, u64 i, u32 p[5])
     p[0] = (u32)rest;
 }
 
-/* One thread computes an output. For weights, whose sums are long, a block of 128 threads computes
- * one. */
+/* Computes an output with each thread. An output of backward weights, whose sums are long, is
+ * computed by a block of 128 threads. */
 extern "C" __global__ void __launch_bounds__(128)
     reference(struct shape s, const void *x, const void *w, const void *y, u64 count, double *want,
               double *magnitude)
@@ -255,11 +256,11 @@ extern "C" __global__ void __launch_bounds__(128)
 /* ---- the verdict ---- */
 
 struct verdict {
-    u64 wrong, first; /* how many, and the first of them */
-    u64 error;        /* bits of the largest |got - want| / magnitude, a double */
+    u64 wrong, first; /* number of wrong elements, and index of the first one */
+    u64 error; /* bits of a double: the largest |got - want| / magnitude */
 };
 
-/* Applies the bounds of rounding_bound (cli/driver/rounding.h), as reference_compare does. */
+/* Applies the bounds of rounding_bound (cli/driver/rounding.h), like reference_compare. */
 extern "C" __global__ void compare(u32 type, const void *got, const double *want,
                                    const double *magnitude, u64 count, double relative,
                                    double absolute, double exact_below, struct verdict *verdict)

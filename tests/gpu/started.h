@@ -7,8 +7,8 @@
  * Threading  one thread
  */
 
-/* Call it first in main.  It executes the same program again once, so that the measured time
- * includes loading the program and its libraries.  Returns the time before that, in seconds of
- * started_now's clock. */
+/* Must be called first in main.  Executes the same program once more, so that the measured time
+ * includes loading the program and its libraries.  Returns the time at which the first execution
+ * began, in seconds of started_now's clock. */
 double started_at(char **argv);
 double started_now(void);

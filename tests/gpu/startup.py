@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The start-up of a job, from the JSON lines of first_pass and cudnn_first_pass.
+"""Prints how long a job takes to start, from the JSON lines of first_pass and cudnn_first_pass.
 
 Usage: tests/gpu/startup.py [--markdown FILE] FILE
 
-The median of each case counts. "ratio" is a case's time divided by that of the same type's cold
-one.
+Each case is represented by the median of its runs. "ratio" is a case's time divided by the time of
+the cold case of the same type.
 """
 import argparse
 import json
@@ -15,7 +15,7 @@ PHASES = ("open_s", "ahead_s", "plan_s", "load_s", "launch_s")
 
 
 def read(path):
-    """{case: rows}, in the file's order."""
+    """Returns {case: rows}, in the file's order."""
     cases = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -30,7 +30,7 @@ def median_of(rows, field):
 
 
 def table(cases):
-    """Rows of text: case, runs, seconds, min, max, ratio, phases."""
+    """Returns rows of text: case, runs, seconds, min, max, ratio, phases."""
     rows = []
     for case, runs in cases.items():
         seconds = [r["seconds"] for r in runs]

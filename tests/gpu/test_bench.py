@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/bench-gpu without a GPU: with packed programs that only print invented results."""
+"""Tests scripts/bench-gpu without a GPU: with packed programs that only print invented results."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-# One program under several names. UNTUNED names the solver that is chosen without measurements.
+# One program under several names. UNTUNED names the solver that it chooses without measurements.
 FAKE = '''#!/usr/bin/env python3
 import json, os, sys
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The definitions of scripts/gen_networks.py against the totals that others published."""
+"""Compares the definitions in scripts/gen_networks.py with the totals that others published."""
 import pathlib
 import re
 import sys
@@ -10,8 +10,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import gen_networks  # noqa: E402
 
-# Trainable parameters. "torchvision": the field num_params of the weights' metadata; for Inception
-# less the 3 326 696 of the auxiliary classifier, which the list leaves out.
+# Trainable parameters. "torchvision" means the field num_params in the metadata of its weights. For
+# Inception, the 3 326 696 parameters of the auxiliary classifier are subtracted, because the list
+# leaves this out.
 PARAMETERS = {
     "resnext50": 25_028_904,  # torchvision
     "resnext101": 83_455_272,  # torchvision
@@ -27,25 +28,25 @@ PARAMETERS = {
     "sdxl-vae": 83_653_863,  # diffusers, AutoencoderKL of SDXL 1.0
     "dcgan": 3_576_704 + 2_765_568,  # PyTorch's tutorial: generator and discriminator
 }
-# Published in millions only.
+# These were published only in millions.
 MILLIONS = {
     "slowfast": 34.57,  # PyTorchVideo's model zoo, SLOWFAST_8x8_R50
     "nnunet-3d": 31.2,  # comparisons on BraTS give 31.2 million for nnU-Net
     "unet": 31.03,  # the usual count of U-Net with biases and no normalisation
 }
-# Convolutions, as the papers count them; transposed ones included.
+# Number of convolutions as the papers count them, including transposed ones.
 CONVOLUTIONS = {
-    "resnext50": 1 + 16 * 3 + 4,  # a stem, 16 blocks of three, 4 shortcuts
+    "resnext50": 1 + 16 * 3 + 4,  # a stem, 16 blocks of three, and 4 shortcuts
     "resnext101": 1 + 33 * 3 + 4,
-    "convnext-b": 4 + 36,  # a depthwise one in each of 36 blocks
+    "convnext-b": 4 + 36,  # a depthwise convolution in each of 36 blocks
     "unet": 23,  # Ronneberger et al. 2015: "in total the network has 23 convolutional layers"
-    "r3d-18": 17 + 3,  # 17 layers and a classifier make 18; three shortcuts
+    "r3d-18": 17 + 3,  # 17 convolutions and a classifier make 18 layers; there are three shortcuts
     "dcgan": 5 + 5,  # Radford et al. 2016, figure 1
 }
 
 
 def shapes(text):
-    """The distinct problems of a list, without directions and iterations."""
+    """Returns the distinct problems of a list, without directions and iterations."""
     return {re.sub(r" (-i|-t) \d+", "", line) for line in text.splitlines()
             if line.startswith("conv")}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The reports of GPU measurements, on figures made up here."""
+"""Tests the reports of GPU measurements with invented numbers."""
 import contextlib
 import io
 import json
@@ -81,7 +81,7 @@ class Compare(Files):
         def why(us, **more):
             return compare.impossible(row("F a", "cuDNN", us, **more), PEAKS)
         self.assertIsNone(why(100.0))
-        self.assertIsNone(why(20.5))  # Winograd, or TF32
+        self.assertIsNone(why(20.5))  # possible with Winograd or TF32
         self.assertIn("its arithmetic", why(19.0))
         self.assertIn("its arithmetic", why(8.0, type="fp16", problem="conv -y 1 -x 1 -p 0"))
         self.assertIn("moving its tensors", why(199.0, bytes=1e9))
@@ -232,7 +232,7 @@ class Results(Files):
 
         for good in (2.0, 1.82, 2.18):
             self.assertEqual(ended(good)[0], 0)
-        self.assertEqual(ended(1.9, 2.1, 2.3)[0], 0)  # one alone may be noise
+        self.assertEqual(ended(1.9, 2.1, 2.3)[0], 0)  # a single ratio may be noise
         for bad, median in (((1.78,), "0.890"), ((2.22,), "1.110"), ((2.0, 2.4, 2.6), "1.200")):
             status, text = ended(*bad)
             self.assertEqual(status, 1)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""scripts/test-gpu as far as it runs without a GPU: on a CPU by OpenCL; and scripts/pack-gpu.
+"""Tests scripts/pack-gpu, and the parts of scripts/test-gpu that run without a GPU (with OpenCL on
+a CPU).
 
-KILN_BUILD names the build whose programs are taken.
+KILN_BUILD names the build whose programs are used.
 """
 import os
 import pathlib
@@ -82,7 +83,7 @@ class Script(unittest.TestCase):
 
 
 class Pack(unittest.TestCase):
-    """Of a build in which every program is the same small one."""
+    """Tests with a build in which every program is the same small program."""
 
     PROGRAMS = ("kilnd", "kiln-compiler", "kiln-transfer", "kiln-driver", "kilnctl", "gpu_trials",
                 "gpu_peaks", "gpu_failures", "first_pass")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""PyTorch's time for each problem, with cuDNN in benchmark mode.
+"""Measures PyTorch's time for each problem, with cuDNN in benchmark mode.
 
 Usage: tests/gpu/torch_baseline.py [--seconds S] --json OUT FILE
 
-FILE has the JSON lines of gpu_trials or cudnn_baseline, whose problems are run. Times are measured
-as in gpu_trials: 15 batches of 0.6 ms, or of one launch; the result is the median of their means.
-The launches of a batch are one CUDA graph, so that PyTorch's time on the CPU does not count.
+FILE has JSON lines of gpu_trials or cudnn_baseline; their problems are run. Times are measured as
+in gpu_trials: in 15 batches, each of 0.6 ms or of one launch. The result is the median of the
+batches' means. The launches of a batch are one CUDA graph, so that PyTorch's time on the CPU does
+not count.
 """
 import argparse
 import json
@@ -24,7 +25,7 @@ FIELDS = ("label", "problem", "type", "layout", "direction", "flops", "bytes")
 
 
 def shape_of(line):
-    """The sizes in a line of MIOpenDriver that gpu_trials wrote."""
+    """Returns the sizes in a line of MIOpenDriver that gpu_trials wrote."""
     words = line.split()[1:]
     values = {name.lstrip("-"): value for name, value in zip(words[::2], words[1::2])}
     dims = int(values.get("spatial_dim", 2))
@@ -37,7 +38,7 @@ def shape_of(line):
 
 
 def work_of(torch, row):
-    """A function that runs the problem once."""
+    """Returns a function that runs the problem once."""
     shape = shape_of(row["problem"])
     if len(shape["layouts"]) > 1:
         return None  # PyTorch would convert the layouts
@@ -74,10 +75,10 @@ def graph_of(torch, work, launches):
 
 
 def measure(torch, work):
-    """(the median of the batches' means, their relative spread)"""
+    """Returns (the median of the batches' means, their relative spread)."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        for _ in range(3):  # cuDNN chooses its algorithm in the first
+        for _ in range(3):  # in the first iteration, cuDNN chooses its algorithm
             work()
     side.synchronize()
     once = graph_of(torch, work, 1)

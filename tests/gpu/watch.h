@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * The processes of gpu_trials: starts the compilers and the runner, and watches them.
+ * Starts the processes of gpu_trials (those that compile and the one that runs trials), and watches
+ * them.
  *
- * Role       a kernel that hangs or crashes its process only spoils its own trial
+ * Role       makes sure that a kernel that hangs or crashes its process only spoils its own trial
  * Ownership  every process that is started here is ended here
  * Threading  one thread, which must not have opened CUDA
  */
@@ -15,17 +16,17 @@
 struct watch_options {
     struct run_options run;
     unsigned compilers;
-    double seconds; /* no trial begins later; 0: no limit */
-    bool quiet;     /* print no rows of right trials */
+    double seconds; /* no trial begins after this time; 0 means no limit */
+    bool quiet;     /* whether to print no rows of correct trials */
     FILE *json;     /* borrowed, or NULL */
 };
 
-double watch_now(void); /* seconds */
-/* Returns the exit status of the program: 0 if every trial that ran was right, 1 if not, 2 if none
- * could run. */
+double watch_now(void); /* returns seconds */
+/* Returns the exit status of the program: 0 if every trial that ran was correct, 1 if not, 2 if
+ * none could run. */
 int watch_trials(struct trials *trials, const struct watch_options *options);
 /* Only checks that all programs compile; needs no GPU. */
 int watch_compilers(struct trials *trials, const struct watch_options *options);
-/* The target of this machine's GPU, with its multiprocessors.  A child process queries it, so that
- * this one need not open CUDA. */
+/* Gets the target of this machine's GPU, with its number of multiprocessors.  A child process
+ * queries the GPU, so that this process need not open CUDA. */
 KILN_MUST_CHECK enum kiln_code watch_target(struct target *ret_target, struct kiln_err *err);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A real kilnd of root, and two users with separate connections: the victim has private data, and
- * the attacker wants it.
+ * A real kilnd of root, and two users with separate connections.  The victim has private data,
+ * which the attacker tries to get.
  *
- * Ownership  attack_teardown ends the daemon and removes all directories; these functions close the
- *            descriptors of answers
+ * Ownership  attack_teardown ends the daemon and removes all directories; the functions below close
+ *            the descriptors of answers
  */
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
@@ -23,34 +23,35 @@
 
 struct attack_setting {
     struct daemon_process daemon;
-    struct fixture *own;    /* owned: the victim's cache, with one kernel of a secret name */
+    struct fixture *own;    /* owned: the victim's cache, which has one kernel with a secret name */
     struct fixture *forged; /* owned: the attacker's cache, with another kernel of the same name */
     struct fixture *large;  /* owned: a cache larger than a user's quota */
     int victim, attacker, admin; /* connections after the handshake */
     char key[DIGEST_HEX_SIZE];   /* key of the victim's kernel, after its import */
 };
 
-/* For a group of tests: makes directories and caches, and starts kilnd with |arguments| (NULL-
- * terminated). */
+/* Called once for a group of tests: makes directories and caches, and starts kilnd with
+ * |arguments|, which ends with NULL. */
 void attack_begin(struct attack_setting *a, const char *const *arguments);
 void attack_end(struct attack_setting *a);
-/* For each test: opens the three connections. Does nothing if attack_begin did nothing (not
- * root). */
+/* Called for each test: opens the three connections. Does nothing if attack_begin did nothing,
+ * because the test does not run as root. */
 void attack_connect(struct attack_setting *a);
 void attack_disconnect(struct attack_setting *a);
 
-/* The number of kilnd's open descriptors. */
+/* Returns the number of kilnd's open descriptors. */
 unsigned attack_descriptors(const struct attack_setting *a);
 
 /* ---- requests ---- */
 
-/* Returns the answer's code; |ret_text|, unless NULL, gets its message or JSON. */
+/* Sends a request, and returns the answer's code. Unless |ret_text| is NULL, it receives the
+ * answer's message or JSON. */
 enum kiln_code attack_ask(int fd, enum message_type type, const char *json, char ret_text[512]);
-/* The same with a file, which is opened for the call. */
+/* Does the same with a file, which is opened for the call. */
 enum kiln_code attack_ask_file(int fd, enum message_type type, const char *json, const char *path);
 /* Imports |cache| for the user of connection |fd|. */
 enum kiln_code attack_import(int fd, const struct fixture *cache);
-/* The bodies of all frames of the answer. The caller owns them. */
+/* Returns the bodies of all frames of the answer, which the caller owns. */
 char *attack_answer(int fd, enum message_type type, const char *json, size_t *ret_size);
 
 struct attack_result {
@@ -69,7 +70,7 @@ struct attack_result attack_fetch_source(int fd, unsigned number);
 /* Records that |solver| takes |ms| for the problem with batch size |n|. Returns the answer's
  * code. */
 enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver, double ms);
-/* The record of that problem in MIOpen's format; "": there is none. */
+/* Gets the record of this problem in MIOpen's format; "" if there is none. */
 void attack_get(int fd, uint32_t n, char ret_value[256]);
 
 struct attack_lease {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One of MIOpen's per-user caches, written by sqlite3 and bzip2, and a real kilnd.
+ * A real kilnd, and one of MIOpen's per-user caches, which sqlite3 and bzip2 write.
  *
  * Ownership  caches_teardown ends the daemon and removes all directories
  */
@@ -26,9 +26,9 @@ struct caches {
     char path[160];        /* path of the cache */
 };
 
-/* Called once for all tests of a program, because packing takes seconds. Writes 978 rows with the
- * names and arguments of a genuine cache if there is one, otherwise made-up ones, and one row that
- * bzip2 makes larger. Each row is stored as MIOpen does. */
+/* Writes the large cache, once for all tests of a program, because compressing it takes seconds. It
+ * has 978 rows with the names and arguments of a genuine cache (or made-up ones if there is none),
+ * and one row that bzip2 makes larger. Each row is stored as MIOpen stores it. */
 int write_large_cache(void **state);
 int remove_large_cache(void **state);
 
@@ -39,23 +39,24 @@ FIXTURE_OF(caches, struct caches, caches_setup, caches_teardown);
 void use_large_cache(struct caches *f);
 void use_small_cache(struct caches *f);
 
-/* A client without an in-process cache, so each fetch reaches the daemon. The caller owns it. */
+/* Opens a client without an in-process cache, so that each fetch reaches the daemon. The caller
+ * owns it. */
 struct kiln_client *open_client(const struct caches *f);
-/* Fetches a row by name and arguments. KILN_E_OK: with the right bytes. */
+/* Fetches a row by name and arguments. KILN_E_OK means that the bytes are correct, too. */
 int fetch_row(const struct caches *f, struct kiln_client *client, size_t at, int *ret_tier);
-/* Every row must come from |tier| (KILN_TIER_NONE: any tier), without a miss. */
+/* Fetches every row, which must come from |tier| (KILN_TIER_NONE: any tier), without a miss. */
 void expect_rows(struct caches *f, int tier);
 
-/* `kilnctl kernel import`; the result is in |f|->result. */
+/* Runs `kilnctl kernel import`, whose result is in |f|->result. */
 void import_cache(struct caches *f, const char *path);
 
-/* A process that has a cache open, as MIOpen does. */
-struct writer { /* sqlite3 */
+/* Starts a process that has a cache open, as MIOpen does. */
+struct writer { /* a process of sqlite3 */
     pid_t pid;
     FILE *in, *out; /* owned */
 };
 
 void writer_start(struct writer *w, const char *path);
-/* Returns when the process has run |sql|. */
+/* Runs |sql| in the process, and returns when it is done. */
 void writer_do(struct writer *w, const char *sql);
 void writer_kill(struct writer *w);

@@ -9,13 +9,14 @@
 #include "tests/support/http_script.h"
 
 struct cut_line {
-    struct http_script script; /* its port is the proxy's */
-    uint16_t to_port;          /* the web server's port */
-    unsigned cuts;    /* how many answers are still to be cut; read it after cut_line_stop */
-    size_t cut_after; /* in bytes; shorter answers are complete */
+    struct http_script script; /* its port is the port of the proxy */
+    uint16_t to_port;          /* the port of the web server */
+    /* number of answers that are still to be cut; read it only after cut_line_stop */
+    unsigned cuts;
+    size_t cut_after; /* bytes of an answer before the cut; shorter answers are complete */
 };
 
-/* Cuts |cuts| answers after |cut_after| bytes. */
+/* Starts the proxy, which cuts |cuts| answers after |cut_after| bytes. */
 void cut_line_start(struct cut_line *line, uint16_t to_port, unsigned cuts, size_t cut_after);
-/* Accepts a proxy that does not run. */
+/* Accepts a proxy that is not running. */
 void cut_line_stop(struct cut_line *line);

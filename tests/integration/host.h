@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What integration tests share: a kilnd's directory as fixture, and clients of other users.
+ * Code that integration tests share: a fixture with a kilnd's directory, and clients of other
+ * users.
  */
 #include "tests/support/daemon_process.h"
 
@@ -11,7 +12,7 @@ struct host {
     struct program_result result;
 };
 
-/* Makes the directory; a test starts kilnd itself. */
+/* Make and remove the directory.  A test starts kilnd itself. */
 int host_set_up(void **state);
 int host_tear_down(void **state);
 
@@ -21,8 +22,8 @@ int host_tear_down(void **state);
 void need_root(void);
 /* Lets all users connect to a running kilnd. */
 void admit_all_users(struct daemon_process *daemon);
-/* The same, and runs programs as user |uid| from now on.  Skips the test if that user cannot run
- * them, as in a checkout in a private home directory. */
+/* Does the same, and runs programs as user |uid| from now on.  Skips the test if this user cannot
+ * run them, for example because the checkout is in a private home directory. */
 void run_programs_as(struct daemon_process *daemon, uid_t uid);
-/* Makes this process one of OTHER_USER. */
+/* Makes this process a process of OTHER_USER. */
 bool become_other_user(void);

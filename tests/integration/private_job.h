@@ -18,13 +18,14 @@
 #define PRIVATE "cache-home/kiln/private"
 #define PRIVATE_LOCK "state-home/kiln/private/private.lock"
 
-struct private_shared { /* by all jobs of a test */
+struct private_shared { /* memory shared by all jobs of a test */
     atomic_int ready, go, servers[PRIVATE_RACERS];
     char error[1024];
 };
 
 struct fixture {
-    struct daemon_process daemon; /* usually not started; provides a directory and a socket */
+    /* usually not started; provides a directory and the path of a socket */
+    struct daemon_process daemon;
     struct program_result result;
     struct private_shared *shared;
 };
@@ -40,11 +41,12 @@ int private_tear_down(void **state);
 FIXTURE(private_kilnd, private_set_up, private_tear_down);
 
 void private_path_of(const struct fixture *f, const char *below, char path[256]);
-/* The process id that a private kilnd has written to its lock; 0: no process holds the lock. */
+/* Returns the process id that a private kilnd has written to its lock file; 0 if no process holds
+ * the lock. */
 int private_holder_of_lock(const struct fixture *f);
-/* |context|: the fixture. */
+/* Returns whether the private kilnd has ended, for wait_until.  |context| is the fixture. */
 bool private_has_ended(void *context);
-/* A file of /proc/|pid|, with spaces for NULs. */
+/* Reads a file of /proc/|pid|, with spaces instead of NULs. */
 void private_read_proc(int pid, const char *name, char *text, size_t size);
 
 /* Sets the environment of a job. */
@@ -54,10 +56,10 @@ pid_t private_start_job(struct fixture *f, int (*body)(struct fixture *f));
 /* Fails the test if the job fails. */
 void private_run_job(struct fixture *f, int (*body)(struct fixture *f));
 
-/* Steps of a job; |shared->error| gets the message. */
+/* Steps of a job.  |shared->error| receives the message of a failure. */
 int private_open_client(struct fixture *f, struct kiln_client **ret_client);
 int private_ping(struct fixture *f, struct kiln_client *client, int timeout_ms);
 struct kiln_status private_status(struct kiln_client *client);
-/* Pings the private kilnd with a client of its own.  |shared->servers[0]| gets its process id, and
- * |shared->error| the reason why it serves. */
+/* Pings the private kilnd with a new client.  |shared->servers[0]| receives kilnd's process id, and
+ * |shared->error| the reason why the private kilnd serves. */
 int private_use_once(struct fixture *f);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Shared steps: run kilnctl, use standard tools as the oracle, compare directories before and
- * after.
+ * Steps that tests share: run kilnctl, get expected results from standard tools, compare
+ * directories before and after.
  */
 #include "tests/support/daemon_process.h"
 
@@ -25,24 +25,26 @@
     } while (0)
 
 void expect_status(const struct program_result *result, int status, const char *words);
-/* The last JSON object in the output. The caller owns it. */
+/* Returns the last JSON object in the output. The caller owns it. */
 struct json *printed_json(const struct program_result *result);
 
 /* Runs a shell command in |directory|, which must succeed. */
 void shell(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
 /* Returns the command's output. The caller owns it. */
 char *shell_text(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
-/* The command's output must be |expected|, except for trailing line ends. */
+/* Runs a command whose output must be |expected|, except for trailing line ends. */
 void shell_says(const char *expected, const char *directory, const char *format, ...)
     KILN_PRINTF(3, 4);
 
-/* Names, sizes, modes and SHA-256 of all files below |directory|. The caller owns the text. */
+/* Returns names, sizes, modes and SHA-256 of all files below |directory|. The caller owns the
+ * text. */
 char *describe_files(const char *directory);
-/* The files must still be as in |before|, which is freed. */
+/* Checks that the files are the same as in |before|, which it frees. */
 void expect_files(const char *directory, char *before);
 
-/* The disk usage of |directory| in bytes, as du counts it. */
+/* Returns the disk usage of |directory| in bytes, as du counts it. */
 unsigned long long disk_used(const char *directory);
 
-/* One member of `kilnctl status --json`, such as "store.health". Numbers are returned as text. */
+/* Gets one member of `kilnctl status --json`, such as "store.health". A number is returned as
+ * text. */
 void daemon_status(struct daemon_process *d, const char *part, const char *member, char text[512]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Converts a problem to the type of the public headers, which kiln-driver's reference takes. */
+/* Converts a problem to the type of the public headers, for kiln-driver's reference. */
 #include "common/protocol/problem.h"
 
 #include <kiln/problem.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * One trial of a solution: fresh operands, a poisoned output and workspace, a run, and a
- * comparison with the reference.
+ * A trial of a solution: fills operands, poisons the output and the workspace, runs the solution,
+ * and compares the result with the reference.
  *
  * Ownership  a trial owns its memory (trial_done)
  * Threading  one thread
@@ -12,13 +12,14 @@
 #include "tests/kernels/opencl_device.h"
 #include "tests/kernels/problem_for_reference.h"
 
-#define TENSORS 3 /* KILN_TENSOR_X, _W, _Y */
-/* Elements after each tensor, and bytes after the workspace, that no kernel may write. */
+#define TENSORS 3 /* in the order KILN_TENSOR_X, _W, _Y */
+/* Number of elements after each tensor, and of bytes after the workspace, that no kernel may
+ * write. */
 #define GUARD 64
 
 enum trial_data {
-    DATA_EXACT,   /* storage_fill: a correct result agrees to the last bit */
-    DATA_GENERAL, /* any values: a correct result is within the rounding bound */
+    DATA_EXACT,   /* filled by storage_fill, so that a correct result is bitwise equal */
+    DATA_GENERAL, /* any values, for which a correct result is within the rounding bound */
 };
 
 struct trial {
@@ -32,9 +33,9 @@ struct trial {
 };
 
 struct trial_options {
-    struct solver_choice choice; /* empty: solver and config are chosen by heuristic */
+    struct solver_choice choice; /* if empty, solver and config are chosen by heuristic */
     enum trial_data data;
-    uint64_t seed; /* of the data */
+    uint64_t seed; /* seed of the data */
 };
 
 /* Solves |problem| and fills its tensors.  Prints the reason and returns false if it fails. */
@@ -43,9 +44,9 @@ bool trial_init(struct trial *trial, const struct problem *problem, const struct
 void trial_done(struct trial *trial);
 /* Poisons output and workspace, then runs |kernels|. */
 bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernels *kernels);
-/* The same, but builds the kernels first. */
+/* Does the same, but builds the kernels first. */
 bool trial_build_and_run(struct trial *trial, struct opencl_device *device,
                          enum opencl_effort effort);
-/* True if every element is within its bound and no guard was written.  Otherwise prints the problem
- * and the reason. */
+/* Returns true if every element is within its bound and no guard was overwritten.  Otherwise prints
+ * the problem and the reason. */
 bool trial_is_right(struct trial *trial);

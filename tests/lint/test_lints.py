@@ -36,7 +36,7 @@ class Tree(unittest.TestCase):
         path.write_text(text)
 
     def including(self, rel, target):
-        """The complaints of check_layers about a file |rel| with one include."""
+        """Returns the complaints of check_layers about a file |rel| with one include."""
         self.write(rel, f"#include {target}\n")
         return list(check_layers.complaints(self.root))
 
@@ -162,7 +162,7 @@ class Size(Tree):
         self.assertEqual([name for _, name in sizes], ["common/a.c:1 f"])
 
     def parameters(self, text):
-        """The complaints about a file with |text|."""
+        """Returns the complaints about a file with |text|."""
         self.write("common/a.c", text)
         return list(check_size.too_many_parameters(check_size.read_tags(self.root)))
 
@@ -218,7 +218,8 @@ class Size(Tree):
 
 class Headers(Tree):
     def lacks(self, topics, code):
-        """The complaints about a header with |topics| in its opening comment, and |code|."""
+        """Returns the complaints about a header with |topics| in its opening comment, and |code|.
+        """
         lines = "".join(f" * {line}\n" for line in topics)
         self.write("common/a.h", f"/* SPDX-License-Identifier: MIT */\n#pragma once\n\n/*\n"
                                  f" * A thing.\n{lines} */\n#include <stdio.h>\n{code}\n")
@@ -396,7 +397,7 @@ class Metrics(unittest.TestCase):
     def test_an_unknown_metric_is_reported(self):
         self.assertEqual(self.complaints("kiln_wishes_total > 1"),
                          ["here: kilnd has no metric 'kiln_wishes_total'"])
-        self.assertTrue(self.complaints("kiln_clients_bucket"))  # it is no histogram
+        self.assertTrue(self.complaints("kiln_clients_bucket"))  # the metric is not a histogram
 
     def test_an_unknown_metric_label_is_reported(self):
         self.assertEqual(self.complaints('kiln_hits_total{uid!="7"}'),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Messages that send the reader to kilnd's log say how to read it."""
+"""Tests that messages that send the reader to kilnd's log say how to read it."""
 import pathlib
 import re
 import unittest
@@ -10,7 +10,7 @@ TO_THE_LOG = re.compile(r"(see|in|read) (the|its|kilnd's) log\b(?! of)|\blog say
 
 
 def literals(text):
-    """The string literals of C source, adjacent ones joined."""
+    """Yields the string literals of C source; adjacent literals are joined."""
     for run in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', text):
         yield re.sub(r'"\s*"', "", run)[1:-1]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The Kubernetes manifests agree with themselves, with kilnd's settings and with the image."""
+"""Tests that the Kubernetes manifests agree with each other, with kilnd's settings and with the
+image."""
 import pathlib
 import re
 import unittest
@@ -11,7 +12,7 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / "docs/operations/kubernetes"
-WATCHDOG_S = 30  # WatchdogSec= of the unit
+WATCHDOG_S = 30  # value of WatchdogSec= in the unit
 
 
 def objects(name):
@@ -25,7 +26,7 @@ def default_seconds(setting):
 
 
 def seconds(probe):
-    """How long 'kilnctl ping' of a probe waits."""
+    """Returns how long the 'kilnctl ping' of a probe waits."""
     command = probe["exec"]["command"]
     assert command[:2] == ["/usr/bin/kilnctl", "ping"], command
     return int(command[command.index("--timeout") + 1].rstrip("s"))

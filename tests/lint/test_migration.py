@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""docs/migrating-from-miopen.md must mention the names of MIOpen's variables and options.
+"""Tests that docs/migrating-from-miopen.md mentions the names of MIOpen's variables and options.
 
-These are the names on the page of environment variables (3.5.1) and on the build and cache pages,
-and names in the source that decide which files MIOpen reads.
+These are the names on the pages of MIOpen 3.5.1 about environment variables, building and caches,
+and the names in its source that determine which files MIOpen reads.
 """
 import fnmatch
 import pathlib
@@ -54,7 +54,8 @@ WANTED = [f"MIOPEN_{name}"
 
 
 def missing(text):
-    """A name of the page may end a family: MIOPEN_DRIVER_*."""
+    """Returns whether the page mentions |name|. A name on the page may stand for a family:
+    MIOPEN_DRIVER_*."""
     said = {name for line in text.splitlines() if line.startswith("| ")
             for name in NAME.findall(line)}
     return [name for name in WANTED if not any(fnmatch.fnmatchcase(name, pattern)
@@ -62,7 +63,7 @@ def missing(text):
 
 
 def options_of_embedded_builds(cmake):
-    """An option, or a variable of the cache: option(NAME ..., set(NAME "" CACHE ..."""
+    """Returns the options and cache variables: option(NAME ... and set(NAME "" CACHE ..."""
     return {a or b for a, b in re.findall(r'^option\((KILN_\w+)|^set\((KILN_\w+) "" CACHE', cmake,
                                           re.M)}
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tests of check_promises: promises without tests, and names of tests that do not exist."""
+"""Tests that check_promises reports promises without tests, and names of tests that do not exist.
+"""
 import pathlib
 import sys
 import tempfile

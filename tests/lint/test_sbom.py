@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The bill of materials names what programs link, and packages that the build used."""
+"""Tests that the bill of materials names what programs link, and packages that the build used."""
 import contextlib
 import hashlib
 import io
@@ -32,7 +32,7 @@ class Bill(unittest.TestCase):
         cls.place = tempfile.TemporaryDirectory()
         cls.program = pathlib.Path(cls.place.name, "bin", "copy")
         cls.program.parent.mkdir()
-        shutil.copy("/bin/ls", cls.program) # any program that links more than libc
+        shutil.copy("/bin/ls", cls.program)  # an arbitrary program that links more than libc
         cls.program.with_name("script").write_text("#!/bin/sh\n", encoding="utf-8")
         cls.text = bill("--built-with", "dpkg", cls.place.name)
         cls.bill = json.loads(cls.text)

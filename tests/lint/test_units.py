@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What docs/ promises of the units: limits of memory and processes, and who may use their
+"""Tests what docs/ promises about the units: limits of memory and processes, and who may use their
 sockets."""
 import pathlib
 import re
@@ -7,7 +7,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-UNREAD = 2 << 30  # replies that are not read, and unfinished requests (docs/limits.md)
+UNREAD = 2 << 30  # replies that are not read yet, and unfinished requests (docs/limits.md)
 
 
 def size(text):

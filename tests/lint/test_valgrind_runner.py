@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""scripts/test-valgrind ends every process that a test started, however the test ended."""
+"""Tests that scripts/test-valgrind ends every process that a test started, however the test ended.
+"""
 import importlib.machinery
 import importlib.util
 import os
@@ -10,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Starts a process outside of its group, prints the process's number, then runs |rest|.
+# Starts a process outside of its group, prints the process id, then runs |rest|.
 LEAVES_ONE = "setsid sleep 600 & echo $! ; {rest}"
 
 
@@ -24,7 +25,7 @@ def script():
 
 
 def run_in_child(shell, seconds):
-    """The result of run_program for |shell|, in a separate process: (output, status, left
+    """Returns the result of run_program for |shell|, in a separate process: (output, status, left
     running)."""
     program = (f"import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
                "import test_valgrind_runner, subprocess\n"

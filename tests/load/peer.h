@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A client made of system calls. A failure is a return value here; it does not end the test.
+ * A client that uses only system calls. Its functions return failures instead of ending the test.
  *
  * Threading  one thread uses a peer
  */
@@ -11,15 +11,15 @@
 #include <stdbool.h>
 
 struct peer {
-    int fd;          /* owned; -1: not connected */
-    size_t read_max; /* bytes to read from the socket at once; 0: no limit */
+    int fd;          /* owned; -1 if not connected */
+    size_t read_max; /* maximum number of bytes to read from the socket at once; 0 means no limit */
 };
 
 struct peer_answer {
     enum kiln_code code;
-    unsigned number;   /* the request id, which is the kernel's number */
-    uint64_t hash;     /* of the object; 0: none came */
-    bool is_malformed; /* violates the protocol */
+    unsigned number;   /* the request id, which is also the kernel's number */
+    uint64_t hash;     /* hash of the object; 0 if none was received */
+    bool is_malformed; /* whether the answer violates the protocol */
 };
 
 /* Connects to |path| without the handshake. */
@@ -27,26 +27,26 @@ bool peer_connect(struct peer *peer, const char *path);
 /* Connects, and completes the handshake. */
 bool peer_open(struct peer *peer, const char *path);
 void peer_close(struct peer *peer);
-/* False: kilnd has closed the connection, reads nothing for a minute, or, with |at_once|, accepts
- * no more now. */
+/* Sends |data|. Returns false if kilnd has closed the connection or reads nothing for a minute;
+ * with |at_once|, also if kilnd accepts no more data now. */
 bool peer_send(struct peer *peer, const void *data, size_t size, bool at_once);
 bool peer_send_frame(struct peer *peer, unsigned type, uint64_t id, struct bytes body,
                      bool at_once);
 struct peer_descriptors {
-    unsigned announced; /* the number in the frame's header */
+    unsigned announced; /* number of descriptors in the frame's header */
     const int *files;   /* borrowed; the descriptors that are sent */
     unsigned count;
 };
 bool peer_send_files(struct peer *peer, unsigned type, struct bytes body,
                      const struct peer_descriptors *descriptors);
-/* The body of a fetch_source for made kernel |number|. */
+/* Appends the body of a fetch_source for made kernel |number|. */
 void peer_write_fetch(struct buffer *body, unsigned number, uint32_t inline_limit);
-/* The same for any source. */
+/* Does the same for any source. */
 void peer_write_fetch_of(struct buffer *body, const char *source, uint32_t inline_limit);
-/* Receives the next answer to a fetch. False: the connection has ended, or nothing came for a
- * minute. */
+/* Receives the next answer to a fetch. Returns false if the connection has ended, or if nothing was
+ * received for a minute. */
 bool peer_receive(struct peer *peer, struct peer_answer *ret_answer);
 
-/* The hash of the object of made kernel |number|. */
+/* Returns the hash of the object of made kernel |number|. */
 uint64_t made_hash(unsigned number);
 uint64_t content_hash(struct bytes content);

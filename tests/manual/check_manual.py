@@ -5,7 +5,8 @@
 Usage: tests/manual/check_manual.py BIN MANUAL
 
 BIN contains kilnctl, kiln-driver and kilnd, whose --help is compared. MANUAL is the output of
-scripts/manual/generate.py. The functions are those that libclient/exports.map exports.
+scripts/manual/generate.py. The functions that need pages are those that libclient/exports.map
+exports.
 """
 import json
 import pathlib
@@ -19,16 +20,17 @@ sys.path.insert(0, str(ROOT / "scripts/manual"))
 import values  # noqa: E402  pylint: disable=wrong-import-position
 
 LONG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
-# An option at the beginning of its line of --help; kiln-driver's flags have '_' in their names.
+# An option at the beginning of a line of --help. kiln-driver's flags have '_' in their names.
 IN_HELP = re.compile(r"^  (?:(-.), |    )?(--[\w-]+)", re.M)
 TAG = re.compile(r"^\.TP\n(.*)$", re.M)
 REFERENCE = re.compile(r"\b((?:kiln|libkiln)[\w.-]*)\((\d)\)")
-# Words with which a comment refers to the one above it in the header. On its page, there is none.
+# Words with which a comment refers to the comment above it in the header. On the page, there is no
+# comment above.
 HANGING = re.compile(r"^\.SH DESCRIPTION\n(?:\.PP\n)?(The same|The other way|Its|Both)\b", re.M)
 
 
 def plain(roff):
-    """A page's text without fonts and escapes."""
+    """Returns a page's text without fonts and escapes."""
     return re.sub(r"\\f.", "", roff).replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
 
 
@@ -47,7 +49,7 @@ class Manual:
         return [line[2:].split("  ")[0].strip() for line in listed.splitlines() if line.strip()]
 
     def page_options(self, page):
-        """Options that have their own paragraph."""
+        """Returns the options that have their own paragraph."""
         return {option for tag in TAG.findall(self.pages[page]) for option in
                 re.findall(r"(?<![\w-])--[\w-]+", tag.split(" or ")[0]) if not tag.startswith(".")}
 
@@ -61,7 +63,7 @@ class Manual:
         return {option for option in done.stdout.split() if option.startswith("--")}
 
     def zsh_options(self, program, command):
-        """The options in the specifications of |command| and of all commands."""
+        """Returns the options in the specifications of |command| and of all commands."""
         text = (self.directory / "completions/zsh" / f"_{program}").read_text()
         body = re.search(r"^_\w+_specs\(\) \{\n(.*?)^\}", text, re.S | re.M)[1]
         own = re.search(rf"^    \('{re.escape(command)}'\) specs=\(\n(.*?)^    \) ;;", body,
@@ -162,7 +164,7 @@ def _examples(text):
 
 
 def _calls(line):
-    """The arguments of each call of one of kiln's programs in a shell line."""
+    """Yields the arguments of each call of one of kiln's programs in a shell line."""
     for part in re.split(r"\$\(|[|;)]|\s>\s", line):
         try:
             words = shlex.split(part)
@@ -173,7 +175,7 @@ def _calls(line):
 
 
 def check_example(manual, commands, words):
-    """Complains about unknown commands and options."""
+    """Complains about unknown commands and options in a call."""
     program, command = words[0], ""
     if program == "kilnctl":
         named = [c for c in commands if c.split() == words[1:1 + len(c.split())]]

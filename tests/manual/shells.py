@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Completions of a line, as bash and zsh offer them."""
+"""Gets the completions of a line that bash and zsh offer."""
 import atexit
 import functools
 import os
@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-# Like readline: a word ends at blanks, and ':' and '=' are separate words.
+# As with readline, a word ends at blanks, and ':' and '=' are separate words.
 BASH = r"""
 source "$1"
 COMP_LINE=$2 COMP_POINT=${#2} COMP_CWORD=$(($# - 3)) COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
@@ -45,7 +45,7 @@ zle -N zle-line-init probe
 
 
 def split(line):
-    """|line| as bash passes it to a completion function."""
+    """Returns |line| as bash passes it to a completion function."""
     words = [part for word in line.split() for part in re.findall(r"[:=]+|[^:=]+", word)]
     return words + ([""] if line.endswith(" ") else [])
 
@@ -62,7 +62,7 @@ def ask_bash(directory, line, environment, seconds=60):
 
 
 def _zsh_on_terminal(environment, seconds):
-    """Runs an interactive zsh until it exits; returns its terminal output."""
+    """Runs an interactive zsh until it exits. Returns its terminal output."""
     parent, child = pty.openpty()
     try:
         process = subprocess.Popen(["zsh", "-d", "-i"], stdin=child, stdout=child, stderr=child,
@@ -74,7 +74,7 @@ def _zsh_on_terminal(environment, seconds):
         while select.select([parent], [], [], max(0.0, end - time.monotonic()))[0]:
             try:
                 some = os.read(parent, 4096)
-            except OSError:  # Linux: the other end was closed
+            except OSError:  # on Linux, this means that the other end was closed
                 break
             if not some:
                 break
@@ -89,7 +89,8 @@ def _zsh_on_terminal(environment, seconds):
 
 @functools.cache
 def _zsh_home():
-    """A directory with a .zshrc for the tests; zsh caches its list of completions there."""
+    """Returns a directory with a .zshrc for the tests, in which zsh caches its list of completions.
+    """
     home = tempfile.TemporaryDirectory(prefix="kiln-zsh-")
     atexit.register(home.cleanup)
     (pathlib.Path(home.name) / ".zshrc").write_text(ZSHRC)

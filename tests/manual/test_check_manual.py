@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Breaks everything that check_manual.py checks in a copy; it must complain.
+"""Breaks in a copy everything that check_manual.py checks, and tests that it complains.
 
-Runs as: test_check_manual.py BIN MANUAL
+Usage: test_check_manual.py BIN MANUAL
 """
 import pathlib
 import shutil

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Completions of real shells, with a kilnd, without one, and with one that does not answer.
+"""Tests completions in real shells, with a kilnd, without one, and with one that does not answer.
 
-Runs as: test_completions.py BIN MANUAL bash|zsh; exits 77 without that shell.
+Usage: test_completions.py BIN MANUAL bash|zsh. Exits with 77 if the shell is not installed.
 """
 import bz2
 import hashlib
@@ -20,7 +20,7 @@ import shells
 BIN, MANUAL, SHELL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]), sys.argv[3]
 COMPLETIONS = MANUAL.resolve() / "completions"
 ASK = {"bash": shells.ask_bash, "zsh": shells.ask_zsh}[SHELL]
-# A shell that ran any of these would leave a file.
+# Names of packages. A shell that executed any of them would create a file.
 HOSTILE = ("gfx906$(touch ran).kdb", "gfx906`touch ran`.kdb", "gfx906;touch ran.kdb",
            "gfx906 x.kdb")
 
@@ -32,7 +32,7 @@ def environment(directory, **more):
 
 
 def write_package(path):
-    """A package in MIOpen's format with one made-up kernel."""
+    """Writes a package in MIOpen's format with one made-up kernel."""
     code = b"\x7fELF kernel" * 100
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE kern_db (id INTEGER PRIMARY KEY ASC, kernel_name TEXT NOT "
@@ -47,7 +47,7 @@ def write_package(path):
 
 
 class Kilnd:
-    """A kilnd with private directories; ready when it has notified its service manager."""
+    """A kilnd with private directories. It is ready when it has notified its service manager."""
 
     def __init__(self, directory):
         self.socket = directory / "kilnd.sock"
@@ -165,8 +165,8 @@ class WithoutKilndTest(unittest.TestCase):
             mute.listen(8)
             words = environment(self.directory, KILN_SOCKET=str(self.directory / "mute.sock"))
             del words["KILN_COMPLETION_TIMEOUT"]
-            # The shell may take 30 s; completion waits for kilnd's answer for at most half a
-            # second.
+            # The shell may take up to 30 s; the completion itself waits at most half a second for
+            # kilnd's answer.
             self.assertEqual(ASK(COMPLETIONS, "kilnctl kernel show ", words, 30), [])
 
 
@@ -175,7 +175,8 @@ class WithKilndTest(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
-        cls.directory.chmod(0o711)  # root's compilers run as another user, who passes through
+        # compilers of root's kilnd run as another user, who must be able to pass through
+        cls.directory.chmod(0o711)
         cls.kilnd = Kilnd(cls.directory)
         cls.addClassCleanup(cls.kilnd.stop)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A job in Python: requests a plan with its code objects, and a kernel compiled from its own
-source.
+"""A job in Python: requests a plan with its code objects, and a kernel that is compiled from the
+job's source.
 
 Usage, with python3-kiln installed: job.py TARGET. Prints the path of the imported package.
 """

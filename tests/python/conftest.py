@@ -16,14 +16,14 @@ import kiln
 
 BUILD = pathlib.Path(os.environ["KILN_BUILD"])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TARGET = "gfx1030"  # whose compiler needs no GPU
+TARGET = "gfx1030"  # this target's compiler needs no GPU
 DATABASE_ID = "gfx90a68"
-WAIT_MAX_S = 60  # sanitizers on a loaded machine
+WAIT_MAX_S = 60  # long enough for sanitizers on a loaded machine
 PR_SET_PDEATHSIG = 1
 
 
 def wait_until(what, holds):
-    """Calls |holds| until it returns true, and fails after a minute."""
+    """Calls |holds| until it returns true. Fails after a minute."""
     end = time.monotonic() + WAIT_MAX_S
     while not holds():
         assert time.monotonic() < end, f"waited {WAIT_MAX_S} s for {what}"
@@ -31,14 +31,15 @@ def wait_until(what, holds):
 
 
 def join(*threads):
-    """Waits for |threads| to end, and fails after a minute."""
+    """Waits for |threads| to end. Fails after a minute."""
     for thread in threads:
         thread.join(WAIT_MAX_S)
         assert not thread.is_alive(), f"waited {WAIT_MAX_S} s for the thread '{thread.name}' to end"
 
 
 class Daemon:
-    """kilnd with private directories below a short path: a socket's path may have 107 bytes."""
+    """A kilnd with private directories below a short path, because the path of a socket may have at
+    most 107 bytes."""
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-", dir="/tmp"))
@@ -97,7 +98,7 @@ def daemon():
 
 @pytest.fixture
 def own_daemon():
-    """One that a test may stop; not started yet."""
+    """A kilnd that a test may stop. It is not started yet."""
     d = Daemon()
     try:
         yield d
@@ -113,7 +114,7 @@ def client(daemon):
 
 @pytest.fixture(scope="session")
 def compiler(daemon):
-    """The name of a compiler for TARGET; skips the test if this host has none."""
+    """The name of a compiler for TARGET. Skips the test if this host has none."""
     with kiln.Client(daemon.socket) as c:
         for toolchain in c.admin("toolchains")["toolchains"]:
             if toolchain["family"] == "amdgpu":
@@ -123,7 +124,7 @@ def compiler(daemon):
 
 @pytest.fixture(scope="session")
 def source():
-    """Makes sources of distinct kernels."""
+    """Returns a function that makes sources of distinct kernels."""
     def make(name="k", body="", **other):
         text = f'extern "C" __global__ void {name}(float *p) {{ p[0] = 1; {body} }}\n'
         return kiln.KernelSource(target=TARGET, program=f"{name}.cpp", source=text, **other)

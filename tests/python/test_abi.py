@@ -18,11 +18,11 @@ STRUCTS = {name: value for name, value in vars(_abi).items()
 LEFT_OUT = re.compile(
     r"kiln_(admin_call|events|conv_\w+|device_(?!list$)\w+|driver_flag|event_\w+|lease_\w+"
     r"|library_\w+|memory_\w+|plan_ref|problem_from_driver|run_\w+|stream_\w+)$")
-# C's names of the enums' members.
+# The prefixes that C has before the names of the enums' members.
 PREFIXES = {"ErrorCode": "KILN_E_", "Level": "KILN_LEVEL_", "Tier": "KILN_TIER_",
             "Priority": "KILN_", "Direction": "KILN_", "Layout": "KILN_", "DataType": "KILN_",
             "Tensor": "KILN_TENSOR_", "PlanSource": "KILN_PLAN_", "TuningTier": "KILN_TUNING_"}
-NOT_IN_C = {"Role"}  # a number with a comment there
+NOT_IN_C = {"Role"}  # in C, this is a number with a comment
 C_TYPES = {ctypes.c_int: "int", ctypes.c_uint: "unsigned", ctypes.c_size_t: "size_t",
            ctypes.c_uint64: "uint64_t", ctypes.c_uint32: "uint32_t", ctypes.c_double: "double",
            ctypes.c_char_p: "char *", None: "void"}
@@ -45,15 +45,15 @@ def c_name(struct):
 
 @pytest.fixture(scope="module")
 def headers():
-    """The declarations of all public headers, without comments, a line each."""
+    """Returns the declarations of all public headers, without comments, one on each line."""
     text = compiler("-E", "-P", "-x", "c", "-", text="#include <kiln/kiln.h>\n")
     return re.sub(r"\s+", " ", text)
 
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory):
-    """From a C program's output: {"struct.field": (offset, size), "struct": size, "NAME":
-    value}."""
+    """Returns {"struct.field": (offset, size), "struct": size, "NAME": value}, from a C program's
+    output."""
     lines = []
     for name, struct in STRUCTS.items():
         c = f"struct {c_name(name)}"
@@ -85,13 +85,13 @@ def test_structs_have_the_layout_of_the_c_headers(name, facts, headers):
 
 
 def body_of(name, headers):
-    """The members of a struct; a pointer to a function counts as a void *."""
+    """Returns the members of a struct. A pointer to a function counts as a void *."""
     body = re.search(r"struct %s \{(.*?)\};" % c_name(name), headers).group(1)
     return re.sub(r"\w+ \(\*(\w+)\)\([^)]*\)", r"void *\1", body)
 
 
 def members(body):
-    """Names in the order of their declarations."""
+    """Returns the names in the order of their declarations."""
     declared = re.split("[;,]", body)
     return [re.search(r"(\w+)\s*(\[\w+\])?\s*$", part).group(1)
             for part in declared if part.strip()]
@@ -99,7 +99,8 @@ def members(body):
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_struct_members_have_the_types_of_the_c_headers(name, headers):
-    """A pointer and a size_t have the same size, and so have an int and an unsigned."""
+    """Compares the types of members by name, because a pointer and a size_t have the same size, and
+    so have an int and an unsigned."""
     body = body_of(name, headers)
     for declaration in filter(str.strip, body.split(";")):
         first, *more = declaration.split(",")
@@ -114,7 +115,7 @@ def test_struct_members_have_the_types_of_the_c_headers(name, headers):
 
 
 def plain(c_type):
-    """The same, in the form of written()."""
+    """Returns a type of C in the same form as written()."""
     text = re.sub(r"\b(const|struct)\b", "", c_type)
     text = re.sub(r"\s+", " ", text.replace("*", " * ")).strip()
     text = re.sub(r"^\w+", lambda word: SAME.get(word[0], word[0]), text)
@@ -125,7 +126,7 @@ def plain(c_type):
 
 
 def written(kind):
-    """A type of ctypes as C would have it; an opaque handle is a void *."""
+    """Returns a type of ctypes as C would write it. An opaque handle is a void *."""
     if kind is ctypes.c_void_p:
         return "void *"
     if kind in CALLBACKS:
@@ -140,7 +141,7 @@ def written(kind):
 
 
 def parameters(text):
-    """Types of a C parameter list."""
+    """Returns the types in a C parameter list."""
     if text.strip() == "void":
         return []
     found = []
@@ -174,7 +175,7 @@ def test_callbacks_have_the_types_of_the_c_headers(callback, headers):
 def test_enums_have_the_values_of_the_c_headers(kind, facts, headers):
     for member in getattr(enums, kind):
         assert facts[f"{kind}.{member.name}"] == (member.value,), member
-    # all members are there: C's enum with the first member has as many
+    # no member is missing: C's enum with the first member has as many members
     first = PREFIXES[kind] + next(iter(getattr(enums, kind))).name
     bodies = re.findall(r"enum \{([^}]*)\}", headers)
     body = next(b for b in bodies if re.search(rf"\b{first}\b", b))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exceptions in callbacks from libkiln, especially those of signal handlers."""
+"""Tests exceptions in callbacks from libkiln, especially exceptions of signal handlers."""
 import contextlib
 import ctypes
 import gc
@@ -19,7 +19,7 @@ from test_kernel import UNKNOWN, freed  # noqa: F401  (a fixture)
 @pytest.fixture
 def interrupted(own_daemon):
     """Runs a batch, and raises a signal while libkiln waits for answers. The handler then runs when
-    the callback is entered."""
+    libkiln enters the callback."""
     own_daemon.start()
 
     def run(batch, number=signal.SIGINT):
@@ -46,8 +46,8 @@ def interrupted(own_daemon):
 
 @contextlib.contextmanager
 def hooked():
-    """Collects the calls of sys.unraisablehook. Not a fixture, because pytest sets its own hook
-    later."""
+    """Collects the calls of sys.unraisablehook. This is not a fixture, because pytest sets its own
+    hook later."""
     told = []
     before = sys.unraisablehook
 
@@ -63,8 +63,8 @@ def hooked():
 
 
 def raise_on_entry(error, entered=1):
-    """Raises in this thread when a callback is entered for the |entered|th time: before its first
-    instruction, as a pending signal handler does."""
+    """Raises an exception in this thread when a callback is entered for the |entered|th time,
+    before its first instruction, like a pending signal handler."""
     count = 0
 
     def profile(frame, event, _argument):
@@ -139,7 +139,7 @@ def test_an_interrupt_takes_precedence_over_an_error_of_the_call():
 
 
 def test_a_nested_batch_is_interrupted_alone(client):
-    """The outer batch continues when its callback catches the exception."""
+    """The outer batch must continue if its callback catches the exception."""
     inner = []
 
     def ready(index, kernel):
@@ -171,7 +171,8 @@ def test_unrelated_exceptions_reach_the_previous_hook(client):
 
 
 def test_a_hook_set_by_the_callback_stays(client, monkeypatch):
-    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # restored afterwards
+    # so that it is restored afterwards
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
 
     def theirs(_unraisable):
         pass
@@ -182,8 +183,8 @@ def test_a_hook_set_by_the_callback_stays(client, monkeypatch):
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_a_missing_batch_item_is_never_a_result(client, problem, name):
-    """Other threads run no handlers and do not set the hook; an exception lost there is
-    reported."""
+    """Other threads run no signal handlers and do not set the hook. An exception that is lost there
+    must be reported."""
     outcomes = []
 
     def ask():
@@ -209,7 +210,7 @@ def test_a_signal_interrupts_a_listing_of_devices():
 
 
 def test_a_callback_exception_is_recognized_by_its_message():
-    """The behaviour of Python 3.13 and later."""
+    """Imitates Python 3.13 and later."""
     mine, other = Callback(print)._enter, Callback(print)._enter
     told = types.SimpleNamespace(
         object=None, err_msg=f"Exception ignored on calling ctypes callback function {mine!r}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The life of a client: open, request, close; threads and forks."""
+"""Tests the life of a client: open, request, close; threads and forks."""
 import copy
 import gc
 import os
@@ -21,8 +21,8 @@ THREADS = 8
 
 @pytest.fixture
 def closed(monkeypatch):
-    """Pointers of released clients, in order."""
-    gc.collect()  # what earlier tests left
+    """Collects the pointers of released clients, in order."""
+    gc.collect()  # releases what earlier tests left behind
     given = []
     original = Handle.__del__
 
@@ -96,7 +96,7 @@ def test_a_call_ends_with_its_timeout(silent):
 @pytest.mark.parametrize("seconds,ms", [(None, 0), (0.0001, 1), (0.0015, 2), (1, 1000),
                                         (2.5, 2500)])
 def test_times_are_rounded_up_to_milliseconds(seconds, ms):
-    """0 would be the default."""
+    """A short time-out must not become 0, which would mean the default."""
     assert to_milliseconds(seconds) == ms
 
 
@@ -116,7 +116,7 @@ def test_a_timeout_is_a_positive_number_of_seconds(client, wrong):
 
 def test_a_request_that_libkiln_refuses_raises():
     with pytest.raises(kiln.InvalidError):
-        kiln.Client("/" + "x" * 200)  # longer than a socket's path
+        kiln.Client("/" + "x" * 200)  # longer than the path of a socket may be
     with pytest.raises(kiln.InvalidError, match="cache_entries"):
         kiln.Client(cache_entries=2**31)
     with pytest.raises(kiln.InvalidError, match="NUL"):
@@ -219,7 +219,7 @@ def test_threads_share_a_client(client):
 
 
 def test_other_python_threads_run_during_a_call(silent):
-    """The call waits for an answer that only another Python thread can cause."""
+    """Only another Python thread can cause the answer for which the call waits."""
     moved = threading.Event()
     with kiln.Client(silent) as client:
         thread = threading.Thread(target=moved.set)
@@ -231,7 +231,7 @@ def test_other_python_threads_run_during_a_call(silent):
 
 
 def in_child(work):
-    """What |work| returns in a forked child, as text."""
+    """Returns as text what |work| returns in a forked child."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The examples of docs/python.md work as shown, and its table of errors is complete."""
+"""Tests that the examples of docs/python.md work as shown, and that its table of errors is
+complete."""
 import doctest
 import re
 

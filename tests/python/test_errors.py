@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Errors: the class of each code, its message, and pickling between processes."""
+"""Tests errors: the class of each code, its message, and pickling between processes."""
 import pickle
 
 import pytest

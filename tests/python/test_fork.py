@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Workers with multiprocessing's start method 'fork', like a DataLoader's: with and without kilnd.
+"""Tests workers with multiprocessing's start method 'fork', like those of a DataLoader, with and
+without kilnd.
 
 Each case is a separate interpreter, like a job, so that the forking process has no threads of the
 tests.
@@ -16,8 +17,8 @@ from conftest import BUILD
 WORKERS = 3
 TASKS = 12
 
-# Below, |parent| was opened before the fork. A task uses the client of its process, opened at the
-# first task, and returns which kilnd served it.
+# In the code below, |parent| is a client that was opened before the fork. A task uses the client of
+# its own process, which its first task opens, and returns which kilnd served it.
 COMMON = f"""
 import multiprocessing, os, sys
 import kiln
@@ -61,7 +62,7 @@ check_all_is_there(parent)
 print(served)
 """
 
-# While the workers are forked and work, threads of the parent are within calls of its client.
+# While workers are forked and work, threads of the parent make calls of the parent's client.
 BUSY = COMMON + """
 import threading
 
@@ -90,7 +91,7 @@ check_all_is_there(parent)
 print(served)
 """
 
-# The parent has asked nothing: a worker starts the private kilnd.
+# The parent has sent no request, so a worker starts the private kilnd.
 UNUSED = COMMON + """
 served = workers()
 check_all_is_there(parent)
@@ -99,7 +100,7 @@ print({level for level, _ in served})
 
 
 def run(code, tmp_path, socket, fallback):
-    """The output of |code|, with private directories."""
+    """Returns the output of |code|, which runs with private directories."""
     environment = dict(os.environ, KILN_LIBRARY_PATH=str(BUILD / "lib"), KILN_SOCKET=str(socket),
                        KILN_FALLBACK=fallback, KILN_FALLBACK_NOTICE="off",
                        KILN_FALLBACK_PATIENCE="600000", HOME=str(tmp_path),

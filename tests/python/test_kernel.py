@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels by key, by source and by name; their bytes, and the lifetime of these."""
+"""Tests kernels by key, by source and by name; their bytes, and how long these stay valid."""
 import bz2
 import copy
 import ctypes
@@ -18,14 +18,14 @@ from kiln._library import library
 from test_client import in_child
 
 ELF = b"\x7fELF"
-MAPPED_FROM = 16 << 10  # larger ones are mappings
+MAPPED_FROM = 16 << 10  # larger kernels are mappings
 UNKNOWN = "0" * 64
 
 
 @pytest.fixture
 def freed(monkeypatch):
-    """Pointers of released kernels."""
-    gc.collect()  # what earlier tests left
+    """Collects the pointers of released kernels."""
+    gc.collect()  # releases what earlier tests left behind
     given = []
     original = Handle.__del__
 
@@ -46,7 +46,7 @@ def small(daemon, compiler, source):
 
 @pytest.fixture(scope="session")
 def large(daemon, compiler, source):
-    """More bytes than a private copy may have."""
+    """A kernel with more bytes than a private copy may have."""
     table = "__device__ int table[8192] = {1, 2, 3};\n"
     made = source("large", "p[0] += table[(int)p[1]];")
     made = kiln.KernelSource(target=made.target, program=made.program, source=table + made.source)
@@ -57,7 +57,7 @@ def large(daemon, compiler, source):
 
 
 def mappings():
-    """Memory files of kernels that this process maps."""
+    """Returns the number of kernels' memory files that this process maps."""
     with open("/proc/self/maps") as maps:
         return sum("memfd:" in line for line in maps)
 
@@ -145,7 +145,7 @@ def test_the_view_of_a_kernel_is_read_only_and_of_bytes(small):
 
 
 def test_the_memory_of_a_kernel_view_cannot_be_written(small, large):
-    """Large kernels share their memory with other processes."""
+    """Large kernels must share their memory with other processes."""
     for kernel in (small, large):
         view = kernel.data
         assert isinstance(view.obj, bytes)
@@ -153,7 +153,7 @@ def test_the_memory_of_a_kernel_view_cannot_be_written(small, large):
             (ctypes.c_char * 4).from_buffer(view.obj)
         with pytest.raises((TypeError, BufferError)):
             ctypes.c_char.from_buffer(view)
-        assert kernel.data.obj is view.obj  # one copy, however often it is asked for
+        assert kernel.data.obj is view.obj  # there is one copy, however often it is requested
 
 
 def test_the_bytes_of_a_kernel_live_as_long_as_a_view(daemon, compiler, large, freed):
@@ -249,7 +249,7 @@ def test_an_exception_of_a_batch_callback_propagates(client, small):
 
 
 def test_an_exception_of_a_batch_callback_ends_the_batch(client, small, monkeypatch):
-    """The callback stops libkiln, so that it neither waits nor compiles in vain."""
+    """The callback must stop libkiln, so that it does not wait or compile in vain."""
     ends = []
     original = kiln.client.call
 

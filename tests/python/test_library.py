@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where libkiln is found. Each case is a separate interpreter, because a process has one
+"""Tests where libkiln is found. Each case is a separate interpreter, because a process has only one
 libkiln."""
 import os
 import shutil
@@ -83,7 +83,7 @@ except kiln.UnavailableError as error:
 
 
 def test_without_an_installed_kilnd_its_package_is_named(tmp_path):
-    """A copy of libkiln alone, as if only its package were installed."""
+    """Tests a copy of libkiln alone, as if only its package were installed."""
     shutil.copy(BUILD / "lib/libkiln.so.0", tmp_path)
     ended = subprocess.run(
         [sys.executable, "-B", "-c", ASKS], capture_output=True, text=True, cwd=tmp_path,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The contents of an installation, built without a network."""
+"""Tests the contents of an installation that is built without a network."""
 import shutil
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plans, prefetching, solutions."""
+"""Tests plans, prefetching and solutions."""
 import dataclasses
 
 import pytest

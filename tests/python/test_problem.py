@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Problems from keywords and from MIOpenDriver's lines."""
+"""Tests problems from keyword arguments and from MIOpenDriver's lines."""
 import dataclasses
 import pickle
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tuning records: put, then read one by one and in batches."""
+"""Tests tuning records: records some, then reads them one by one and in batches."""
 import dataclasses
 import itertools
 import time
@@ -27,7 +27,7 @@ def found(solver="ConvWinograd", median_ms=1.5, **other):
 
 @pytest.fixture
 def own(problem):
-    """A problem that no other test uses."""
+    """Returns a problem that no other test uses."""
     return dataclasses.replace(problem, n=next(batch_sizes))
 
 
@@ -74,7 +74,7 @@ def test_a_record_of_another_driver_is_stale(client, own):
 
 
 def test_a_near_record_answers_if_allowed(client, own):
-    near = dataclasses.replace(own, c=16, k=16)  # no other test's
+    near = dataclasses.replace(own, c=16, k=16)  # no other test uses these numbers of channels
     client.find_put(near, recording(found()))
     asked = dataclasses.replace(near, n=near.n * 2)
     with pytest.raises(kiln.NotFoundError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libkiln-rtc in programs that call a run-time compiler."""
+"""Tests libkiln-rtc in programs that call a run-time compiler."""
 import json
 import os
 import pathlib
@@ -45,13 +45,13 @@ class Job:
         return done.stdout
 
     def compiles(self):
-        """How many times the compiler has compiled since the last call."""
+        """Returns how many times the compiler has compiled since the last call."""
         count = len(self.log.read_text().splitlines()) if self.log.exists() else 0
         self.log.unlink(missing_ok=True)
         return count
 
     def check(self, *arguments, **options):
-        """With and without libkiln-rtc, cold and warm, a program prints the same."""
+        """Checks that a program prints the same with and without libkiln-rtc, cold and warm."""
         expected = self.run(*arguments, plain=True, **options)
         self.compiles()
         assert self.run(*arguments, **options) == expected
@@ -155,7 +155,8 @@ INCLUDES = '#include "a.h"\\nint x;'
 
 
 def age(path):
-    """A file that is newer than a compile's beginning is not trusted."""
+    """Makes a file old, because a file that is newer than the beginning of a compile is not
+    trusted."""
     os.utime(path, (1, 1))
 
 
@@ -171,7 +172,8 @@ def headers(job):
 
 
 def is_old(path):
-    """Whether the clock that stamps files has moved since |path| changed."""
+    """Returns whether the clock that the kernel uses for files' times has moved since |path|
+    changed."""
     return time.clock_gettime_ns(5) > os.stat(path).st_ctime_ns  # CLOCK_REALTIME_COARSE
 
 
@@ -185,7 +187,7 @@ def test_a_header_that_changed_is_a_miss(job, headers):
     header.write_text("int new;\n")
     wait_until("the clock to pass the header's time", lambda: is_old(header))
     assert job.check(*headers, INCLUDES) == (1, 0)
-    header.write_text("int old;\n")  # what was compiled first is still stored
+    header.write_text("int old;\n")  # the result of the first compile is still stored
     assert job.check(*headers, INCLUDES) == (0, 0)
 
 

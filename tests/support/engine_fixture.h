@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * An engine with a store in a temporary directory, and callers that keep every reply.
+ * An engine with a store in a temporary directory, and callers that keep every reply for the test.
  *
- * Role       the executor is fake: compiles and transfers end when the test ends them
+ * Role       starts the engine with a fake executor, whose compiles and transfers end when the test
+ *            ends them
  * Ownership  the test_caller owns its kept replies until test_caller_forget_replies
  */
 #include "engine/engine.h"
@@ -22,16 +23,17 @@ struct kept_reply {
     uint16_t flags;
     struct bytes body; /* owned */
     size_t object_count;
-    struct object **objects; /* owned, and a reference to each */
+    struct object **objects; /* owned, like the reference to each object */
     uint64_t first_object_size;
 };
 
 struct test_caller {
     struct caller base;             /* first member */
-    struct engine_fixture *fixture; /* borrowed while joined, else NULL */
+    struct engine_fixture *fixture; /* borrowed while the caller has joined; otherwise NULL */
     struct kept_reply replies[REPLIES_KEPT];
     size_t reply_count;
-    size_t import_progress_count; /* progress of imports, which is not kept: it depends on time */
+    /* number of progress replies of imports, which are not kept because they depend on time */
+    size_t import_progress_count;
 };
 
 struct kept_report {
@@ -43,53 +45,55 @@ struct kept_report {
 struct engine_fixture {
     struct fake_executor executor;
     struct engine_host host;
-    struct engine_options options; /* for the next start; a test may change them */
+    struct engine_options options; /* options for the next start, which a test may change */
     struct engine *engine;
-    struct kept_report reports[REPORTS_KEPT]; /* the first reports to the operator */
+    /* the first reports that the engine made to the operator */
+    struct kept_report reports[REPORTS_KEPT];
     size_t report_count;
-    char directory[64]; /* temporary; it contains the next four */
-    char packages[80];  /* of installed packages */
-    char keys[80];      /* of trusted keys */
-    char state[80];     /* of tuning.db */
-    char gpus[80];      /* the engine reads it instead of the sysfs topology */
+    char directory[64]; /* temporary; contains the four directories below */
+    char packages[80];  /* directory of installed packages */
+    char keys[80];      /* directory of trusted keys */
+    char state[80];     /* directory of tuning.db */
+    char gpus[80];      /* directory that the engine reads instead of the topology in sysfs */
     struct kiln_err err;
 };
 
-/* Opens an engine. If |describe|, it already knows one toolchain: "opencl" for FIXTURE_TARGET. */
+/* Opens an engine. If |describe| is true, the engine already knows one toolchain: "opencl" for
+ * FIXTURE_TARGET. */
 void engine_fixture_open(struct engine_fixture *f, bool describe);
 void engine_fixture_close(struct engine_fixture *f);
-/* Stop and start the engine on the same store; compiles that still run fail. */
+/* Stop and start the engine on the same store. Compiles that are still running fail. */
 void engine_fixture_stop(struct engine_fixture *f);
 void engine_fixture_start(struct engine_fixture *f, bool describe);
 /* Answers the pending describe job with one toolchain. */
 void engine_fixture_describe(struct engine_fixture *f);
-/* Answers it with |json|; fails the test if no describe job is pending. */
+/* Answers the describe job with |json|. Fails the test if no describe job is pending. */
 void engine_fixture_describe_as(struct engine_fixture *f, const char *json);
-/* The text of the last report of |event| to the operator; NULL: there was none. */
+/* Returns the text of the last report of |event| to the operator, or NULL if there was none. */
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event);
 /* Scans the package directories now, regardless of when the engine scanned them last. */
 void engine_fixture_rescan(struct engine_fixture *f);
-/* How many files are in the staging directory. */
+/* Returns the number of files in the staging directory. */
 unsigned engine_fixture_staged(const struct engine_fixture *f);
-/* One number of the answer to "stats"; hits as "hits.hot". */
+/* Returns one number of the answer to "stats", such as "compiles" or "hits.hot". */
 uint64_t engine_fixture_stat(struct engine_fixture *f, const char *name);
 
-/* Only joins, as a client does that has not sent hello yet. */
+/* Joins, but does not say hello, like a new client. */
 void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid, enum role role);
 /* Joins and says hello. */
 void test_caller_connect(struct test_caller *c, struct engine_fixture *f, uid_t uid,
                          enum role role);
-/* Does nothing if |c| has left already. */
+/* Leaves. Does nothing if |c| has left already. */
 void test_caller_leave(struct test_caller *c);
 void test_caller_forget_replies(struct test_caller *c);
 
 /* Sends one request, which the engine must accept. */
 void test_caller_send(struct test_caller *c, enum message_type type, uint64_t id,
                       struct bytes body);
-/* Returns what service_handle returned. */
+/* Sends one request, and returns the result of service_handle. */
 enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type type, uint64_t id,
                                     struct bytes body);
-/* Sends request 3 with descriptors, and closes those that the engine did not take. */
+/* Sends request 3 with descriptors, and closes the descriptors that the engine did not take. */
 void test_caller_send_files(struct test_caller *c, enum message_type type, const char *json,
                             const int *files, unsigned file_count);
 /* Sends |m|, a struct message_<name>. */
@@ -102,7 +106,8 @@ void test_caller_send_files(struct test_caller *c, enum message_type type, const
         test_caller_send((c), MESSAGE_##name, (id), buffer_view(&send_body_)); \
     } while (0)
 
-/* Appends |m|, a struct message_<name>, to |items| of a batch. |item_kind| is its number there. */
+/* Appends |m|, a struct message_<name>, to |items| of a batch. |item_kind| is its number in the
+ * batch. */
 #define PUT_BATCH_ITEM(items, item_kind, name, m)                                              \
     do {                                                                                       \
         BUFFER_AUTO struct buffer put_request_;                                                \
@@ -113,30 +118,31 @@ void test_caller_send_files(struct test_caller *c, enum message_type type, const
         message_batch_item_write((items), &put_item_);                                         \
     } while (0)
 
-/* Forgets earlier replies, sends a JSON request, runs its tasks and returns the last reply, which
+/* Forgets earlier replies, sends a JSON request and runs its tasks. Returns the last reply, which
  * must not be an error. |json| may be NULL. */
 struct json *test_caller_ask(struct test_caller *c, enum message_type type, const char *json);
 /* Does the same for a request that must fail with |code| and a message that contains |words|. */
 void test_caller_refused(struct test_caller *c, enum message_type type, const char *json,
                          enum kiln_code code, const char *words);
-/* The value of |series| (with its labels) in the metrics, which must have it. */
+/* Returns the value of |series| (with its labels) in the metrics, which must have it. */
 uint64_t test_caller_metric(struct test_caller *c, const char *series);
 /* Cancels request |id|. */
 void test_caller_cancel(struct test_caller *c, uint64_t id);
-/* Sends a fetch_name and runs its tasks; the answer is the last reply. */
+/* Sends a fetch_name and runs its tasks. The answer is the last reply. */
 void test_caller_fetch_name(struct test_caller *c, const char *database_id, const char *name,
                             const char *args);
 /* Sends a fetch_source of |program| for FIXTURE_TARGET. */
 void test_caller_fetch_source(struct test_caller *c, uint64_t id, const char *program,
                               enum priority priority);
 
-/* The |index|-th reply as a list of one result, as an error, or as JSON (owned by the caller). */
+/* Return the |index|-th reply as a list of one result, as an error, or as JSON (which the caller
+ * owns). */
 struct message_result reply_result(const struct test_caller *c, size_t index);
 struct message_error reply_error(const struct test_caller *c, size_t index);
 struct json *reply_json(const struct test_caller *c, size_t index);
-/* The last reply as a list of one result. */
+/* Returns the last reply as a list of one result. */
 struct message_result last_result(const struct test_caller *c);
-/* The |index|-th reply must be an error with |code| and a message that contains |words|. */
+/* Checks that the |index|-th reply is an error with |code| and a message that contains |words|. */
 void assert_reply_refuses(const struct test_caller *c, size_t index, enum kiln_code code,
                           const char *words);
 /* Appends the bytes of the |number|-th object of a kept reply. */

@@ -4,32 +4,34 @@
 /*
  * Makes libc calls fail on demand.
  *
- * Role       the linker replaces libc's functions in kiln's own code (--wrap), so calls made by
- *            the code under test fail, never those inside libc or another library
- * Threading  one function at a time, for all threads: one call of it fails, or all later ones
+ * Role       the linker replaces libc's functions in kiln's own code (--wrap).  So only calls that
+ *            the code under test makes fail, never calls inside libc or another library
+ * Threading  only one function fails at a time, but in all threads: one call of it, or all later
+ * calls
  *
- * failing_calls.c lists the functions; naming another one aborts the test.
+ * failing_calls.c lists the functions that can fail.  Naming another function aborts the test.
  */
 #include "common/base/err.h"
 
 #include <stdbool.h>
 
-/* Makes only the |nth| call of |name| from now on fail with |error|, counted from 1. */
+/* Makes only one call of |name| fail with |error|: the |nth| from now on, counted from 1. */
 void fail_call(const char *name, unsigned nth, int error);
-/* Makes every call of |name| fail. */
+/* Makes every call of |name| fail with |error|. */
 void fail_calls(const char *name, int error);
-/* Ends the failures. True if a call has failed. */
+/* Ends the failures. Returns true if a call has failed. */
 bool calls_failed(void);
 
-/* An operation that must fail if a call in it fails, and must otherwise succeed. It leaves nothing
- * open, and nothing that changes its next run. */
+/* An operation that must fail if a call in it fails, and must otherwise succeed. It must leave
+ * nothing open, and nothing that changes its next run. */
 typedef enum kiln_code fallible(void *context, struct kiln_err *err);
 
 /* A function of libc, and the errno with which a call of it fails. */
 struct failing_call {
     const char *name;
     int error;
-    unsigned nth; /* for expect_failure: which call, counted from 1; 0: every call */
+    /* for expect_failure: number of the call that fails, counted from 1; 0 means every call */
+    unsigned nth;
 };
 #define FAILING(name, error) ((struct failing_call){ name, error, 1 })
 #define FAILING_NTH(name, nth, error) ((struct failing_call){ name, error, nth })
@@ -40,10 +42,11 @@ struct failing_call {
 void expect_failure(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                     const char *words);
 
-/* Runs |act| repeatedly: the first, then the second, ... call of |call.name| fails, until no call
- * failed. Each failed run must return |code| with a message that contains |words|, and leave as
- * many descriptors open as before. At least one call must have failed. */
+/* Runs |act| repeatedly. In the first run, the first call of |call.name| fails, in the second run
+ * the second call, and so on, until no call fails. Each failed run must return |code| with a
+ * message that contains |words|, and leave as many descriptors open as before. At least one call
+ * must have failed. */
 void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words);
-/* The same for calls whose failure |act| survives. */
+/* Does the same for calls whose failure must not make |act| fail. */
 void expect_no_harm(fallible *act, void *context, const char *name, int error);

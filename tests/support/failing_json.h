@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Lets cJSON's allocations fail, too: failing_calls.h replaces only kiln's own calls.
+ * Makes cJSON's allocations fail, too, because failing_calls.h replaces only kiln's own calls.
  */
 #include "tests/support/failing_calls.h"
 
-/* From now on, a failing "malloc" also means cJSON's, for the rest of the program. */
+/* For the rest of the program, a failing "malloc" also means cJSON's calls. */
 void json_allocations_can_fail(void);

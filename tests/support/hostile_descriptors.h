@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Descriptors that a hostile client may send in place of a file: some are not files, some never
- * end, some cannot be read, some change while they are read.
+ * Descriptors that a hostile client may send in place of a file.  Some of them are not files, some
+ * are endless, some cannot be read, and some change while they are read.
  *
  * Ownership  the caller owns an opened descriptor
  */
@@ -12,8 +12,9 @@
 
 struct hostile_descriptor {
     const char *name;
-    int (*open)(void); /* -1: this kernel has none, or lets nobody send it */
-    bool is_regular;   /* fstat(2) reports a regular file, so its content decides */
+    int (*open)(void); /* returns -1 if this Linux has none, or does not allow sending it */
+    /* whether fstat(2) reports a regular file, so that only its content can be wrong */
+    bool is_regular;
 };
 
 extern const struct hostile_descriptor hostile_descriptors[];

@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * Makes a system call fail, as an old kernel (ENOSYS) or a container's filter (EPERM) does.
+ * Makes a system call fail, as on an old Linux (ENOSYS) or with a container's filter (EPERM).
  *
- * Threading  for the calling thread and all threads and processes that it starts, for ever
+ * Threading  affects the calling thread and all threads and processes that it starts; cannot be
+ * undone
  */
 #include <stdbool.h>
 
-/* |number|: SYS_... False if this host does not allow a filter. */
+/* Installs the filter. |number| is the SYS_... of the call. Returns false if this host does not
+ * allow a filter. */
 bool refuse_call(int number, int error);

@@ -21,46 +21,47 @@ struct kept_fd {
     char name[256];
 };
 
-struct service_manager_counts { /* numbers of notifications */
+struct service_manager_counts { /* numbers and times of notifications */
     uint64_t ready_ns;          /* time of the last READY=1 */
-    uint64_t extended_us;       /* by EXTEND_TIMEOUT_USEC */
+    uint64_t extended_us;       /* total of EXTEND_TIMEOUT_USEC */
     unsigned ready, reloading, stopping, watchdog, status, stored, removed;
 };
 
 struct service_manager {
     struct daemon_process *daemon; /* borrowed */
-    char path[160];                /* of the notify socket */
-    int notify, listener;          /* owned; listener: -1 if kilnd makes the socket */
+    char path[160];                /* path of the notify socket */
+    int notify, listener;          /* owned; |listener| is -1 if kilnd creates the socket */
     int wake[2];
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards the following members */
+    pthread_mutex_t mutex; /* protects the members below */
     struct kept_fd kept[KEPT_MAX];
     size_t kept_count;
     struct service_manager_counts counts;
     char status[256];
     unsigned settled, settling;
-    /* Used when kilnd starts. */
-    const char *store_size;   /* FDSTORE; NULL: as before systemd 254 */
-    const char *watchdog_us;  /* WATCHDOG_USEC; NULL: none */
-    const char *watchdog_pid; /* NULL: kilnd's */
+    /* Variables that kilnd gets when it starts: */
+    const char *store_size;   /* FDSTORE; NULL: not set, as before systemd 254 */
+    const char *watchdog_us;  /* WATCHDOG_USEC; NULL: not set */
+    const char *watchdog_pid; /* WATCHDOG_PID; NULL: kilnd's pid */
 };
 
-/* |with_socket|: the manager makes the socket that kilnd listens on, as kilnd.socket does. */
+/* Prepares the manager. If |with_socket| is true, the manager creates the socket that kilnd listens
+ * on, like kilnd.socket. */
 void service_manager_open(struct service_manager *m, struct daemon_process *daemon,
                           bool with_socket);
 /* Starts kilnd and waits for READY=1. */
 void service_manager_start(struct service_manager *m);
-/* Waits until all notifications sent so far are read. */
+/* Waits until the manager has read all notifications sent so far. */
 void service_manager_settle(struct service_manager *m);
 /* Ends kilnd with SIGTERM or SIGKILL, then starts the next one. */
 void service_manager_restart(struct service_manager *m, int signal);
 struct service_manager_counts service_manager_counts(struct service_manager *m);
-/* The text of the last STATUS=. */
+/* Gets the text of the last STATUS=. */
 void service_manager_status(struct service_manager *m, char text[256]);
-/* The number of stored descriptors whose names begin with this text. */
+/* Returns the number of stored descriptors whose names begin with this text. */
 size_t service_manager_kept(struct service_manager *m, const char *prefix);
-/* Stores |fd| as if kilnd had sent it. Takes ownership. */
+/* Stores |fd| as if kilnd had sent it, and takes ownership of it. */
 void service_manager_put(struct service_manager *m, int fd, const char *name);
-/* Closes all stored descriptors, as `systemctl stop` does. */
+/* Closes all stored descriptors, like `systemctl stop`. */
 void service_manager_forget(struct service_manager *m);
 void service_manager_close(struct service_manager *m);

@@ -28,7 +28,7 @@
  * order of its files (test_main.c). A program that must prepare something has its own main() and
  * calls test_main() or test_run(). */
 
-/* cmocka needs these four before its own header. */
+/* cmocka needs these four headers before its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,14 +37,14 @@
 #include <cmocka.h>
 #include <unistd.h>
 
-/* Either function may be NULL. |state| is the *state of tests without a set-up. */
+/* Either function may be NULL. |state| is the initial *state of tests without a set-up. */
 struct test_fixture {
     int (*setup)(void **state);
     int (*teardown)(void **state);
     void *state;
 };
 
-/* One test, in static memory. |skip|: the reason why it cannot run here, or NULL. */
+/* One test, in static memory. |skip| is the reason why the test cannot run here, or NULL. */
 struct test_case {
     const char *name, *file;
     unsigned line;
@@ -54,8 +54,8 @@ struct test_case {
     struct test_case *next;
 };
 
-/* The set-up of a struct fixture. The body follows, with the parameter 'struct fixture *f': it is
- * zeroed, and lives until the next set-up. */
+/* Defines the set-up of a struct fixture. The body follows; its parameter 'struct fixture *f' is
+ * zeroed, and exists until the next set-up. */
 #define SET_UP(name)                                                        \
     static void name##_body(struct fixture *f);                             \
     static int name(void **state)                                           \
@@ -68,7 +68,7 @@ struct test_case {
     }                                                                       \
     static void name##_body(struct fixture *f)
 
-/* Its tear-down, with the same parameter. */
+/* Defines the tear-down, with the same parameter. */
 #define TEAR_DOWN(name)                         \
     static void name##_body(struct fixture *f); \
     static int name(void **state)               \
@@ -85,7 +85,7 @@ struct test_case {
     static const struct test_fixture name##_fixture \
         __attribute__((unused)) = { .setup = (setup_), .teardown = (teardown_) }
 
-/* The same with a struct fixture. */
+/* Does the same with a struct fixture. */
 #define FIXTURE(name, setup_, teardown_) FIXTURE_OF(name, struct fixture, setup_, teardown_)
 
 /* For tests that need no fixture: TEST(plain, ...). */
@@ -99,26 +99,26 @@ FIXTURE(plain, NULL, NULL);
                                       .fixture = &fixture_##_fixture }; \
     static void __attribute__((constructor)) register_##case_(void) { test_register(&case_); }
 
-/* The head of a test. The body follows, with the parameter 'void **state'. */
+/* Begins the definition of a test. The body follows; it has the parameter 'void **state'. */
 #define TEST(fixture, name)                            \
     static void name(void **state);                    \
     TEST_REGISTERED(fixture, name, name##_case, #name) \
     static void name(void **state __attribute__((unused)))
 
-/* The head of a test that uses its fixture. The body follows, with the parameter 'struct fixture
- * *f', or a pointer to the type of FIXTURE_OF. */
+/* Begins the definition of a test that uses its fixture. The body follows; it has the parameter
+ * 'struct fixture *f', or a pointer to the type of FIXTURE_OF. */
 #define TEST_F(fixture_, name)                              \
     static void name##_body(fixture_##_fixture_type *f);    \
     static void name(void **state) { name##_body(*state); } \
     TEST_REGISTERED(fixture_, name, name##_case, #name)     \
     static void name##_body(fixture_##_fixture_type *f)
 
-/* After a TEST: runs it once more with another fixture. */
+/* Used after a TEST: runs the same test once more with another fixture. */
 #define TEST_ALSO(fixture, name) \
     TEST_REGISTERED(fixture, name, fixture##_##name##_case, #name " (" #fixture ")")
 
-/* Use it at most once in a program: runs before the first and after the last test. The *state that
- * |setup_| sets is the initial *state of all tests. */
+/* Declares functions that run before the first and after the last test. Use it at most once in a
+ * program. The *state that |setup_| sets is the initial *state of all tests. */
 #define TEST_PROGRAM(setup_, teardown_)                             \
     static void __attribute__((constructor)) register_program(void) \
     {                                                               \
@@ -127,14 +127,14 @@ FIXTURE(plain, NULL, NULL);
 
 void test_register(struct test_case *test);
 void test_program(int (*setup)(void **state), int (*teardown)(void **state));
-/* Runs the tests whose names contain |filter| (NULL: all). Prints the result of each, and a long
- * duration. Returns the number of failed tests; 2 if no name contains |filter|. May be called
- * again. */
+/* Runs the tests whose names contain |filter| (NULL: all). Prints the result of each test, and its
+ * duration if it is long. Returns the number of failed tests, or 2 if no name contains |filter|.
+ * May be called again. */
 int test_run(const char *filter);
 /* Parses main()'s arguments, [--list] [FILTER], and runs the tests. */
 int test_main(int argc, char **argv);
 
-/* A call that must succeed. Shows the message if it does not. */
+/* Makes a call that must succeed, and shows the message if it does not. */
 #define must(call, err)                                                 \
     do {                                                                \
         int must_rc_ = (int)(call);                                     \
@@ -142,14 +142,14 @@ int test_main(int argc, char **argv);
             fail_msg("%s: code %d, '%s'", #call, must_rc_, (err).text); \
     } while (0)
 
-/* The head of a function that the linker calls in place of |name| (--wrap). The body follows. It
- * may call __real_NAME(). An attribute may stand in front. */
+/* Begins the definition of a function that the linker calls in place of |name| (--wrap). The body
+ * follows, and may call __real_NAME(). An attribute may precede the macro. */
 #define WRAP(type, name, ...)        \
     type __wrap_##name(__VA_ARGS__); \
     type __real_##name(__VA_ARGS__); \
     type __wrap_##name(__VA_ARGS__)
 
-/* Skips the rest of a test, and reports the reason, a format. The tear-down runs. */
+/* Skips the rest of a test, and reports the reason, which is a format. The tear-down still runs. */
 #define SKIP(...)                   \
     do {                            \
         print_message("skipped: "); \
@@ -166,7 +166,7 @@ int test_main(int argc, char **argv);
 /* Skips the rest of a test that only root can run. */
 #define NEED_ROOT() SKIP_IF(geteuid() != 0, "needs root")
 
-/* |text| must contain |part|. */
+/* Asserts that |text| contains |part|. */
 #define assert_says(text, part)                               \
     do {                                                      \
         if (!strstr((text), (part)))                          \

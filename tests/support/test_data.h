@@ -7,9 +7,9 @@
  * directory is the value of the variable KILN_TEST_DATA, or that of CMake's cache. Each call skips
  * the test if the file is missing. */
 
-/* False: it is missing; the test goes on. */
+/* Returns false if the file is missing; the test then continues. */
 bool test_data_find(const char *name, char ret_path[512]);
-/* The path of file or directory |name|. */
+/* Gets the path of the file or directory |name|. */
 void test_data_path(const char *name, char ret_path[512]);
-/* Copies |name|, or unpacks |name|.bz2, to |path|. */
+/* Copies |name|, or the unpacked |name|.bz2, to |path|. */
 void test_data_copy(const char *name, const char *path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The steps of a tuning job in one call, except that the last one is not taken over. */
+/* Runs the steps of a tuning job in one call, except the last step, which takes the result over. */
 #include "engine/tuning/tuning.h"
 
 static inline enum kiln_code work_all_steps(struct tuning *tuning, struct tuning_job *job,

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Waits of tests. Each has a bound, and a failure names the condition. In the test's own thread, a
+/* Waits with a time limit, for tests. A failure names the condition. In the test's own thread, a
  * failed wait fails the test; in another thread or a child process, it ends the process. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define WAIT_MAX_S 60 /* sanitizers on a loaded machine */
+#define WAIT_MAX_S 60 /* long enough for sanitizers on a loaded machine */
 
-/* Calls |holds| every few milliseconds until it returns true. After WAIT_MAX_S the test fails:
+/* Calls |holds| every few milliseconds until it returns true. After WAIT_MAX_S, fails the test:
  * "waited 60 s for WHAT". */
 void wait_until(const char *what, bool (*holds)(void *context), void *context);
 
-/* Does not fail the test: returns false after WAIT_MAX_S. For callers with a better message. */
+/* Does the same, but returns false after WAIT_MAX_S instead of failing the test. For callers with a
+ * better message. */
 bool holds_in_time(bool (*holds)(void *context), void *context);
 
-/* wait_until for a condition in C, often an atomic that another thread sets. */
+/* Does the same as wait_until for a condition in C, often an atomic that another thread sets. */
 #define WAIT_FOR(condition)                                 \
     do {                                                    \
         for (unsigned waited_ = 0; !(condition); waited_++) \
             wait_a_little(waited_, #condition);             \
     } while (0)
 
-/* Runs |loop| until |condition| holds. An iteration may block, so a timer aborts the program. */
+/* Runs |loop| until |condition| holds. An iteration may block, so a timer aborts the program after
+ * WAIT_MAX_S. */
 #define LOOP_UNTIL(loop, condition) \
     do {                            \
         wait_begin(#condition);     \
@@ -42,7 +44,7 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();             \
     } while (0)
 
-/* The end of a loop whose owners have begun to close. */
+/* Closes a loop whose users have begun to close their handles. */
 #define LOOP_CLOSE(loop)                                           \
     do {                                                           \
         LOOP_TO_END(loop, "the handles of the loop to be closed"); \
@@ -57,25 +59,25 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();             \
     } while (0)
 
-/* pthread_join(3) with a bound: "waited 60 s for the thread 'THREAD' to end". |ret_value| may be
- * NULL. */
+/* Does pthread_join(3) with a time limit: "waited 60 s for the thread 'THREAD' to end". |ret_value|
+ * may be NULL. */
 #define await_thread(thread, ret_value) \
     await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
 void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
 
-/* For a thread that serves a test: waits until one of |fds| is ready. Returns false if it is the
- * first one, with which the test ends the thread. This wait has no limit; await_thread, which the
- * test calls, has one. */
+/* Waits until one of |fds| is ready, in a thread that serves a test. Returns false if the first one
+ * is ready, with which the test ends the thread. This wait has no time limit, but await_thread,
+ * which the test calls, has one. */
 bool await_work(struct pollfd *fds, unsigned count);
 
-/* Waits until the thread |tid| of this process sleeps in a system call, for a test that lets one
- * thread go on when another one blocks. */
+/* Waits until the thread |tid| of this process sleeps in a system call, for a test in which one
+ * thread continues when another one blocks. */
 void await_sleep(pid_t tid);
 
-/* Fails the test: "waited SECONDS s for WHAT". For the helpers of tests/support. */
+/* Fails the test with "waited SECONDS s for WHAT". For the helpers in tests/support. */
 void fail_wait(int seconds, const char *what);
 
-/* Used by the macros only. */
+/* Only the macros use these. */
 void wait_a_little(unsigned waited, const char *what);
 void wait_begin(const char *what);
 void wait_end(void);

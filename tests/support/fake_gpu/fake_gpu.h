@@ -5,17 +5,18 @@
  * Fake GPU runtimes: libcuda.so.1 and libamdhip64.so.{5,6,7}, for hosts without a GPU.
  *
  * Role       they enforce the rules of the real runtimes: every object belongs to the context or
- *            device that is current when it is made, and may be used in no other.  They run
- *            kernels as host functions, count living objects, and fail on demand.  A kernel's name
- *            selects its function.  A code object (ELF, section headers last) has the kernels
- *            whose names occur in its bytes
- * Ownership  the library owns all; tests dlopen it and get struct fake_gpu by fake_gpu_control()
+ *            device that is current when it is created, and may be used in no other one.  They run
+ *            kernels as functions on the CPU, count existing objects, and fail on demand.  A
+ *            kernel's name selects its function.  A code object (ELF, section headers last) has the
+ *            kernels whose names occur in its bytes
+ * Ownership  the library owns everything; tests open it with dlopen and get struct fake_gpu from
+ * fake_gpu_control()
  * Threading  any thread
  *
  * Kernels, with their arguments
- *   - scale(x, w, y, add, times, wide): each item has y[i] = x[i] * w[0] * times + add + high half
- *     of wide
- *   - reverse(x, y, n): n floats, through as much dynamic shared memory
+ *   - scale(x, w, y, add, times, wide): each item computes y[i] = x[i] * w[0] * times + add + the
+ *     high half of wide
+ *   - reverse(x, y, n): reverses n floats, by means of dynamic shared memory of that size
  *   - count_up(y): y[0] += 1 for each group
  *   - fault(): the stream fails; the next wait reports it
  *   - copy_mapped(map, y): CUDA since 12; copies the tensor map's memory to y
@@ -25,24 +26,24 @@
 #include <stdint.h>
 
 #define FAKE_GPU_DEVICES 3
-#define FAKE_GPU_SHARED_MAX 232448 /* bytes of dynamic shared memory, as sm_90 has */
+#define FAKE_GPU_SHARED_MAX 232448 /* bytes of dynamic shared memory, as on sm_90 */
 #define FAKE_GPU_SHARED_ALLOWED 49152
 #define FAKE_GPU_MEMORY_MAX ((uint64_t)1 << 40)
-#define FAKE_GPU_MS_PER_LAUNCH 2    /* of the fake clock that events read */
-#define FAKE_GPU_OTHER_TARGET 0xbad /* e_flags of a code object for another target */
+#define FAKE_GPU_MS_PER_LAUNCH 2    /* milliseconds of the fake clock that events read */
+#define FAKE_GPU_OTHER_TARGET 0xbad /* value of e_flags in a code object for another target */
 
 enum fake_gpu_kind {
     FAKE_MEMORY,
     FAKE_STREAM,
     FAKE_EVENT,
     FAKE_MODULE,
-    FAKE_CONTEXT, /* CUDA: created contexts, and primary ones in use */
+    FAKE_CONTEXT, /* CUDA only: created contexts, and primary contexts in use */
     FAKE_KINDS
 };
 
-struct fake_gpu_map { /* the arguments of a tensor map */
+struct fake_gpu_map { /* the arguments of an encoded tensor map */
     bool is_im2col;
-    int type, interleave, swizzle, promotion, fill; /* CUDA's enum values */
+    int type, interleave, swizzle, promotion, fill; /* values of CUDA's enums */
     void *address;
     uint32_t rank;
     uint64_t dims[5], strides[4];
@@ -53,18 +54,18 @@ struct fake_gpu_map { /* the arguments of a tensor map */
 
 struct fake_gpu {
     int devices;           /* number of devices that the runtime shows */
-    unsigned fail_at;      /* the n-th call from now fails; 0: none */
-    const char *fail_name; /* every call of this function fails; NULL: none */
-    int fail_status;       /* the status of failing calls */
-    unsigned calls;        /* since the start */
+    unsigned fail_at;      /* the call with this number, counted from now, fails; 0: none */
+    const char *fail_name; /* name of a function whose calls all fail; NULL: none */
+    int fail_status;       /* status that failing calls return */
+    unsigned calls;        /* number of calls since the start */
     unsigned launches;     /* number of finished launches */
     unsigned modules_ever; /* number of modules loaded so far */
-    int live[FAKE_KINDS];  /* objects not destroyed yet */
-    const char *arch;      /* HIP: gcnArchName */
-    int capability;        /* CUDA: 90 */
-    bool is_mig;           /* CUDA: every device is a MIG instance */
-    void *last_stream;     /* of the last launch */
-    unsigned last_shared;  /* of the last launch, too */
+    int live[FAKE_KINDS];  /* number of objects that were not destroyed yet */
+    const char *arch;      /* HIP: the value of gcnArchName */
+    int capability;        /* CUDA: the compute capability, such as 90 */
+    bool is_mig;           /* CUDA: whether every device is a MIG instance */
+    void *last_stream;     /* stream of the last launch */
+    unsigned last_shared;  /* shared memory of the last launch */
     unsigned encodes;      /* number of tensor maps encoded */
     struct fake_gpu_map last_map;
 };

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Declarations shared by the files of a fake GPU runtime.  Both runtimes are built from one source:
- * with FAKE_CUDA, CUDA's major version, or FAKE_HIP, ROCm's.
+ * Declarations shared by the files of a fake GPU runtime.  Both runtimes are built from the same
+ * sources, either with FAKE_CUDA set to CUDA's major version, or with FAKE_HIP set to ROCm's.
  *
  *   fake_gpu.c    failures on demand, contexts, devices
  *   fake_maps.c   tensor maps (CUDA since 12)
@@ -24,7 +24,7 @@
 #endif
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define FAKE_ALIGNMENT 64 /* of objects, and of memory */
+#define FAKE_ALIGNMENT 64 /* alignment of objects and of memory */
 #define PUBLIC __attribute__((visibility("default")))
 
 enum {
@@ -43,17 +43,17 @@ enum {
 
 struct encoded { /* a tensor map as kernels receive it */
     _Alignas(64) void *address;
-    uint64_t bytes; /* the size of that memory */
+    uint64_t bytes; /* size of the memory at |address| */
     uint64_t rest[14];
 };
 
 extern struct fake_gpu fake_control;
-extern pthread_mutex_t fake_mutex; /* guards state that several threads change */
+extern pthread_mutex_t fake_mutex; /* protects state that several threads change */
 extern unsigned fake_clock_ms;
 
-/* Stores |status| for hipGetLastError; returns it. */
+/* Stores |status| for hipGetLastError, and returns it. */
 int fake_remember(int status);
-/* The status with which this call must fail; 0: it succeeds. */
+/* Returns the status with which this call must fail, or 0 if it succeeds. */
 int fake_failure_of(const char *name);
 #define FAIL_IF_REPORTED(function)                       \
     do {                                                 \
@@ -62,28 +62,28 @@ int fake_failure_of(const char *name);
             return reported_;                            \
     } while (0)
 
-struct object { /* first member of every object */
+struct object { /* every object begins with this struct */
     enum fake_gpu_kind kind;
     struct context *owner;
 };
 
 struct stream {
     struct object object;
-    int failure; /* of a kernel; the next wait reports it */
+    int failure; /* failure of a kernel, which the next wait reports */
 };
 
-struct context { /* of HIP: a device */
+struct context { /* for HIP, a device */
     int device;
-    unsigned users;               /* references to a primary context */
-    struct stream default_stream; /* the stream of handle 0 */
+    unsigned users;               /* number of references to a primary context */
+    struct stream default_stream; /* the stream with the handle 0 */
 };
 
-/* The calling thread's context; NULL: none. */
+/* Returns the calling thread's context, or NULL if it has none. */
 struct context *fake_current(void);
-/* Makes a zeroed object of the current context. */
+/* Creates a zeroed object of the current context. */
 void *fake_make(enum fake_gpu_kind kind, size_t size);
 void fake_destroy(struct object *o);
-/* True if the object has this kind and belongs to the current context. */
+/* Returns true if the object has this kind and belongs to the current context. */
 bool fake_is_right(const struct object *o, enum fake_gpu_kind kind);
-/* NULL: no such object, or it may not be used here. */
+/* Returns NULL if there is no such stream, or if it may not be used in this context. */
 struct stream *fake_stream_of(void *handle);

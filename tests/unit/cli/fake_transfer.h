@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A fake kiln-transfer --snapshot: the test's own program, started again.  Include it in only one
- * file of a test.  setenv(FAKE_TRANSFER, ...) chooses its behaviour.
+ * A fake kiln-transfer --snapshot, which is the test's own program, started again.  Include this
+ * header in only one file of a test.  setenv(FAKE_TRANSFER, ...) selects the behaviour of the fake.
  */
 #include "cli/kilnctl/snapshot_program.h"
 
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The environment variable that chooses the child's behaviour. */
+/* The environment variable that selects the child's behaviour. */
 #define FAKE_TRANSFER "KILN_TEST_TRANSFER"
 
 static bool fake_transfer_is_here;
@@ -70,8 +70,8 @@ static int fake_transfer_be(const char *path)
     return 7;
 }
 
-/* Put this first into main() of a test: it runs the fake if the command under test started the
- * program. */
+/* Must be the first line in main() of a test: it runs the fake if the command under test has
+ * started the program. */
 #define FAKE_TRANSFER_MAIN(argc, argv)                           \
     do {                                                         \
         if ((argc) >= 3 && strcmp((argv)[1], "--snapshot") == 0) \

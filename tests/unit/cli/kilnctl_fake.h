@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A fake libkiln for tests of kilnctl's commands: answers administration requests from a script, in
- * order.  Include it in only one file of a test.
+ * A fake libkiln for tests of kilnctl's commands, which answers administrative requests from a
+ * script, in order.  Include this header in only one file of a test.
  */
 #include "tests/unit/cli/kilnctl_run.h"
 
@@ -17,23 +17,24 @@
 #define FAKE_FILES 3
 
 struct fake_answer {
-    const char *reply; /* NULL: fails with |code| */
+    const char *reply; /* NULL if the request fails with |code| */
     int code;
-    const char *text;              /* of the failure; NULL: "the fake says no" */
-    const char *progress[4];       /* progress messages sent before the reply, up to NULL */
-    const char *files[FAKE_FILES]; /* contents of the returned files, up to NULL */
+    const char *text;              /* message of the failure; NULL: "the fake says no" */
+    const char *progress[4];       /* progress messages before the reply; ends with NULL */
+    const char *files[FAKE_FILES]; /* contents of the returned files; ends with NULL */
 };
 
 static struct fake {
     struct fake_answer answers[FAKE_MAX];
     unsigned asked;
-    char requests[FAKE_MAX][2048]; /* "name arguments" */
+    char requests[FAKE_MAX][2048]; /* each is "name arguments" */
     int timeouts[FAKE_MAX];
     size_t file_counts[FAKE_MAX];
     char sent[FAKE_MAX][2][8192]; /* contents of the files that were sent */
     size_t sent_sizes[FAKE_MAX][2];
-    int seals[FAKE_MAX]; /* seals of the first file; -1: not a memory file */
-    const char *fits;    /* the reply to package_coverage after an install; NULL: it fails */
+    int seals[FAKE_MAX]; /* seals of the first file; -1 if it is not a memory file */
+    /* the reply to package_coverage after an install; NULL if that request fails */
+    const char *fits;
 } fake;
 
 static const struct fake_answer *fake_next(const struct kiln_admin_call *call)
@@ -104,7 +105,7 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
 
 void kiln_free(void *pointer) { free(pointer); }
 
-/* The captured standard error of a part of a test. */
+/* Captures standard error during a part of a test. */
 struct reported {
     int fd;
     FILE *captured;

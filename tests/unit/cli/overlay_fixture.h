@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* An overlay against a fake libkiln, for the tests of kilnctl miopen.  Include it in only one file
- * of a test. */
+/* Makes an overlay with a fake libkiln, for the tests of kilnctl miopen.  Include this header in
+ * only one file of a test. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -80,7 +80,7 @@ static inline const char *out_text(struct fixture *f, const char *name)
     return scratch_read(&f->directory, path, f->text, sizeof(f->text));
 }
 
-/* A name of the form of |file|, of another device than the overlay's. */
+/* Returns a name in the form of |file|, for another device than the overlay's. */
 static inline const char *example(const struct miopen_file *file, char text[128])
 {
     const char *version = strstr(file->name, "SCHEMA")                 ? "1.1.0"

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Answers of kilnd for `kilnctl report`: four weeks of a busy node, with names that would break an
- * HTML page if they were not escaped; and a node without any requests.
+ * Answers of kilnd for `kilnctl report`: for four weeks of a busy node, with names that would break
+ * an HTML page if they were not escaped, and for a node without any requests.
  */
 #include "common/base/json.h"
 
@@ -108,7 +108,7 @@ static inline struct json *busy_accounting(const char *by, const char *const *na
     return j;
 }
 
-/* The caller owns both trees. */
+/* The caller owns both results. */
 static inline struct json *read_json(const char *text)
 {
     struct json *j = NULL;

@@ -24,7 +24,7 @@ static inline void scratch_directory_make(struct scratch_directory *f)
     assert_non_null(mkdtemp(f->path));
 }
 
-/* The number of files in the directory. */
+/* Returns the number of files in the directory. */
 static inline unsigned scratch_directory_count(const struct scratch_directory *f)
 {
     unsigned count = 0;
@@ -53,7 +53,7 @@ static inline void scratch_write(const struct scratch_directory *f, const char *
     fclose(out);
 }
 
-/* Reads a file; "" if it does not exist. */
+/* Reads a file into |text|, which is "" if it does not exist. */
 static inline const char *scratch_read(const struct scratch_directory *f, const char *name,
                                        char *text, size_t size)
 {
@@ -90,7 +90,7 @@ static inline void scratch_directory_remove(const struct scratch_directory *f)
 }
 
 /* Defines FIXTURE(|suite|) for struct fixture, which has a member |directory|.  Each test gets a
- * zeroed one with a new directory, which |prepare| then fills. */
+ * zeroed fixture with a new directory, which |prepare| then fills. */
 #define SCRATCH_FIXTURE(suite, prepare)            \
     static int set_up(void **state)                \
     {                                              \

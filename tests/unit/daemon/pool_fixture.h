@@ -7,14 +7,15 @@
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
-/* The fake wire sends the program's name as the job and receives text as the answer. */
+/* The fake connection sends the program's name as the job, and receives a text as the answer. */
 extern char last_answer[256];
-extern struct sandbox_report handshake; /* every worker sends it when it is ready */
-extern unsigned warmups;                /* number of warm-ups begun so far; those of the toolchains
-                                           "breaks" and "hangs" break and hang */
-extern int refusal;                     /* errno with which no job can be sent; 0: none */
-extern enum compile_end warmup_end;     /* result of a warm-up whose worker answers */
-extern uint8_t warmup_toolchain;        /* the first byte of the last warm-up's toolchain_id */
+extern struct sandbox_report handshake; /* which every worker sends when it is ready */
+/* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails; one of "hangs"
+ * hangs */
+extern unsigned warmups;
+extern int refusal; /* errno with which sending a job fails; 0 means that it succeeds */
+extern enum compile_end warmup_end; /* result of a warm-up whose worker answers */
+extern uint8_t warmup_toolchain;    /* the first byte of the last warm-up's toolchain_id */
 
 struct fixture {
     struct loop *loop;
@@ -29,7 +30,7 @@ struct fixture {
 struct job {
     struct compile_task task;
     bool ended;
-    char answer[sizeof(last_answer)]; /* of its worker, once the job has ended */
+    char answer[sizeof(last_answer)]; /* answer of the job's worker, once the job has ended */
 };
 
 /* A job that kiln itself starts, for hiprtc and gfx942. */
@@ -41,14 +42,14 @@ struct job source_for(const char *program, const char *toolchain);
 void wait_for_job(struct fixture *f, const struct job *job);
 void wait_for_jobs(struct fixture *f, const struct job *jobs, size_t count);
 struct compile_result *run_job(struct fixture *f, struct job *job);
-/* Runs |job|, which must end as |end| with a message that contains |says|. */
+/* Runs |job|, and checks that it ends as |end| with a message that contains |says|. */
 void expect_end(struct fixture *f, struct job job, enum compile_end end, const char *says);
 
 int set_up(void **state);
 void start_pool(struct fixture *f);
 /* Starts the pool with |workers|, and waits until all of them are idle. */
 void start_workers(struct fixture *f, unsigned workers);
-/* Workers that start from now on misbehave (fake_worker.c). */
+/* Makes workers that start from now on misbehave (fake_worker.c). */
 void break_workers(const char *manner);
 void wait_until_idle(struct fixture *f, unsigned workers);
 void close_pool(struct fixture *f);

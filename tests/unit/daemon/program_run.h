@@ -8,12 +8,12 @@
  */
 
 struct program_end {
-    int status;      /* exit status; -N: signal N ended the process */
+    int status;      /* exit status; -N if signal N ended the process */
     char text[4096]; /* standard output and standard error */
 };
 
-/* Descriptor 3 of the child: closed, a file, a socket connected to the test, or one connected to
- * the child itself. */
+/* Descriptor 3 of the child: closed, a file, a socket connected to the test, or a socket connected
+ * to the child itself. */
 enum program_fd_3 { FD_3_NONE, FD_3_NO_SOCKET, FD_3_SOCKET, FD_3_FOREIGN };
 
 struct program_steps {
@@ -22,5 +22,5 @@ struct program_steps {
     void (*before)(void); /* runs in the child before |run|; may be NULL */
 };
 
-/* |arguments| end with NULL. */
+/* Runs the program. |arguments| ends with NULL. */
 struct program_end program_run(const struct program_steps *steps, const char *const *arguments);

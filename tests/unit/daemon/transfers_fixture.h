@@ -26,39 +26,39 @@ struct transfer {
     char stage[16];
 };
 
-#define READERS 2 /* threads for long tasks; one more is left to brief ones */
+#define READERS 2 /* threads for long tasks; one more thread remains for brief tasks */
 
 int set_up(void **state);
 int tear_down(void **state);
 
 struct transfer transfer_of(const struct fixture *f, const char *url);
 struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t uid);
-/* From now on a service unit starts the processes. */
+/* Makes a service unit start the processes from now on. */
 void start_unit(struct fixture *f);
-/* Starts transfers with f->options, unless that has been done. */
+/* Opens the transfers with f->options, unless they are open. */
 void open_transfers(struct fixture *f);
 void close_transfers(struct fixture *f);
 unsigned files_in_staging(const struct fixture *f);
 void wait_for_end(struct fixture *f, const struct transfer *t);
 /* Starts |t| and waits for its first progress report. */
 void start_transfer(struct fixture *f, struct transfer *t);
-/* Starts |t| and waits for its end. */
+/* Starts |t|, and waits for its end. */
 struct transfer_result *run_among_others(struct fixture *f, struct transfer *t);
-/* The same for a transfer that must be the only one. */
+/* Does the same for a transfer that must be the only one. */
 struct transfer_result *run_transfer(struct fixture *f, struct transfer *t);
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says);
-/* Runs a transfer that must leave a file with |content|. */
+/* Runs a transfer, which must leave a file with |content|. */
 void expect_content(struct fixture *f, const char *url, const char *content);
-/* The transfer must have left a file with |content|. Removes the file. */
+/* Checks that the transfer has left a file with |content|, and removes the file. */
 void take_result(const struct transfer_result *o, const char *content);
 
 /* Cancels |t| and waits for its end. */
 void cancel_transfer(struct fixture *f, struct transfer *t);
 
-/* Processes that survive SIGKILL, like those that wait for a dead filesystem. */
+/* Imitates processes that survive SIGKILL, like those that wait for a dead filesystem. */
 struct immortal {
     bool active;
-    pid_t groups[8]; /* for which kill(2) was called */
+    pid_t groups[8]; /* groups for which kill(2) was called */
     size_t count;
 };
 extern struct immortal immortal;

@@ -5,7 +5,7 @@
  * A fake device with a fake clock.  A kernel's name says what it does and how long it takes:
  *
  *   "right 1.5"   computes the correct result in 1.5 ms
- *   "wrong 1.5"   computes it, except for the last element
+ *   "wrong 1.5"   computes the correct result, except for the last element
  *   "lazy 0.001"  writes nothing
  *   "broken 1"    cannot be launched
  *   "damaged 1"   cannot be loaded
@@ -17,13 +17,13 @@
 #include "libclient/device/device.h"
 
 struct made_device {
-    struct kiln_device base; /* first member */
+    struct kiln_device base; /* must be the first member */
     double now_ms;
-    unsigned launches, memories, functions; /* memories and functions: alive */
+    unsigned launches, memories, functions; /* memories and functions: number that exist */
     bool is_lost;
-    const void *busy_stream; /* writes to memory until it is finished */
-    bool was_read_early;     /* memory was read before that */
-    uint64_t memory_left;    /* bytes; larger allocations fail */
+    const void *busy_stream; /* the stream writes to memory until it is finished */
+    bool was_read_early;     /* whether memory was read before the stream was finished */
+    uint64_t memory_left;    /* in bytes; larger allocations fail */
 };
 
 struct made_device *made_device_open(void);

@@ -5,7 +5,7 @@
  * The fixture of the tests of find and tune, with a fake daemon and a fake device.
  *
  * Role       the fake daemon offers a list of fake solvers, whose kernels a made_device runs
- * Ownership  conv_set_up / conv_tear_down; a result is freed by the next call
+ * Ownership  conv_set_up / conv_tear_down; the next call frees a result
  * Threading  the daemon's thread writes the counts; read them between calls
  */
 #include "tests/support/test.h"
@@ -15,14 +15,16 @@
 #include <kiln/conv.h>
 
 #define CONV_PUTS_MAX 16u
-#define CONV_SPACE 16u /* a tunable solver has the configs "0,1" to "15,1" */
+#define CONV_SPACE 16u /* number of configs of a tunable solver; from "0,1" to "15,1" */
 
 struct conv_solver {
     const char *name;
-    const char *kernel; /* NULL: does not compile */
-    double find_ms;     /* the recorded time */
-    const char *best;   /* the recorded config */
-    bool has_space;     /* tunable: |kernel| is for the config "0,1"; "11,1" is the fastest */
+    const char *kernel; /* NULL if it does not compile */
+    double find_ms;     /* the time that is recorded */
+    const char *best;   /* the config that is recorded */
+    /* whether it is tunable: |kernel| is then for the config "0,1", and "11,1" is the fastest
+     * config */
+    bool has_space;
 };
 
 struct conv_put {
@@ -43,35 +45,36 @@ struct conv_fixture {
     const struct conv_solver *solvers;
     unsigned solver_count;
     const char *wrong_config, *fatal_config, *uncompiled_config;
-    const char *busy;          /* kilnd answers BUSY for this solver or config */
-    const char *greedy_config; /* needs a larger workspace than there is memory */
-    const char *not_built_in;  /* "A B": solvers without built-in kernels */
-    const char *silent;        /* kilnd never answers for this solver */
+    const char *busy;          /* solver or config for which kilnd answers BUSY */
+    const char *greedy_config; /* config that needs a larger workspace than there is memory */
+    const char *not_built_in;  /* solvers without built-in kernels, such as "A B" */
+    const char *silent;        /* solver for which kilnd never answers */
     bool silent_plans, all_taken, loses_lease;
-    bool has_company;                   /* another process tunes the first of the two shares */
-    bool refuses_puts, refuses_reports; /* kilnd rejects them */
+    bool has_company; /* whether another process tunes the first of the two shares */
+    bool refuses_puts, refuses_reports; /* whether kilnd rejects them */
 
     struct conv_put puts[CONV_PUTS_MAX];
     unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;
     unsigned enough_after;
 };
 
-extern const struct conv_solver conv_several[8]; /* of all kinds, none tunable */
-extern const struct conv_solver conv_tunable[2]; /* "ConvTuned" has a space */
+/* solvers of all kinds, none of which is tunable */
+extern const struct conv_solver conv_several[8];
+extern const struct conv_solver conv_tunable[2]; /* of these, "ConvTuned" has a tuning space */
 #define CONV_USE(f, list) \
     ((f)->solvers = (list), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
 
-/* With conv_several and without a journal. */
+/* Sets up a test with conv_several and without a journal. */
 int conv_set_up(void **state);
 int conv_tear_down(void **state); /* fails if anything is left on the device */
 FIXTURE_OF(conv, struct conv_fixture, conv_set_up, conv_tear_down);
 
 int conv_find(struct conv_fixture *f);
 int conv_tune(struct conv_fixture *f);
-/* An entry of the last result: of a solver, or by its index. */
+/* Return an entry of the last result: that of a solver, or the one with an index. */
 struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver);
 struct kiln_conv_entry conv_at(const struct conv_fixture *f, unsigned index);
-/* How many trials of the last result have |state|. */
+/* Returns how many trials of the last result have |state|. */
 unsigned conv_trials_in(const struct conv_fixture *f, int state);
-/* The recording of a solver; NULL: none. */
+/* Returns the recording of a solver, or NULL if there is none. */
 const struct conv_put *conv_put_of(const struct conv_fixture *f, uint8_t kind, const char *solver);

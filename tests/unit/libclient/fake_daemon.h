@@ -14,18 +14,18 @@
 #include <stdatomic.h>
 
 #define FAKE_PEERS_MAX 64
-/* A time-out that the test lets expire.  It is long enough to connect and to send a request on a
- * busy machine. */
+/* A time-out that a test waits for.  It is long enough to connect and to send a request on a busy
+ * machine. */
 #define WAIT_MS 400
 
 struct fake_daemon;
 
-struct fake_request { /* borrowed by the handler for its call */
+struct fake_request { /* borrowed: valid until the handler returns */
     struct fake_daemon *daemon;
     int peer; /* the socket to answer on */
     struct frame_header header;
     struct bytes body;
-    int files[LIMIT_REQUEST_FILES]; /* received with it; closed when the handler returns */
+    int files[LIMIT_REQUEST_FILES]; /* received with the request; closed when the handler returns */
     unsigned file_count;
 };
 
@@ -33,13 +33,13 @@ struct fake_daemon {
     /* Set by the test before the start. */
     void (*handle)(struct fake_request *request);
     void *context;
-    uint16_t version;       /* in welcome; 0: FRAME_VERSION */
-    const char *refusal;    /* the error that answers hello; NULL: welcome */
-    enum kiln_code refused; /* the code of |refusal|; OK: KILN_UNSUPPORTED */
-    bool silent;            /* does not answer hello at all */
-    bool without_inline;    /* does not offer the capability */
+    uint16_t version;       /* version in welcome; 0: FRAME_VERSION */
+    const char *refusal;    /* message of the error that answers hello; NULL: welcome is sent */
+    enum kiln_code refused; /* code of |refusal|; OK: KILN_UNSUPPORTED */
+    bool silent;            /* whether hello is not answered at all */
+    bool without_inline;    /* whether the capability to send small objects inline is not offered */
     uint32_t max_in_flight; /* 0: LIMIT_REQUESTS_IN_FLIGHT */
-    bool stopping;          /* sets FRAME_STOPPING in replies; handlers may change it */
+    bool stopping;          /* whether replies have FRAME_STOPPING; handlers may change it */
 
     /* Counters. */
     atomic_uint connections, requests, cancels;
@@ -54,17 +54,17 @@ struct fake_daemon {
 
 /* Creates a temporary directory for the socket, unless an earlier start created it. */
 void fake_daemon_start(struct fake_daemon *d);
-/* Acts like kill -9: closes every connection and leaves the socket file. */
+/* Acts like kill -9: closes every connection, but does not remove the socket file. */
 void fake_daemon_kill(struct fake_daemon *d);
 /* Kills the daemon and removes its directory. */
 void fake_daemon_stop(struct fake_daemon *d);
 
-struct fake_files { /* descriptors to send; they stay the caller's */
+struct fake_files { /* descriptors to send, which the caller still owns */
     const int *fds;
     size_t count;
 };
 
-/* Handlers answer with these. */
+/* Handlers answer with these functions. */
 void fake_reply(const struct fake_request *rq, uint16_t type, uint16_t flags, struct bytes body);
 void fake_reply_files(const struct fake_request *rq, uint16_t type, uint16_t flags,
                       struct bytes body, struct fake_files files);
@@ -80,21 +80,21 @@ void fake_hang_up(struct fake_request *rq);
 
 /* The results of a 'kernels' reply. */
 struct fake_results {
-    struct buffer records; /* buffer_done */
+    struct buffer records; /* freed with buffer_done */
     uint32_t count;
 };
 void fake_result_add(struct fake_results *o, const struct message_result *result);
 void fake_results_reply(struct fake_results *o, const struct fake_request *rq, uint16_t flags,
                         const int *fds, size_t fd_count);
-/* A successful result with |content| inside the frame. */
+/* Returns a successful result with |content| inside the frame. */
 struct message_result fake_inline_result(uint32_t index, const struct digest *key,
                                          struct bytes content);
 struct digest fake_key(unsigned seed);
 
-/* A memfd with |content|. */
+/* Returns a memfd with |content|. */
 int fake_memfd(struct bytes content, bool sealed);
 
-/* Opens a client of |d|; fails the test if that fails. */
+/* Opens a client of |d|.  Fails the test if this fails. */
 struct kiln_client *fake_client(const struct fake_daemon *d);
 /* Starts |d| with |handle| and |context|, and opens a client of it. */
 struct kiln_client *fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *),

@@ -15,34 +15,35 @@
 #include <kiln/run.h>
 
 struct gpu {
-    const char *kind;      /* "hip" */
-    const char *directory; /* the directory of its runtime */
+    const char *kind;      /* such as "hip" */
+    const char *directory; /* directory of the fake runtime */
     bool is_cuda, has_tensor_maps;
-    int rocm; /* 6; 0 for CUDA */
+    int rocm; /* such as 6; 0 for CUDA */
     const char *target;
-    unsigned machine; /* the ELF machine of its code objects */
+    unsigned machine; /* ELF machine of the runtime's code objects */
     struct fake_gpu *fake;
     struct bytes object; /* a code object with every kernel */
     struct kiln_error err;
 };
 extern struct gpu gpu;
 
-/* Opens the fake runtime by the search path; without an argument, |standard|. */
+/* Opens the fake runtime by the search path.  If the program has no argument, |standard| is
+ * used. */
 void gpu_init(int argc, char **argv, const char *standard);
-/* Resets the fake before a test; after it, fails if anything is alive in it. */
+/* Reset the fake before a test; fail after the test if an object still exists in it. */
 int gpu_set_up(void **state);
 int gpu_tear_down(void **state);
 FIXTURE(gpu, gpu_set_up, gpu_tear_down);
 
-/* How many objects of any kind are alive in the runtime. */
+/* Returns how many objects of any kind exist in the runtime. */
 int gpu_live(void);
-/* The address of a function of the runtime. */
+/* Returns the address of a function of the runtime. */
 void *gpu_symbol(const char *name);
-/* "hip:1" of number 1. */
+/* Returns the name of a device, such as "hip:1" for number 1. */
 const char *gpu_name(int number);
 struct kiln_device *gpu_open(int number);
 
-/* A plan with its run and its memories. */
+/* A plan with its run and its memory objects. */
 struct gpu_work {
     struct kiln_plan *plan;
     struct kiln_run *run;
@@ -54,13 +55,14 @@ struct gpu_work {
 int gpu_work_start(struct kiln_device *device, const struct made_plan *made,
                    struct gpu_work *ret_work, struct kiln_error *err);
 void gpu_work_end(struct gpu_work *work);
-/* Reads y, which must be the result of scale. */
+/* Reads y, and checks that it is the result of scale. */
 void gpu_work_check_scale(struct gpu_work *work);
 
 struct made_plan gpu_scale(void);
-/* A plan that reverses |bytes| of floats in dynamic shared memory of that size. */
+/* Returns a plan that reverses |bytes| of floats by means of dynamic shared memory of that size. */
 struct made_plan gpu_reverse(unsigned bytes);
-/* A plan that copies the first half of x to y through a tensor map of |elements| of two bytes. */
+/* Returns a plan that copies the first half of x to y through a tensor map with elements of two
+ * bytes. */
 struct made_plan gpu_copy_mapped(void);
-/* A plan that adds 1 to y[0]; with |entry| "fault", the device fails. */
+/* Returns a plan that adds 1 to y[0].  If |entry| is "fault", the device fails. */
 struct made_plan gpu_count_up(const char *entry);

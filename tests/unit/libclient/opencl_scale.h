@@ -13,5 +13,5 @@
 /* Creates a directory for PoCL's files, which opencl_scale_done removes. */
 void opencl_scale_init(void);
 void opencl_scale_done(void);
-/* Fails the test if there is no device. */
+/* Builds the program. Fails the test if there is no device. */
 struct bytes opencl_scale_build(void);

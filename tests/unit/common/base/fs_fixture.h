@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 struct fixture {
-    char directory[64]; /* temporary */
-    char path[96];      /* in it; does not exist yet */
+    char directory[64]; /* a temporary directory */
+    char path[96];      /* in the directory; does not exist yet */
     struct kiln_err err;
 };
 

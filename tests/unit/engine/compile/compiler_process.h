@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A real kiln-compiler for tests, started as kilnd starts it.
+ * A real kiln-compiler for tests, which is started like kilnd starts it.
  *
  * Ownership  compiler_stop ends it and removes its directory
  * Threading  one thread
@@ -15,24 +15,24 @@
 #include <sys/types.h>
 
 struct compiler_process {
-    pid_t pid;                     /* of the started process, which ends as the worker does */
-    pid_t worker;                  /* of the process that compiles: |pid|, or a descendant's */
-    struct sandbox_report sandbox; /* as the worker reported it */
+    pid_t pid;    /* the started process, which ends in the same way as the worker */
+    pid_t worker; /* the process that compiles: |pid| or a descendant */
+    struct sandbox_report sandbox; /* what the worker reported about its sandbox */
     int socket_fd;
     char directory[64];
 };
 
-struct compiler_setup { /* how to start the compiler; members that are 0 change nothing */
-    rlim_t file_size;   /* RLIMIT_FSIZE before it starts */
-    rlim_t addresses;   /* RLIMIT_AS before it starts */
+struct compiler_setup { /* how to start the compiler; members with the value 0 change nothing */
+    rlim_t file_size;   /* RLIMIT_FSIZE that is set before the compiler starts */
+    rlim_t addresses;   /* RLIMIT_AS that is set before the compiler starts */
     unsigned max_jobs;
     const char *limits; /* the argument of --limits */
-    uid_t user;         /* the user and group number that it switches to; only root can do that */
+    uid_t user; /* number of the user and the group to which it switches; only root can do this */
 };
 
-/* |setup| NULL: without any changes. */
+/* Starts a compiler. |setup| may be NULL. */
 void compiler_start(struct compiler_process *p, const struct compiler_setup *setup);
-/* Sends the job and waits for its end; a worker that dies gives COMPILE_CRASHED. */
+/* Sends the job and waits for its end. A worker that dies gives COMPILE_CRASHED. */
 struct compile_result compiler_run(struct compiler_process *p, const struct compile_job *job);
-/* Closes its socket and waits; returns waitpid's status. */
+/* Closes the compiler's socket, waits, and returns the status from waitpid(2). */
 int compiler_stop(struct compiler_process *p);

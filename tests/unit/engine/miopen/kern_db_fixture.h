@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A kernel database with known rows, written by make_kern_db.sh. */
+/* A kernel database with known rows, which make_kern_db.sh writes. */
 #include "tests/support/test.h"
 
 #include "engine/miopen/kern_db.h"
@@ -17,46 +17,48 @@ struct row {           /* a row that the test has written */
 
 struct fixture {
     char directory[64];
-    char path[PATH_LENGTH_MAX]; /* of the database */
+    char path[PATH_LENGTH_MAX]; /* path of the database */
     struct row *rows;           /* owned */
     size_t count;
     struct kern_db *db; /* owned */
     struct kiln_err err;
 };
 
-int fixture_setup(void **state); /* makes an empty directory */
+int fixture_setup(void **state); /* creates an empty directory */
 int fixture_teardown(void **state);
 FIXTURE(kern_db, fixture_setup, fixture_teardown);
 
 void add_row(struct fixture *f, const char *name, const char *args, size_t raw_size, bool packed);
-/* Adds |count| rows like MIOpen's: with leading and double blanks, quotes, arguments of up to 2 KB
- * and keys that differ in one bit. Some objects are stored uncompressed. */
+/* Adds |count| rows like MIOpen's: some have leading or double blanks, quotes, arguments of up to 2
+ * KB, or keys that differ in one bit. Some objects are stored uncompressed. */
 void add_rows(struct fixture *f, size_t count);
-/* Adds the rows of this file of tests/support/test_data.h; skips the test if it is missing. */
+/* Adds the rows of this file, a genuine one (tests/support/test_data.h). Skips the test if the file
+ * is missing. */
 #define GENUINE_ROWS "mio-kernels-gfx906_60.tsv.gz"
 void add_genuine_rows(struct fixture *f);
 /* Writes the rows to a file. |pragmas| and |index| may be NULL. */
 void write_rows(struct fixture *f, const char *pragmas, const char *index);
 /* Runs a shell command in the directory. It must succeed. */
 void run(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
-/* The first line of such a command's output, in static memory. */
+/* Returns the first line of a command's output, in static memory. */
 const char *output_of(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
 
-/* The code object of row |at|. The caller frees it. */
+/* Returns the code object of row |at|. The caller frees it. */
 struct buffer object_of(const struct fixture *f, size_t at);
 
 void open_db(struct fixture *f);
 void close_db(struct fixture *f);
-/* Looks up row |at|. Fails the test if the object is a wrong one. */
+/* Looks up row |at|. Fails the test if the object is a different one. */
 enum kiln_code find_row(struct fixture *f, size_t at, bool *ret_damaged);
 void assert_all_found(struct fixture *f);
 
-struct listing { /* results of kern_db_each */
+struct listing { /* the results of kern_db_each */
     struct fixture *f;
     uint64_t latest;
-    size_t given, good; /* rows listed; rows that also unpack to the right object */
-    size_t stop_after;  /* 0: never */
+    /* number of rows that were listed; number of those that also unpack to the right object */
+    size_t given, good;
+    size_t stop_after; /* stop after so many rows; 0 means never */
     enum kiln_code rc;
 };
-/* Each listed row must be complete and written by the test, and ids must increase. */
+/* Lists rows. Each must be complete and written by the test, and their ids must increase. */
 struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count);

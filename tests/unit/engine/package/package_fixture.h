@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A package set with directories of its own, and packages of synthetic code objects. */
+/* A package set with its own directories, and packages of synthetic code objects. */
 #include "tests/support/test.h"
 
 #include "common/base/fs.h"
@@ -9,18 +9,18 @@
 #include "engine/package/package_writer.h"
 
 struct fixture {
-    char directory[128]; /* made by setup */
-    char own[160];       /* directory/own: kiln's */
+    char directory[128]; /* created by setup */
+    char own[160];       /* directory/own, for packages that kiln installed */
     char incoming[200];  /* directory/own/incoming */
-    char other[160];     /* directory/other: a distribution's */
-    char keys[160];      /* directory/keys: trusted */
+    char other[160];     /* directory/other, for packages of a distribution */
+    char keys[160];      /* directory/keys, for trusted keys */
     struct package_set *set;
     bool require_signature;
-    /* counted by the latest rescan */
+    /* numbers that the latest rescan counted */
     unsigned came, went, refused;
     char last[PACKAGE_NAME_MAX];
     char refusal[600];
-    /* results of the latest lookup */
+    /* results of the latest look-up */
     struct buffer raw;
     struct package_found found;
     struct kiln_err err;
@@ -30,24 +30,24 @@ int package_setup(void **state);
 int package_teardown(void **state);
 FIXTURE(package, package_setup, package_teardown);
 
-/* Kernel |number|, which determines its name, arguments and object. */
+/* The texts of kernel |number|, which determines its name, arguments and object. */
 struct kernel_text {
     char name[64], args[200];
 };
 struct kernel_text text_of(unsigned number);
-/* Owned memory. */
+/* Returns the object in memory that the caller owns. */
 struct buffer object_of(unsigned number);
 struct digest key_of(unsigned number);
 /* Writes kernels |first| to |first| + |count| - 1 as a package. */
 void write_package(struct fixture *f, const char *path, enum package_format format, unsigned first,
                    unsigned count);
-/* Writes |directory|/|name| likewise; the name determines the format. */
+/* Writes such a package to |directory|/|name|. The name determines the format. */
 const char *put_package(struct fixture *f, const char *directory, const char *name, unsigned first,
                         unsigned count);
 const char *path_in(const char *directory,
                     const char *name); /* static memory; eight later calls reuse it */
 void write_file(const char *path, struct bytes content);
-struct buffer read_file(const char *path); /* owned memory */
+struct buffer read_file(const char *path); /* the caller owns the memory */
 
 /* Runs package_set_check, then package_set_adopt. */
 enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload,
@@ -60,12 +60,12 @@ struct buffer sign_upload(struct fixture *f, const struct package_upload *upload
 enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsigned count,
                        const char *signer);
 
-/* Creates f->set again, without a rescan. */
+/* Creates f->set once more, without a rescan. */
 enum kiln_code open_set(struct fixture *f);
 void rescan(struct fixture *f);
 /* Searches by name for |database_id|. Sets f->raw and f->found. */
 enum kiln_code look_up(struct fixture *f, const char *database_id, unsigned number);
 enum kiln_code look_up_key(struct fixture *f, unsigned number);
-/* Whether the kernel is found. A wrong object fails the test. */
+/* Returns whether the kernel is found. Fails the test if the object is a wrong one. */
 bool has(struct fixture *f, const char *database_id, unsigned number);
 bool has_key(struct fixture *f, unsigned number);

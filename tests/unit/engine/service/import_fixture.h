@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Imports of MIOpen's per-user kernel caches. f->file is the cache. */
+/* Tests of importing MIOpen's per-user kernel caches. f->file is the cache. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx906_60"
 #define ARGS "  -mcpu=gfx906"
-#define MANY 600 /* rows; more than two steps of an import */
+#define MANY 600 /* number of rows; more than two steps of an import */
 
 void write_cache(struct users *f, const struct kernel_row *rows, size_t count);
 /* Writes |count| kernels k0.o, k1.o, ... with different contents. */
 void write_many(struct users *f, unsigned count);
 
 void begin_import(struct users *f, struct test_caller *c, const char *question);
-/* Ends the transfer successfully; the file can be read. */
+/* Ends the transfer successfully, so that the file can be read. */
 void end_transfer(struct users *f);
-/* Does both and runs the import. */
+/* Sends the request, ends its transfer, and runs the import. */
 void import_cache(struct users *f, struct test_caller *c, const char *question);
 /* Imports a cache of one kernel, conv.o. */
 void import_one(struct users *f, struct test_caller *c, const char *question, const char *content);
 
 struct message_result ask_imported(struct test_caller *c, const char *name);
-/* Whether |c| gets conv.o with |content|. */
+/* Returns whether |c| gets conv.o with |content|. */
 bool gets_content(struct test_caller *c, const char *content);
 size_t listed_kernels(struct test_caller *c);

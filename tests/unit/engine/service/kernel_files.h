@@ -12,14 +12,15 @@
 
 struct kernel_row {
     const char *name, *args, *content;
-    size_t size; /* of content; 0: content is a string */
+    size_t size; /* size of the content; 0 if it is a NUL-terminated string */
 };
 #define TEXT_KERNEL(name_, args_, content_)                     \
     {                                                           \
         .name = (name_), .args = (args_), .content = (content_) \
     }
 
-/* Makes a code object for gfx90a. |features|: ELF flags (AMD_*); |mark|: a string inside. */
+/* Makes a code object for gfx90a. |features| are ELF flags (AMD_*), and |mark| is a string inside
+ * the object. */
 #define AMD_OBJECT_MAX 256
 #define AMD_XNACK_EITHER 0x100u
 #define AMD_XNACK_OFF 0x200u
@@ -31,10 +32,10 @@ struct amd_object amd_object(unsigned features, const char *mark);
 
 /* Writes a .kdb or .ukdb at |path|, which must not exist. */
 void write_kernel_file(const char *path, const struct kernel_row *rows, size_t count);
-/* |path| must have exactly |rows|, in this order and undamaged. */
+/* Checks that |path| has exactly |rows|, in this order and undamaged. */
 void assert_kernel_file(const char *path, const struct kernel_row *rows, size_t count);
 void assert_same_bytes(const char *path, const char *other);
-/* Flips one bit of the first |content| in |path|. */
+/* Flips one bit in the first occurrence of |content| in |path|. */
 void flip_bit(const char *path, struct bytes content);
 /* Returns a sealed memory file with the bytes of |path|; the caller closes it. */
 int open_copy(const char *path);
@@ -43,23 +44,23 @@ int sealed_file(struct bytes content);
 void write_object(const struct test_caller *c, size_t index, size_t number, const char *path);
 
 /* Puts a package into the package directory atomically, as a package manager does. The engine uses
- * it after engine_fixture_rescan. */
+ * the package after engine_fixture_rescan. */
 void put_package(struct engine_fixture *f, const char *file_name, const struct kernel_row *rows,
                  size_t count);
 /* Returns the path of |file_name| in the package directory; valid until the next call. */
 const char *package_path(const struct engine_fixture *f, const char *file_name);
 
-/* The number of descriptors that this process has open. */
+/* Returns the number of descriptors that this process has open. */
 unsigned open_descriptors(void);
 
 /* ---- plans ---- */
 
-/* A 3x3 convolution of 8x8 images with |channels| in and out. */
+/* Returns a 3x3 convolution of 8x8 images with |channels| input and output channels. */
 struct problem small_problem(uint32_t channels);
 
-struct program_names {        /* how one program of a solution is looked up */
-    struct buffer name, args; /* program_names_done */
-    struct digest key;        /* for the given toolchain */
+struct program_names {        /* the names under which one program of a solution is looked up */
+    struct buffer name, args; /* freed by program_names_done */
+    struct digest key;        /* key for the given toolchain */
     struct solution_program program;
 };
 
@@ -70,5 +71,5 @@ void program_names_done(struct program_names *names);
 
 /* Sends a plan request and runs its tasks. */
 void send_plan(struct test_caller *c, uint64_t id, const struct message_plan *plan);
-/* The |index|-th reply must be a plan; returns its first object. */
+/* Checks that the |index|-th reply is a plan, and returns its first object. */
 struct message_result planned_result(const struct test_caller *c, size_t index);

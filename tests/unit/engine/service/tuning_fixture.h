@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Requests about tuning records, and files to import. f->file is the file.
+ * Requests about tuning records, and files to import. f->file is the path of the file.
  *
  * Ownership  returned records are borrowed from the callers' kept replies
  */
@@ -16,14 +16,15 @@
 #define WINOGRAD "ConvBinWinogradRxSf2x3g1:0.05,0,miopenConvolutionFwdAlgoWinograd"
 #define GEMM "GemmFwd1x1_0_1:0.07,0,miopenConvolutionFwdAlgoGEMM"
 
-struct problem problem_of_batch(uint32_t n); /* DRIVER with another batch size */
+struct problem problem_of_batch(uint32_t n); /* DRIVER with a different batch size */
 
 /* Writes |text| to f->file. */
 void tuning_write(struct users *f, const char *text);
-/* Sends f->file with a request of |type|, and ends its transfer as |name|; runs no task yet. */
+/* Sends f->file with a request of |type|, and ends the transfer with the file name |name|. Does not
+ * run a task yet. */
 void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
                       const char *question, const char *name);
-/* Imports |text| as a file called |name|, which must succeed; the caller owns the answer. */
+/* Imports |text| as a file called |name|, which must succeed. The caller owns the answer. */
 struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text);
 /* Imports KEY as a system FindDb. */
@@ -34,27 +35,28 @@ void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_
 /* Looks up problem_of_batch(n). */
 struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n);
-/* Whether |c| gets a find record with this value. */
+/* Returns whether |c| gets a find record with this value. */
 bool tuning_finds(struct users *f, struct test_caller *c, const char *value);
 
-/* A put of one entry; a test changes some members. */
+/* A put with one entry, of which a test may change members. */
 struct put {
     struct message_tuning_put m;
     struct message_tuning_entry entry;
-    uint32_t repeated; /* how often the entry is repeated */
+    uint32_t repeated; /* number of times that the entry is repeated */
 };
 struct put find_put(const char *solver, double median_ms);
 struct put perf_put(const char *solver, const char *params, double median_ms);
 uint64_t double_bits(double value);
-/* Sends |put|; runs its tasks only if |runs|. */
+/* Sends |put|. Runs its tasks only if |runs| is true. */
 void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs);
-/* Sends |put|, which must be recorded. */
+/* Sends |put|, and checks that it is recorded. */
 void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 
 #define SYSTEM_QUESTION "{\"name\":\"" FIND_FILE "\"}"
 #define USER_QUESTION "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}"
-#define MINE KEY "=Mine:0.03,128,miopenConvolutionFwdAlgoDirect\n" /* a user's FindDb */
+#define MINE KEY "=Mine:0.03,128,miopenConvolutionFwdAlgoDirect\n" /* the FindDb of a user */
 
-uint64_t answer_number(const struct json *answer, const char *name); /* UINT64_MAX: absent */
-/* The first progress frame that has a list |name|; the caller owns it. */
+/* UINT64_MAX if the answer has no such number */
+uint64_t answer_number(const struct json *answer, const char *name);
+/* Returns the first progress frame that has a list |name|. The caller owns it. */
 struct json *tuning_reported(const struct test_caller *c, const char *name);

@@ -8,41 +8,42 @@ struct users {
     struct engine_fixture engine;
     struct test_caller ann, bob;         /* users 1000 and 1001 */
     struct test_caller publisher, admin; /* users 1002 and 0 */
-    char file[96], made[96], again[96];  /* in the engine's directory; do not exist yet */
-    unsigned descriptors;                /* number that were open before the engine was */
+    char file[96], made[96], again[96];  /* in the engine's directory; they do not exist yet */
+    unsigned descriptors; /* number of descriptors that were open before the engine was opened */
 };
 
 int users_setup(void **state);
-/* Also checks that no staged file and no descriptor is left. */
+/* Ends the test, and checks that no staged file and no descriptor remains. */
 int users_teardown(void **state);
 FIXTURE_OF(users, struct users, users_setup, users_teardown);
 
-/* users_setup with an engine that does not know its toolchains yet. */
+/* Like users_setup, but with an engine that does not know its toolchains yet. */
 int users_setup_undescribed(void **state);
 FIXTURE_OF(undescribed, struct users, users_setup_undescribed, users_teardown);
 
-/* The callers leave and the engine is closed. */
+/* Makes the callers leave, and closes the engine. */
 void users_stop(struct users *f);
-/* Opens the engine with f->engine.options, and all callers come back. */
+/* Opens the engine with f->engine.options, and reconnects all callers. */
 void users_start(struct users *f);
-/* The same with |toolchains|, the answer to the describe job; NULL: it is not answered yet. */
+/* Does the same with |toolchains| as the answer to the describe job; NULL: it is not answered
+ * yet. */
 void users_start_as(struct users *f, const char *toolchains);
 void users_reopen(struct users *f);
 
-/* One number of the answer to "stats". */
+/* Returns one number of the answer to "stats". */
 uint64_t users_stat(struct users *f, const char *name);
 
-/* Tasks on the work queues that have not run yet. */
+/* Returns the number of tasks on the work queues that have not run yet. */
 unsigned count_tasks(const struct users *f);
 
 /* Sends a fetch_source of |program| and runs its tasks. */
 void fetch_program(struct test_caller *c, uint64_t id, const char *program);
 /* Ends the next compile, which must be pending, with |content| as its object. */
 void finish_compile(struct users *f, const char *content);
-/* Ends all compiles, also those that they lead to, with |object|. */
+/* Ends all compiles with |object|, including compiles that these lead to. */
 void finish_compiles(struct users *f, struct bytes object);
-/* Fetches |program| and compiles it; returns its key. */
+/* Fetches |program|, compiles it, and returns its key. */
 struct digest compile_program(struct test_caller *c, const char *program);
 
-/* Installs a package of one kernel; the engine knows it. */
+/* Installs a package with one kernel, so that the engine knows it. */
 void put_one(struct users *f, const char *file_name, const char *name, const char *content);

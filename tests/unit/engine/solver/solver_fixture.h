@@ -6,20 +6,21 @@
 #include "tests/support/test.h"
 
 struct fixture {
-    const char *solver; /* its name */
+    const char *solver; /* name of the solver */
     struct problem problem;
     struct target target;
     struct solution solution;
     struct kiln_err err;
 };
 
-/* Makes the fixture of a test, in static memory. What |problem| leaves zero is that of a 3x3
- * convolution of images that keeps their size: filter, stride, padding, dilation and groups. */
+/* Makes the fixture of a test, in static memory. If |problem| leaves the filter, stride, padding,
+ * dilation or groups zero, they are those of a 3x3 convolution that keeps the images' size. */
 struct fixture *make_solver_fixture(const char *solver, const char *target,
                                     const struct problem *problem);
 void set_target(struct fixture *f, const char *text);
 void put_channels_last(struct fixture *f);
-/* Solves the problem by the fixture's solver with |config|, "" for its own choice. */
+/* Solves the problem with the fixture's solver and |config|, where "" means the solver's own
+ * choice. */
 enum kiln_code solve(struct fixture *f, const char *config);
-/* A kernel of the solution; NULL: it has none of that name. */
+/* Returns the kernel of the solution with this name, or NULL if there is none. */
 const struct solution_kernel *kernel_named(const struct fixture *f, const char *name);

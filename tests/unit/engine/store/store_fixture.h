@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fixture: a kernel store in a temporary directory, and helpers for its tests. */
+/* A fixture with a kernel store in a temporary directory, and helpers for its tests. */
 #include "engine/db/query.h"
 #include "engine/store/kernel_store.h"
 #include "tests/support/test.h"
@@ -10,17 +10,17 @@
 
 struct fixture {
     char directory[128];
-    char file[160];              /* of kernels.db */
+    char file[160];              /* path of kernels.db */
     uint64_t limit, quota;       /* used by reopen */
-    enum kernel_store_mode mode; /* likewise */
+    enum kernel_store_mode mode; /* also used by reopen */
     struct kernel_store *store;
     char notice[512];
     struct kiln_err err;
 };
 
-/* errno with which fdatasync(2) fails; 0: it does nothing and succeeds. */
+/* errno with which fdatasync(2) fails; 0 means that it succeeds without doing anything. */
 extern int sync_fails_with;
-extern unsigned syncs; /* calls of fdatasync(2) */
+extern unsigned syncs; /* number of calls of fdatasync(2) */
 
 /* Opens an empty store with a limit that no test reaches. */
 int fixture_setup(void **state);
@@ -31,14 +31,15 @@ enum kiln_code reopen(struct fixture *f, uint64_t limit);
 void close_store(struct fixture *f);
 
 struct digest key_of(unsigned number);
-/* |size| bytes that depend on |seed|; compressible to about a third, or not at all. */
+/* Fills |data| with bytes that depend on |seed|. They can be compressed to about a third, or not at
+ * all. */
 void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible);
 struct object *object_of(size_t size, uint64_t seed, bool compressible);
 
 struct kernel {
-    unsigned number; /* of the key */
+    unsigned number; /* number of the kernel, which determines its key */
     size_t size;
-    uint64_t seed; /* of the content; 0: |number| */
+    uint64_t seed; /* seed of the content; 0: |number| */
     bool compressible;
     const char *target; /* NULL: gfx90a */
     const char *program;
@@ -46,23 +47,23 @@ struct kernel {
     uint64_t last_used;
     uint32_t uid; /* 0: 1000 */
     bool pinned, is_private;
-    uint64_t toolchain; /* its identity is key_of(toolchain); 0: key_of(7) */
+    uint64_t toolchain; /* the toolchain's identity is key_of(toolchain); 0: key_of(7) */
     const char *package;
 };
 enum kiln_code put(struct fixture *f, struct kernel kernel);
-/* Like put, which must succeed; returns the number of evicted kernels. */
+/* Does the same as put, which must succeed. Returns the number of evicted kernels. */
 uint64_t stored(struct fixture *f, struct kernel kernel);
 /* Stores a kernel of 5000 bytes under key |number|. */
 void store_one(struct fixture *f, unsigned number);
-/* Like put, with kernel_store_import. */
+/* Does the same as put, with kernel_store_import. */
 enum kiln_code import(struct fixture *f, struct kernel kernel);
-/* Whether the store returns the kernel with that number. */
+/* Returns whether the store has the kernel with this number. */
 bool holds(struct fixture *f, unsigned number);
 bool is_damaged(struct fixture *f, unsigned number);
 struct kernel_usage usage(struct fixture *f);
 /* Pins or unpins matching kernels in steps, and returns how many there are. */
 uint64_t pin_matching(struct fixture *f, const struct kernel_filter *filter, bool pinned);
-/* Disk space of kernels.db and its log according to stat(2). */
+/* Returns the disk space of kernels.db and its log according to stat(2). */
 uint64_t taken(struct fixture *f);
 /* Writes the keys of kernels |from| to |to| into |keys|. */
 void keys_of(unsigned from, unsigned to, struct digest *keys);

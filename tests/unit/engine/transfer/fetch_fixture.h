@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fetch into a memfd from an HTTP server that the test controls. */
+/* A fetch into a memfd, from an HTTP server that the test controls. */
 #include "engine/transfer/fetch.h"
 #include "tests/support/http_script.h"
 #include "tests/support/test.h"
@@ -18,11 +18,11 @@ struct fixture {
     struct url url;
     uint64_t limit;
     uint8_t content[SIZE], other[SIZE]; /* two versions of the file */
-    unsigned ranges;                    /* requests that asked for a part */
-    char etag[64], date[64];            /* of the next responses; "": none */
+    unsigned ranges;                    /* number of requests that asked for a part */
+    char etag[64], date[64];            /* headers of the next responses; "" means no such header */
     unsigned cuts; /* number of responses to cut, each after |step| more bytes */
     size_t step;
-    int status;        /* sent instead of the file */
+    int status;        /* HTTP status that is sent instead of the file */
     const char *extra; /* header lines of responses with |status| */
     unsigned failures; /* number of requests that get |status| */
     int fd;
@@ -30,7 +30,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-/* Records the pause instead of waiting. */
+/* Records pauses instead of waiting. */
 extern uint64_t pauses[PAUSES_KEPT];
 extern unsigned pause_count;
 
@@ -39,14 +39,14 @@ int fetch_tear_down(void **state);
 FIXTURE(fetch, fetch_set_up, fetch_tear_down);
 
 void serve(struct fixture *f, void (*answer)(struct http_script *script, unsigned number, int fd));
-/* Stops the server, so that the test can examine its requests. */
+/* Fetches the file, then stops the server, so that the test can examine the requests. */
 enum kiln_code get(struct fixture *f, const char *credentials, const char *path);
 void expect_content(struct fixture *f, const uint8_t *content);
 off_t size_of_file(const struct fixture *f);
 
-/* Parts of answers. say_head sends the head without its final empty line. send_file answers like a
- * correct server, apart from the cuts. answer_file sends |status| |failures| times, and then the
- * file. */
+/* Functions that send answers. say_head sends the headers without the final empty line. send_file
+ * answers like a correct server, except that it cuts answers. answer_file sends |status| |failures|
+ * times, and then the file. */
 void say_head(struct fixture *f, int fd, const char *status, size_t length);
 void send_file(struct fixture *f, int fd, const uint8_t *content);
 void answer_file(struct http_script *script, unsigned number, int fd);

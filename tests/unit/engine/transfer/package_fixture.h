@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Directories for a transfer, packages to be transferred, and keys that sign them.
+ * Directories for a transfer, packages to transfer, and keys that sign them.
  */
 #include "common/base/digest.h"
 #include "engine/transfer/transfer.h"
@@ -20,13 +20,14 @@ struct package_fixture {
 void package_fixture_open(struct package_fixture *f);
 void package_fixture_close(struct package_fixture *f);
 
-/* files/|name| */
+/* Returns the path files/|name|. */
 const char *package_path(const struct package_fixture *f, const char *name);
-/* Makes a kernel database of |rows| incompressible objects of |size| bytes. */
+/* Makes a kernel database with |rows| incompressible objects of |size| bytes. */
 void package_write(const struct package_fixture *f, const char *name, unsigned rows, size_t size);
-/* Packs files/|from| into files/|to|, each half in a separate bzip2 stream. */
+/* Compresses files/|from| into files/|to|, each half as a separate bzip2 stream. */
 void package_pack(const struct package_fixture *f, const char *from, const char *to);
-/* Writes files/|name|.manifest, signed with a new key |key|, which is trusted if |trusted|. */
+/* Writes files/|name|.manifest, signed with a new key |key|, which is trusted if |trusted| is
+ * true. */
 void package_sign(const struct package_fixture *f, const char *name, const char *key, bool trusted);
 /* Flips a bit of files/|name| inside an object of a package. */
 void package_damage(const struct package_fixture *f, const char *name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The tuning databases of a host in a temporary directory, files to import, and changes that run to
- * their end in one call. */
+/* The tuning databases of a host in a temporary directory, files to import, and functions that run
+ * a change to its end in one call. */
 #include "tests/support/test.h"
 
 #include "engine/tuning/tuning.h"
@@ -12,44 +12,44 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
-#define THE_HOST 0u /* for put_find and put_perf: the host tier */
+#define THE_HOST 0u /* for put_find and put_perf, means the host tier */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
-/* The same keys with another batch size |n| or |bias|, given as literals. */
+/* The same keys with the batch size |n|, and |bias|, as literals. */
 #define KEY_OF_BATCH(n) "64-56-56-3x3-64-56-56-" #n "-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY_OF(n, bias) \
     "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"
 
 struct fixture {
     char directory[120]; /* the state directory */
-    char sources[128];   /* for files to import, and exported ones */
+    char sources[128];   /* directory for files to import, and for exported files */
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];
-    struct tuning_counts counts;       /* of the last successful change or export */
-    unsigned bad, verbatim, conflicts; /* reported by the last change */
-    uint64_t bad_line, verbatim_line;  /* lines of the last reports */
+    struct tuning_counts counts;       /* counts of the last successful change or export */
+    unsigned bad, verbatim, conflicts; /* numbers that the last change reported */
+    uint64_t bad_line, verbatim_line;  /* line numbers of the last reports */
     char bad_why[256], verbatim_why[256], conflict_why[400];
-    unsigned promoters;                /* of the last promotion */
+    unsigned promoters;                /* promoters of the last promotion */
     struct tuning_promoter promoter;   /* the last one that was reported */
-    char plan_change[200];             /* "1000: ConvA -> ConvB, held" */
+    char plan_change[200];             /* such as "1000: ConvA -> ConvB, held" */
     struct tuning_promotion promotion; /* the options of promote() */
-    bool strict;                       /* of the next import */
-    struct buffer out;                 /* what export_text read */
+    bool strict;                       /* whether the next import is strict */
+    struct buffer out;                 /* what export_text has read */
     struct kiln_err err;
 };
 
-int fixture_setup(void **state); /* opened */
+int fixture_setup(void **state); /* with open databases */
 int fixture_teardown(void **state);
 FIXTURE(facade, fixture_setup, fixture_teardown);
 void close_tuning(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 
 /* Counts files in the state directory whose names begin with |prefix| and contain |part|.
- * |ret_path| (320 bytes; may be NULL) gets the path of the last one. */
+ * |ret_path| (320 bytes; may be NULL) receives the path of the last one. */
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path);
 
-/* Import and merge of |text| under MIOpen's file name |name|.  import_of only describes it. */
+/* Import and merge |text| under MIOpen's file name |name|. import_of only describes an import. */
 void write_source(struct fixture *f, const char *name, const char *text);
 struct tuning_import import_of(struct fixture *f, const char *name, enum tuning_tier tier,
                                uint32_t uid);
@@ -57,7 +57,8 @@ enum kiln_code import_text(struct fixture *f, const char *name, enum tuning_tier
                            const char *text);
 enum kiln_code merge_text(struct fixture *f, const char *name, enum tuning_tier tier, uint32_t uid,
                           const char *text);
-/* Executes the job, takes it over and destroys it.  After a failure |rc|, |job| may be NULL. */
+/* Runs the job to its end, applies its result and destroys it.  After a failure |rc|, |job| may be
+ * NULL. */
 enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *job);
 
 struct measured { /* one entry of a record */
@@ -72,8 +73,8 @@ struct measured { /* one entry of a record */
 };
 struct tuning_row row_of(const struct measured *m);
 enum kiln_code put(struct fixture *f, const struct measured *m);
-/* Puts an entry, say "1.5,0,miopenConvolutionFwdAlgoDirect" for "ConvA", into the records of
- * |uid|, or into those of the host (THE_HOST). */
+/* Puts an entry, such as "1.5,0,miopenConvolutionFwdAlgoDirect" for "ConvA", into the records of
+ * user |uid|, or into the host's records if |uid| is THE_HOST. */
 enum kiln_code put_find(struct fixture *f, uint32_t uid, const char *key, const char *id,
                         const char *values);
 enum kiln_code put_perf(struct fixture *f, uint32_t uid, const char *id, const char *params);
@@ -84,11 +85,11 @@ enum kiln_code undo_promotion(struct fixture *f);
 struct tuning_question find_question(uint32_t uid, const char *key);
 struct tuning_question perf_question(uint32_t uid, const char *key);
 struct problem problem_of(const char *find_key);
-/* The value of the answer, "" on a miss; valid until the next call. */
+/* Returns the value of the answer, or "" on a miss.  It is valid until the next call. */
 const char *value_for(struct fixture *f, const struct tuning_question *question,
                       struct tuning_answer *ret_answer);
 const char *find_value(struct fixture *f, uint32_t uid, const char *key);
 const char *perf_value(struct fixture *f, uint32_t uid, const char *key);
 
-/* The text of the file that is exported as |name|; "" if there is nothing to write. */
+/* Returns the text of the file that is exported as |name|, or "" if there is nothing to write. */
 const char *export_text(struct fixture *f, const char *name, struct tuning_export what);
