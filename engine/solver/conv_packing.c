@@ -163,7 +163,8 @@ struct reorder {
     uint32_t together;
 };
 
-/* Describes weights that are packed for patches: each row k only becomes longer. */
+/* Describes weights that are packed for patches: the row of each k keeps its order and is only
+ * padded. */
 static struct reorder row_reorder(const struct packing_plan *plan)
 {
     const struct problem *p = plan->problem, *q = &plan->packing->problem;

@@ -327,7 +327,7 @@ static const struct tiling tilings[] = {
 #define GROUPS_WANTED 264u
 #define STAGES_WANTED 2
 
-/* Chooses the first tiling of whose rows at most a fifth is idle and leaves enough work groups.
+/* Chooses the first tiling that leaves at most a fifth of its rows idle and has enough work groups.
  * The last tiling is always valid. */
 static void choose_tiling(const struct problem *p, const struct target *target,
                           struct perf_config *config)

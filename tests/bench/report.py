@@ -189,7 +189,7 @@ FIRST_WAYS = {
     "stored-64": "kilnd is started, its databases exist, 64 compilers",
     "new-64": "kilnd is started and creates its databases, 64 compilers",
 }
-FIRST_ANSWER_BUDGET_MS = 30  # more than with a kilnd that is already running
+FIRST_ANSWER_BUDGET_MS = 30  # how much longer than with a running kilnd
 
 
 def first_answer_rows(table, results):
@@ -204,7 +204,8 @@ def first_answer_rows(table, results):
                   more <= FIRST_ANSWER_BUDGET_MS if judged else None, 2)
 
 
-FLAT = 1.25  # limit for "flat": how much a store of 1000 times the size may add to a look-up
+# limit for "flat": factor by which look-ups may be slower in a store of 1000 times the size
+FLAT = 1.25
 
 
 def start_rows(table, results):
@@ -239,7 +240,7 @@ def flat_rows(table, few, many):
         table.add(section, what, figure, "×", f"flat (≤ {FLAT})", figure <= FLAT, 2)
 
 
-# limit for "without stalling": the p99 of look-ups while kernels are stored and evicted
+# limit for "without stalling": factor for the p99 of look-ups while kernels are stored and evicted
 STALL = 2.0
 
 

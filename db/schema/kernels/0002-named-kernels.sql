@@ -1,4 +1,5 @@
--- kernels.db, schema 2: kernels found by MIOpen's name, pins, and the space that each user takes.
+-- kernels.db, schema 2: kernels that are found by MIOpen's name, pinned kernels, and the space that
+-- each user takes.
 
 alter table kernel add column scope       integer not null default -1;
 alter table kernel add column database_id text not null default '';
@@ -9,7 +10,8 @@ alter table kernel add column headers_id  blob not null default x'';
 create index kernel_by_program on kernel (program);
 create index kernel_named on kernel (database_id, scope) where database_id <> '';
 
--- Eviction reads only this table: the order among all kernels, and among those of one user.
+-- Eviction reads only this table, which has the order of all kernels and of the kernels of each
+-- user.
 alter table recency add column uid    integer not null default 0;
 alter table recency add column pinned integer not null default 0;
 update recency set uid = coalesce((select uid from kernel where id = recency.kernel), 0);

@@ -1,5 +1,5 @@
--- kernels.db, schema 5: usage accounting (compile time saved by hits, by user, and by target and
--- program), and the history of metrics.
+-- kernels.db, schema 5: usage accounting (the compile time that hits have saved, for each user, and
+-- for each target and program), and the history of metrics.
 
 -- Compile times are in microseconds. The row with uid -1 counts all users without a row of their
 -- own.

@@ -1,5 +1,5 @@
--- kernels.db, schema 6: the tables of the usage accounting have its name; a history without the
--- column for hits of a remote tier, which does not exist.
+-- kernels.db, schema 6: names the tables of the usage accounting after it, and removes the
+-- history's column for hits of a remote tier, which does not exist.
 alter table ledger_user rename to accounting_user;
 alter table ledger_kind rename to accounting_kind;
 alter table ledger rename to accounting;

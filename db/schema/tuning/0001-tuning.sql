@@ -22,7 +22,7 @@ create table system_file (
     unique (kind, database_id, backend)
 ) strict;
 
--- The numbers of rows in the two tables, so that salvage can count the rows that it did not find.
+-- The numbers of rows in the two tables, from which salvage computes how many rows it did not find.
 create table tally (
     id      integer primary key,
     number  integer not null,

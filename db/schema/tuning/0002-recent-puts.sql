@@ -1,5 +1,6 @@
--- tuning.db, schema 2: recently recorded puts. If a client lost its connection and sends a put again,
--- it does not count twice. The table is bounded; a row older than a request is useless.
+-- tuning.db, schema 2: puts (recordings of measurements) that were made recently. If a client loses
+-- its connection and sends a put again, the put does not count twice. The table is bounded, and a
+-- row is useless once it is older than a request may be.
 
 create table recent_put (
     id    integer primary key,

@@ -1,5 +1,5 @@
--- tuning.db, schema 3: the host's records as they were before the last promotion that changed any, so
--- that it can be undone. A null content: the host had no such record.
+-- tuning.db, schema 3: the host's records from before the last promotion that changed any, so that
+-- it can be undone. If the content is null, the host had no such record.
 
 create table before_promotion (
     id          integer primary key,

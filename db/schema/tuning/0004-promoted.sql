@@ -1,5 +1,5 @@
--- tuning.db, schema 4: the checksum of what the promotion wrote, so that undoing it leaves records
--- that were changed since.  Of an older promotion, the records as they are now.
+-- tuning.db, schema 4: a checksum of what the promotion wrote, so that undoing it leaves records
+-- alone that were changed since. For an older promotion, it is the checksum of the present records.
 
 alter table before_promotion add column written blob;
 

@@ -49,8 +49,8 @@ struct kiln_driver_line {
     struct kiln_problem problems[3];
     unsigned count;                 /* number of |problems|, 1 to 3 */
     unsigned iterations;            /* value of -i, at least 1 */
-    int verify, time, wall, search; /* 1 for -m trans: in |problems|, x and y are exchanged */
-    int transposed;  /* value of -S: a name, or MIOpen's number; "" means the best solver */
+    int verify, time, wall, search; /* values of -V, -t, -w and -s: 0 or 1 */
+    int transposed;                 /* 1 for -m trans: in |problems|, x and y are exchanged */
     char solver[64]; /* value of -S as given, a name or MIOpen's number; "": the best solver */
 };
 
