@@ -24,12 +24,12 @@
 #define WEIGHTS (KILN_DIRECTION == 2)
 
 struct axis {               /* one of D, H, W */
-    kiln_u32 pixels; /* coordinates of these pixels in the result: first + i * step */
-    kiln_u32 first, step;   /* their coordinates in the result: first + i * step */
+    kiln_u32 pixels;        /* number of result pixels in the class */
+    kiln_u32 first, step;   /* result coordinates of these pixels: first + i * step */
     int scale, origin, hop; /* coordinate in the source: pixel * scale + origin + tap * hop */
     kiln_u32 limit;         /* size of the source */
     kiln_u32 taps;          /* number of taps that contribute to the class */
-    kiln_u32 tap, tap_step; /* coordinates of these taps in the filter: tap + i * tap_step */
+    kiln_u32 tap, tap_step; /* filter coordinates of these taps: tap + i * tap_step */
 };
 
 struct view {

@@ -135,8 +135,7 @@ struct calling {
     struct request request;
     struct buffer frame; /* owned */
     char *progress;      /* owned; received, but not reported to the caller yet */
-    /* Owned, like its descriptors. A descriptor that the caller took is replaced by -1. */
-    char *answer;
+    char *answer;        /* owned */
     /* Owned, like its descriptors; -1 in place of each descriptor that the caller took. */
     int *files;
     size_t file_count;

@@ -8,8 +8,9 @@
  *            could not repair or reload such a library, and could not repair the dynamic linker's
  *            state
  * Threading  Any thread.  A constructor that runs under the lock may fork.  The holder must not
- *            call dlclose: in some releases of the C library, dlclose and fork use the same
- *            internal lock, and fork would hold that one while it waits for this one
+ *            call dlclose: in some releases of the C library, dlclose needs a lock that fork()
+ *            holds while it waits for the holder, so neither would continue until fork() stops
+ *            waiting
  */
 #include "common/base/err.h"
 

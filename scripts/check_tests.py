@@ -74,7 +74,7 @@ def python_text(argument):
 
 
 def python_pins(text):
-    """Does the same for a Python file."""
+    """Yields the line and the literal of every pinned sentence of a Python file."""
     nodes = list(ast.walk(ast.parse(text)))
     asserted = [(n.lineno, argument) for n in nodes
                 if isinstance(n, ast.Call) and getattr(n.func, "attr", "") in PYTHON_ASSERTS

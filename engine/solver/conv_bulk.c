@@ -309,7 +309,7 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* Adds the map of the weights, with the dimensions channels of a group, taps, rows.  The rows are
+/* Adds the map of the weights, whose dimensions are: channels of a group, taps, rows.  The rows are
  * k, or c if the weights are turned. */
 static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
                         uint32_t rows)

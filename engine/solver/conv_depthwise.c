@@ -41,7 +41,8 @@
 #define WORKSPACE_MAX (512ull << 20) /* space for partial sums */
 /* Number of work items that is enough to fill a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
-/* For blocks of two columns, which need more registers, and thus more items to hide latency. */
+/* Number of items for blocks of two columns.  These need more registers, and thus more items to
+ * hide latency. */
 #define ITEMS_FOR_WIDE (1u << 19)
 /* Maximum number of taps in a plane for which a block of four channels has registers for its
  * weights. */
@@ -83,8 +84,9 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
-/* A single channel in a single group is an ordinary convolution.  With few taps, its products take
- * less time than writing y does. */
+/* Returns whether the solver is favoured.  A single channel in a single group is an ordinary
+ * convolution.  For this, the solver is favoured only forward and with few taps, whose products
+ * take less time than writing y does. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     uint64_t taps = (uint64_t)p->filter.d * p->filter.h * p->filter.w;

@@ -20,8 +20,8 @@ static const struct perf_axis axes[AXES] = {
 /*
  * Backward data, written as a gather.  Along one axis:
  *
- *     x[i] = sum of w[t] * y[q] over the taps t where q is a whole number, q = (i + pad - t *
- *     dilation) / stride
+ *     x[i] = sum of w[t] * y[q] over the taps t where
+ *     q = (i + pad - t * dilation) / stride is a whole number
  *
  * x is cut into blocks of stride_h x stride_w pixels.  A tap reaches exactly one pixel of every
  * block.  The number of the pixel of y that the tap multiplies is the block's number plus a fixed

@@ -36,10 +36,10 @@
 /* Number of channels and pixels of one product on the matrix cores. */
 #define BLOCK 16u
 #define CHUNK 8u /* number of channels of a 16-byte copy */
-/* Maximum channels of a bundle; ConvImplicitGemm is suitable for larger groups. */
+/* Maximum number of channels of a bundle; ConvImplicitGemm is suitable for larger groups. */
 #define BUNDLE_MAX 64u
-/* Maximum channels of a group for which the solver is favoured.  With 32, ConvImplicitGemm is
- * faster (H100). */
+/* Maximum number of channels of a group for which the solver is favoured.  With 32,
+ * ConvImplicitGemm is faster (H100). */
 #define FAVOURED_MAX 16u
 #define TAPS_MAX 343u /* 7x7x7 */
 /* Maximum number of taps whose sums one warp keeps, in eight registers each. */
@@ -216,8 +216,9 @@ static bool applies(const struct problem *p, const struct target *target)
            geometry_fits_30_bits(p) && fits(p, target, smallest[is_for_weights(p)]);
 }
 
-/* Returns whether the solver is favoured.  For groups of one channel, only backward weights is
- * faster than ConvDepthwise, which adds up the sums of all items in shared memory. */
+/* Returns whether the solver is favoured.  For groups of one channel, it is faster than
+ * ConvDepthwise only for backward weights, where ConvDepthwise adds up the sums of all items in
+ * shared memory. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;

@@ -8,7 +8,8 @@
 
 #define COPY_BYTES 16u
 #define NARROW_MAX 4u
-/* Maximum channels of x for patches.  Pixels of 8 channels can be copied without padding. */
+/* Maximum number of channels of x for patches.  Pixels of 8 channels can be copied without
+ * padding. */
 #define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u

@@ -49,8 +49,9 @@ struct product {
  * indexed, and filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be
  * rounded to TF32.  If it returns true, it has filled |ret_packing|. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* Returns whether the product is likely to be fast.  It is not for groups with few channels, which
- * leave matrix cores mostly idle, and for backward data with a small x and one channel of y. */
+/* Returns whether the product is likely to be fast.  It is not fast for groups with few channels,
+ * which leave matrix cores mostly idle, and for backward data with a small x and one channel of
+ * y. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);

@@ -47,8 +47,8 @@ struct perf_config {
 
 /* Writes the values separated by commas, in the order of the axes. */
 void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MAX]);
-/* Reads a config.  Returns KILN_INVALID if the number of values is wrong or an axis does not have
- * the value; the message names the axis.  Does not check that the solver calls the point valid. */
+/* Reads a config.  Returns KILN_INVALID if the number of values is wrong or if a value is not on
+ * its axis; the message names the axis.  Does not check that the solver calls the point valid. */
 KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct perf_space *space,
                                                 struct perf_config *ret_config,
                                                 struct kiln_err *err);

@@ -89,7 +89,7 @@ extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 /* Finds a solver by name.  Returns NULL if there is none. */
 const struct solver *solver_find(struct bytes name);
 /* Finds the solver of that name and checks that it applies to the problem, which must be valid.
- * Returns KILN_NOT_FOUND if there is none, KILN_UNSUPPORTED if it does not apply. */
+ * Returns KILN_NOT_FOUND if there is none, and KILN_UNSUPPORTED if it does not apply. */
 KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
                                            const struct target *target, struct bytes name,
                                            const struct solver **ret_solver, struct kiln_err *err);

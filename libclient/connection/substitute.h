@@ -20,7 +20,7 @@ struct substitute_use { /* the state of one client's use of the substitute */
 };
 
 struct substitute {
-    const char *mode; /* the value of KILN_FALLBACK that selects it */
+    const char *mode; /* the value of KILN_FALLBACK that selects this substitute */
     int level;        /* level reported by kiln_client_status (KILN_LEVEL_*) */
     /* Use the substitute without looking for a kilnd, unless KILN_FALLBACK is off. */
     bool is_first;

@@ -10,9 +10,8 @@
 /* Minimum spread of several samples.  The clock hides a smaller spread, and kilnd rejects a spread
  * of 0, because no real measurement has it. */
 #define SPREAD_MIN_MS 1e-6
-/* Time by which the events around a single launch may be too far apart, because sending the launch
- * to the device takes time.  It is added to |hopeless_ms|, which hardly matters: kernels as short
- * as this are cheap to time. */
+/* Allowance for a single launch.  The events around it are further apart than the kernel takes,
+ * because sending a launch to the device takes time, too.  So it is added to |hopeless_ms|. */
 #define ALONE_MS 0.05
 /* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
  * The distance is at least FENCE_MIN times the median, because with a coarse clock most samples may

@@ -17,13 +17,13 @@ struct kernel_content;
 
 struct kiln_kernel { /* a handle of a kernel, which is stored inside the kernel's content */
     struct kernel_content *content;
-    int tier; /* where the answer came from that the handle stands for (KILN_TIER_*) */
+    int tier; /* tier of the answer for which the handle stands (KILN_TIER_*) */
 };
 
 struct kernel_content {
     atomic_uint references;    /* number of references to both handles */
     struct kiln_kernel answer; /* the handle for the original answer */
-    /* The handle for answers from the cache, whose tier is KILN_TIER_PROCESS. */
+    /* the handle for answers from the cache; its tier is KILN_TIER_PROCESS */
     struct kiln_kernel again;
     const void *data;
     size_t size;

@@ -73,7 +73,7 @@ int rtc_function_number(const char *name);
  * library cannot be wrapped, for example because no slot is left.  If |real| is a function of
  * libkiln-rtc, uses the next library's function instead, and returns NULL if there is none. */
 void *rtc_wrapper_of(int number, void *real);
-/* Returns the library that a call is for which was linked, not looked up with dlsym.  |caller| is
- * an address in the calling code.  Returns NULL if there is no library of the kind, or if it cannot
- * be wrapped. */
+/* Returns the library for a call of a function that was linked, not looked up with dlsym.  |caller|
+ * is an address in the calling code.  Returns NULL if there is no library of the kind, or if it
+ * cannot be wrapped. */
 struct rtc_library *rtc_linked_library(enum rtc_kind kind, const void *caller);

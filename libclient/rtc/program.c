@@ -252,8 +252,8 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     struct rtc_program *p = find_program(library, program);
     if (!p || option_count < 0 || (option_count > 0 && !options))
         return library->real.compile(program, option_count, options);
-    /* for a second compile, the real library does both compiles, because it may refuse a second
-     * one */
+    /* The library may reject a second compile of a program.  So it must now do the first one, which
+     * a stored result had replaced. */
     if (p->is_stored) {
         (void)compile_real(p);
         return library->real.compile(program, option_count, options);

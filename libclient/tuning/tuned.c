@@ -178,8 +178,8 @@ static enum kiln_code check_answer(const struct message_tuning_answer *a, struct
 
 static struct kiln_tuned *make_record(const struct message_tuning_answer *a, unsigned count)
 {
-    /* The size needed for all texts.  It is at most this, because in the message each text has a
-     * length of four bytes before it, and here a terminator of one byte after it. */
+    /* Enough for all texts: in the message, each text has a length of four bytes before it; here,
+     * it has a terminator of one byte after it. */
     size_t texts = a->key.size + 1 + 2 * (a->value.size + 1) + a->measurements.size;
     struct kiln_tuned *t = malloc(sizeof(*t) + count * sizeof(t->entries[0]) + texts);
     if (!t)

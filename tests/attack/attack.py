@@ -230,7 +230,7 @@ class Measurement:
     @staticmethod
     def _wait_for(what: str, is_so: Callable[[], bool],
                   most_s: float = figures.SHORT_WAIT_MAX_S) -> bool:
-        """Returns False if it took more than |most_s|."""
+        """Returns False if |is_so| is still false after |most_s|."""
         try:
             hosts.wait_until(what, is_so, most_s)
         except TimeoutError:

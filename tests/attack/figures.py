@@ -96,7 +96,8 @@ def broken_waits(when: str, quiet: dict[str, Wait], now: dict[str, Wait]) -> lis
 
 
 def broken_short_waits(when: str, now: dict[str, Wait]) -> list[str]:
-    """Does the same for the short form: everything must be answered within a generous bound."""
+    """Returns a message for each operation that waits longer than the bound of the short form,
+    which is the same for all operations, or is rejected."""
     found = []
     for name, wait in now.items():
         if wait.number == 0 or wait.max_ms > SHORT_WAIT_MAX_S * 1e3:

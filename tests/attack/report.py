@@ -105,8 +105,8 @@ def trust_table(outcomes: list[figures.Outcome]) -> list[str]:
 
 
 def markdown_of(given: argparse.Namespace, outcomes: list[figures.Outcome]) -> str:
-    """Returns how it was measured, and two tables: one for attacks on time and memory, one for the
-    others."""
+    """Returns how the attacks were measured, and two tables: one for attacks on time and memory,
+    one for the others."""
     timed = [outcome for outcome in outcomes if outcome.memory]
     return "\n".join([textwrap.fill(said, 100) for said in conditions(given, timed)] +
                      load_table(timed) + [""] +

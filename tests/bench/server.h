@@ -31,7 +31,7 @@ KILN_MUST_CHECK enum kiln_code kilnd_start(const struct bench_options *bench,
 KILN_MUST_CHECK enum kiln_code kilnd_cache_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);
-/* Gets the directory of its tuning.db in the same way. */
+/* Gets the directory of the tuning.db of the kilnd |name|.  Creates it if it does not exist. */
 KILN_MUST_CHECK enum kiln_code kilnd_state_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);

@@ -11,11 +11,11 @@
  * agree with the rows. Each kernel must have an object and a place in the order of eviction; each
  * of these must have a kernel. Nothing may be quarantined. */
 void expect_sound_kernels(const char *directory);
-/* Makes the same checks for |directory|/tuning.db. Its numbers of rows must be right, and each
+/* Like expect_sound_kernels, for |directory|/tuning.db. Its numbers of rows must be right, and each
  * index that it lists must be a file of its own. */
 void expect_sound_tuning(const char *directory);
-/* Makes the same checks after a start without faults. In addition, each index file must be listed,
- * and unfinished work must have left no files. */
+/* Like expect_sound_tuning, but after a start without faults. In addition, each index file must be
+ * listed, and unfinished work must have left no files. */
 void expect_tidy_tuning(const char *directory);
 /* Checks that no file in |directory| has |part| in its name. */
 void expect_no_file(const char *directory, const char *part);

@@ -57,7 +57,7 @@ void scene_warm(struct scene *s);
 bool scene_try_start(struct scene *s);
 /* Checks that kilnd serves everything as without a fault. */
 void scene_serves(struct scene *s);
-/* Checks the same for kernels only, for a kilnd that could not open its tuning database. */
+/* Like scene_serves, but only for kernels: kilnd could not open its tuning database. */
 void scene_serves_kernels(struct scene *s);
 /* Checks what must hold without a fault: kilnd runs, its counters add up, there is no lease, and
  * its descriptors are those that scene_rest recorded. */

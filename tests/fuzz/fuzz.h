@@ -6,7 +6,7 @@
  *
  * Role       splits an input into parts, writes files from these, and aborts if a property does not
  *            hold
- * Ownership  see each call; the private directory is removed when the process ends
+ * Ownership  as each function says; the private directory is removed when the process ends
  * Threading  one thread
  *
  * A target is one fuzz_<name>.c with LLVMFuzzerTestOneInput.  It is linked with libFuzzer (preset

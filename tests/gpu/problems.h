@@ -13,10 +13,10 @@
 #include <stdio.h>
 
 struct problem_change { /* changes to a problem */
-    uint32_t batch;     /* index into problem_types[]; -1: no change */
-    int type;           /* a place in problem_types[]; -1: as it is */
+    uint32_t batch;     /* 0: no change */
+    int type;           /* index into problem_types[]; -1: no change */
     int layout;
-    int direction; /* leaves out all other directions; -1: none */
+    int direction; /* the only direction that is kept; -1: all directions */
 };
 
 #define PROBLEM_UNCHANGED \

@@ -47,7 +47,7 @@ unsigned attack_descriptors(const struct attack_setting *a);
 /* Sends a request, and returns the answer's code. Unless |ret_text| is NULL, it receives the
  * answer's message or JSON. */
 enum kiln_code attack_ask(int fd, enum message_type type, const char *json, char ret_text[512]);
-/* Does the same with a file, which is opened for the call. */
+/* Like attack_ask, with a file, which is opened for the call. */
 enum kiln_code attack_ask_file(int fd, enum message_type type, const char *json, const char *path);
 /* Imports |cache| for the user of connection |fd|. */
 enum kiln_code attack_import(int fd, const struct fixture *cache);

@@ -22,8 +22,8 @@ int host_tear_down(void **state);
 void need_root(void);
 /* Lets all users connect to a running kilnd. */
 void admit_all_users(struct daemon_process *daemon);
-/* Does the same, and runs programs as user |uid| from now on.  Skips the test if this user cannot
- * run them, for example because the checkout is in a private home directory. */
+/* Like admit_all_users, and runs programs as user |uid| from now on.  Skips the test if this user
+ * cannot run them, for example because the checkout is in a private home directory. */
 void run_programs_as(struct daemon_process *daemon, uid_t uid);
 /* Makes this process a process of OTHER_USER. */
 bool become_other_user(void);

@@ -18,7 +18,7 @@ struct kiln_client *numbered_client(const struct daemon_process *d);
 /* Fetches a kernel, which must succeed. Returns its tier (KILN_TIER_*). |ret_key| (65 bytes) may be
  * NULL. */
 int numbered_fetch(struct kiln_client *client, unsigned number, char *ret_key);
-/* Does the same with a new client. */
+/* Like numbered_fetch, with a new client. */
 int numbered_tier(const struct daemon_process *d, unsigned number);
 /* Waits until the store has |count| kernels. kilnd writes them after it has replied. */
 void numbered_stored(struct daemon_process *d, unsigned count);

@@ -44,7 +44,7 @@ bool trial_init(struct trial *trial, const struct problem *problem, const struct
 void trial_done(struct trial *trial);
 /* Poisons output and workspace, then runs |kernels|. */
 bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernels *kernels);
-/* Does the same, but builds the kernels first. */
+/* Like trial_run, but builds the kernels first. */
 bool trial_build_and_run(struct trial *trial, struct opencl_device *device,
                          enum opencl_effort effort);
 /* Returns true if every element is within its bound and no guard was overwritten.  Otherwise prints

@@ -73,7 +73,8 @@ void crowd_run_member(struct crowd_member *member);
 unsigned crowd_kernel(const struct crowd_member *member, unsigned i);
 /* Counts a wrong answer and keeps the first message. */
 void crowd_fail(struct crowd *crowd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* for one answer, or for the other clients; so long because of sanitizers under load */
+/* Time limit for one answer, or for the other clients. It is long enough for sanitizers on a loaded
+ * machine. */
 #define CROWD_WAIT_MS 300000
 /* Blocks until the other end of |fd| is closed. */
 void crowd_wait_for_close(struct crowd *crowd, int fd);

@@ -41,7 +41,7 @@ bool peer_send_files(struct peer *peer, unsigned type, struct bytes body,
                      const struct peer_descriptors *descriptors);
 /* Appends the body of a fetch_source for made kernel |number|. */
 void peer_write_fetch(struct buffer *body, unsigned number, uint32_t inline_limit);
-/* Does the same for any source. */
+/* Like peer_write_fetch, for any source. */
 void peer_write_fetch_of(struct buffer *body, const char *source, uint32_t inline_limit);
 /* Receives the next answer to a fetch. Returns false if the connection has ended, or if nothing was
  * received for a minute. */

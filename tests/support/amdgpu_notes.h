@@ -25,5 +25,5 @@ typedef void amdgpu_kernel_found(void *context, const struct amdgpu_kernel *kern
 /* Calls |found| for each kernel. Returns the number of kernels, or SIZE_MAX if the note is absent
  * or damaged. */
 size_t amdgpu_kernels(struct bytes object, amdgpu_kernel_found *found, void *context);
-/* Does the same for the content of a note. */
+/* Like amdgpu_kernels, for the content of a note. */
 size_t amdgpu_metadata_kernels(struct bytes metadata, amdgpu_kernel_found *found, void *context);

@@ -35,8 +35,8 @@ void daemon_process_init(struct daemon_process *d);
 void daemon_process_begin(struct daemon_process *d);
 /* Starts kilnd and waits until it answers.  Fails the test after a minute. */
 void daemon_process_start(struct daemon_process *d);
-/* Does the same, and requires every layer of the compilers' sandbox if this host has all of them.
- * Otherwise prints the missing layers.  Only for a kilnd without arguments. */
+/* Like daemon_process_start, but requires every layer of the compilers' sandbox if this host has
+ * all of them.  Otherwise prints the missing layers.  Only for a kilnd without arguments. */
 void daemon_process_start_in_whole_sandbox(struct daemon_process *d);
 /* Sends SIGTERM, and returns kilnd's exit status. */
 int daemon_process_stop(struct daemon_process *d);

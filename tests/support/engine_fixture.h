@@ -121,7 +121,8 @@ void test_caller_send_files(struct test_caller *c, enum message_type type, const
 /* Forgets earlier replies, sends a JSON request and runs its tasks. Returns the last reply, which
  * must not be an error. |json| may be NULL. */
 struct json *test_caller_ask(struct test_caller *c, enum message_type type, const char *json);
-/* Does the same for a request that must fail with |code| and a message that contains |words|. */
+/* Like test_caller_ask, for a request that must fail with |code| and a message that contains
+ * |words|. */
 void test_caller_refused(struct test_caller *c, enum message_type type, const char *json,
                          enum kiln_code code, const char *words);
 /* Returns the value of |series| (with its labels) in the metrics, which must have it. */

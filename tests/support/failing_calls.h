@@ -48,5 +48,5 @@ void expect_failure(fallible *act, void *context, struct failing_call call, enum
  * must have failed. */
 void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words);
-/* Does the same for calls whose failure must not make |act| fail. */
+/* Like expect_failures, for calls whose failure must not make |act| fail. */
 void expect_no_harm(fallible *act, void *context, const char *name, int error);

@@ -18,8 +18,9 @@ struct raw_frame {
 int raw_connect(const struct daemon_process *d);
 /* Connects and says hello. */
 int raw_greeted(const struct daemon_process *d);
-/* Do the same as another user without groups: a process of that user connects and passes the
- * connection to the test. Only root may call them, and the user must have access to the socket. */
+/* Like the two functions above, as user |uid| without groups: a process of this user connects and
+ * passes the connection to the test. Only root may call them, and the user must have access to the
+ * socket. */
 int raw_connect_as(const struct daemon_process *d, uid_t uid);
 int raw_greeted_as(const struct daemon_process *d, uid_t uid);
 /* Sends all bytes. Fails the test if it cannot. */

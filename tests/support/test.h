@@ -85,7 +85,7 @@ struct test_case {
     static const struct test_fixture name##_fixture \
         __attribute__((unused)) = { .setup = (setup_), .teardown = (teardown_) }
 
-/* Does the same with a struct fixture. */
+/* Like FIXTURE_OF, with a struct fixture. */
 #define FIXTURE(name, setup_, teardown_) FIXTURE_OF(name, struct fixture, setup_, teardown_)
 
 /* For tests that need no fixture: TEST(plain, ...). */

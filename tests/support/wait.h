@@ -14,11 +14,11 @@
  * "waited 60 s for WHAT". */
 void wait_until(const char *what, bool (*holds)(void *context), void *context);
 
-/* Does the same, but returns false after WAIT_MAX_S instead of failing the test. For callers with a
- * better message. */
+/* Like wait_until, but returns false after WAIT_MAX_S instead of failing the test. For callers with
+ * a better message. */
 bool holds_in_time(bool (*holds)(void *context), void *context);
 
-/* Does the same as wait_until for a condition in C, often an atomic that another thread sets. */
+/* Like wait_until, for a condition in C, often an atomic that another thread sets. */
 #define WAIT_FOR(condition)                                 \
     do {                                                    \
         for (unsigned waited_ = 0; !(condition); waited_++) \

@@ -44,7 +44,7 @@ void wait_for_end(struct fixture *f, const struct transfer *t);
 void start_transfer(struct fixture *f, struct transfer *t);
 /* Starts |t|, and waits for its end. */
 struct transfer_result *run_among_others(struct fixture *f, struct transfer *t);
-/* Does the same for a transfer that must be the only one. */
+/* Like run_among_others, for a transfer that must be the only one. */
 struct transfer_result *run_transfer(struct fixture *f, struct transfer *t);
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says);
 /* Runs a transfer, which must leave a file with |content|. */

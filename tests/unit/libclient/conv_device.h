@@ -19,7 +19,8 @@
 struct made_device {
     struct kiln_device base; /* must be the first member */
     double now_ms;
-    unsigned launches, memories, functions; /* memories and functions: number that exist */
+    /* numbers of launches so far, and of memory objects and functions that exist */
+    unsigned launches, memories, functions;
     bool is_lost;
     const void *busy_stream; /* the stream writes to memory until it is finished */
     bool was_read_early;     /* whether memory was read before the stream was finished */

@@ -44,8 +44,8 @@ void write_package(struct fixture *f, const char *path, enum package_format form
 /* Writes such a package to |directory|/|name|. The name determines the format. */
 const char *put_package(struct fixture *f, const char *directory, const char *name, unsigned first,
                         unsigned count);
-const char *path_in(const char *directory,
-                    const char *name); /* static memory; eight later calls reuse it */
+/* Returns the path in static memory, which the eighth later call overwrites. */
+const char *path_in(const char *directory, const char *name);
 void write_file(const char *path, struct bytes content);
 struct buffer read_file(const char *path); /* the caller owns the memory */
 

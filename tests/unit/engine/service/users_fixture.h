@@ -25,8 +25,8 @@ FIXTURE_OF(undescribed, struct users, users_setup_undescribed, users_teardown);
 void users_stop(struct users *f);
 /* Opens the engine with f->engine.options, and reconnects all callers. */
 void users_start(struct users *f);
-/* Does the same with |toolchains| as the answer to the describe job; NULL: it is not answered
- * yet. */
+/* Like users_start, with |toolchains| as the answer to the describe job; NULL leaves the job
+ * without an answer. */
 void users_start_as(struct users *f, const char *toolchains);
 void users_reopen(struct users *f);
 

@@ -51,11 +51,11 @@ struct kernel {
     const char *package;
 };
 enum kiln_code put(struct fixture *f, struct kernel kernel);
-/* Does the same as put, which must succeed. Returns the number of evicted kernels. */
+/* Like put, which must succeed. Returns the number of evicted kernels. */
 uint64_t stored(struct fixture *f, struct kernel kernel);
 /* Stores a kernel of 5000 bytes under key |number|. */
 void store_one(struct fixture *f, unsigned number);
-/* Does the same as put, with kernel_store_import. */
+/* Like put, with kernel_store_import. */
 enum kiln_code import(struct fixture *f, struct kernel kernel);
 /* Returns whether the store has the kernel with this number. */
 bool holds(struct fixture *f, unsigned number);
