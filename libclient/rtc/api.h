@@ -47,8 +47,9 @@ struct rtc_range { /* addresses of a mapped file */
 };
 
 struct rtc_library {
-    const void *base;           /* address of the mapped file; NULL: the slot is free */
-    unsigned long long unloads; /* how many libraries the process had unloaded when it was found */
+    const void *base; /* address of the mapped file; NULL: the slot is free */
+    /* number of libraries that the process had unloaded when this one was found */
+    unsigned long long unloads;
     enum rtc_kind kind;
     struct rtc_functions real;
     /* The members below are set when the process creates the first program, because hiprtc loads
@@ -56,7 +57,7 @@ struct rtc_library {
     bool is_identified;
     /* The library itself and the libraries with which it compiles. */
     struct rtc_range code[RTC_FILES_MAX];
-    _Atomic size_t code_count; /* grows after the range was written */
+    _Atomic size_t code_count; /* increased after the range was written; readers do not lock */
     char name[32];             /* "nvrtc 13.0" */
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;

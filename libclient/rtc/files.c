@@ -31,17 +31,18 @@ enum entry_kind {
     ENTRY_LISTING, /* a directory whose entries were listed */
 };
 
-/* How a compile used a path; the first letter of each noted path. */
+/* How a compile used a path.  It is the first byte of each noted path. */
 enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
 /* What was noted about the compile that runs on this thread. */
 struct recording {
-    const struct rtc_library *library; /* NULL: nothing is noted now */
-    struct buffer paths;               /* sized texts: the use, then the path with its NUL */
+    const struct rtc_library *library; /* NULL if nothing is noted now */
+    struct buffer paths;               /* sized texts: the use, then the path including its NUL */
     struct buffer created;             /* directories that the compile made: sized texts */
-    uint64_t began_ns;                 /* start of the compile, by the clock that stamps files */
-    unsigned others;                   /* |opened_by_others| at the start of the compile */
-    const char *trouble;               /* why the compile cannot be stored; NULL: it can */
+    /* start of the compile, by the clock that the kernel uses for files' times */
+    uint64_t began_ns;
+    unsigned others;     /* |opened_by_others| at the start of the compile */
+    const char *trouble; /* why the compile cannot be stored; NULL if it can */
 };
 
 static __thread struct recording recording;
@@ -64,9 +65,10 @@ static bool has_text(const struct buffer *texts, struct bytes text)
     return false;
 }
 
-/* Returns whether to note a call from the address |caller|.  NVRTC opens its files itself; what
- * drivers and libc open on its thread does not influence the output.  comgr's files are opened by
- * whatever library it uses. */
+/* Returns whether to note a call from the address |caller|.  NVRTC opens its files itself, so only
+ * calls from its own code count: drivers and libc also open files on this thread, but these do not
+ * influence the output.  hiprtc's compiler, comgr, opens files through any library, so all calls
+ * count. */
 static bool is_noted(const void *caller)
 {
     if (!recording.library) {
@@ -77,8 +79,8 @@ static bool is_noted(const void *caller)
     return recording.library->kind == RTC_HIPRTC || rtc_is_compiler_code(caller);
 }
 
-/* Returns whether |path| is in a directory that this compile made.  What the compiler reads there
- * was written by itself, so it depends on nothing else. */
+/* Returns whether |path| is in a directory that this compile made.  The compiler itself wrote what
+ * it reads there, so such files need no entry. */
 static bool is_own_file(const char *path)
 {
     struct reader r = reader_of(buffer_view(&recording.created));
@@ -91,8 +93,8 @@ static bool is_own_file(const char *path)
     return false;
 }
 
-/* Returns whether |path| is a file of the kernel.  Those describe this process or this host, and a
- * manifest answers compiles of this host only. */
+/* Returns whether |path| is a file of the kernel.  Such files describe this process or this host.
+ * They need no entry, because a manifest is only used for compiles on this host. */
 static bool is_kernels_file(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
@@ -112,9 +114,9 @@ static void note_use(enum use use, const char *path)
         buffer_put_sized(&recording.paths, bytes_of(text, size + 1));
 }
 
-struct call { /* of a function that uses a file */
+struct call { /* a call of a function that uses a file */
     const void *caller;
-    int directory; /* |path| is relative to it */
+    int directory; /* |path| is relative to this directory */
     enum use use;
     bool writes;
 };
@@ -181,8 +183,8 @@ static void put_kind(struct buffer *to, enum entry_kind kind, struct bytes path)
     buffer_put_sized(to, path);
 }
 
-/* Returns whether a file or directory was changed after the compile had begun, so that the compile
- * may have seen it as it was before. */
+/* Returns whether a file or directory was changed after the compile had begun.  The compile may
+ * then have seen its state before the change. */
 static bool changed_meanwhile(const struct stat *seen)
 {
     return nanoseconds(seen->st_mtim) >= recording.began_ns ||
@@ -275,7 +277,7 @@ struct entry {
     struct digest digest;
 };
 
-/* Returns false if the entry is damaged. */
+/* Reads an entry.  Returns false if it is damaged. */
 static bool read_entry(struct reader *r, struct entry *ret_entry)
 {
     struct entry e = { .kind = (enum entry_kind)reader_u8(r), .path = reader_sized(r) };
@@ -345,7 +347,7 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
         sha256_put(digest, bytes_of(&kind, 1));
         sha256_put_sized(digest, e.path);
         sha256_put(digest, bytes_of(e.digest.bytes, DIGEST_SIZE));
-        if (e.kind == ENTRY_LISTING) /* its times stand for its entries */
+        if (e.kind == ENTRY_LISTING) /* the directory's time stands for its entries */
             sha256_put(digest, bytes_of(&e.mtime_ns, sizeof(e.mtime_ns)));
     }
     return true;

@@ -18,13 +18,14 @@
 void files_begin(const struct rtc_library *library);
 /* Ends the recording and appends a manifest to |to|.  Returns false, with the reason in
  * |ret_reason|, if the compile cannot be stored.  This is the case, for example, if the compile
- * wrote a file, or if a file changed during the compile. */
+ * wrote a file outside of the directories that it made, or if a file changed during the compile. */
 bool files_end(struct buffer *to, const char **ret_reason);
 
 /* Returns whether the files are still as |manifest| describes them.  |manifest| comes from outside
  * this process, so it is checked; returns false if it is damaged. */
 bool files_are_same(struct bytes manifest);
-/* Adds the files' paths and contents to |digest|, but not their times, which do not influence a
- * compile.  Returns false if |manifest| is damaged. */
+/* Adds the files' paths and contents to |digest|.  Their times do not influence a compile, so they
+ * are left out.  A listed directory is an exception: its time stands for its entries.  Returns
+ * false if |manifest| is damaged. */
 struct sha256;
 bool files_digest(struct bytes manifest, struct sha256 *digest);

@@ -40,8 +40,9 @@ struct mapped_search {
     const void *base; /* address of the library to find; NULL if |parts| names the libraries */
     const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
     struct sha256 *digest;
-    unsigned found;              /* number of libraries with a build id */
-    struct rtc_library *library; /* gets the addresses of these libraries; NULL: not needed */
+    unsigned found; /* number of libraries with a build id */
+    /* its |code| receives the addresses of these libraries; NULL if they are not needed */
+    struct rtc_library *library;
 };
 
 static struct bytes build_id_of_mapped(const struct dl_phdr_info *info)
@@ -70,7 +71,7 @@ static bool is_wanted(const struct mapped_search *search, const struct dl_phdr_i
     return false;
 }
 
-/* Adds the addresses of a mapped file to |library|, unless there is no space. */
+/* Adds the addresses of a mapped file to |library|'s |code|, unless |code| is full. */
 static void add_code(struct rtc_library *library, const struct dl_phdr_info *info)
 {
     size_t count = library->code_count;

@@ -11,9 +11,10 @@
  */
 #include "libclient/rtc/api.h"
 
-/* Fills |code|, |name|, |identity| and |trouble| of |library|.  Returns false if this must be
- * repeated later, because the library has not loaded its compiler yet. */
+/* Fills in |code|, |name|, |identity| and |trouble| of |library|.  Returns false if the library has
+ * not loaded its compiler yet; the caller then calls it again later. */
 bool identity_find(struct rtc_library *library);
-/* Returns whether |library| compiled with the files that its identity was made of.  NVRTC loads its
- * builtins library only at the first compile, and an upgrade may replace that file before. */
+/* Returns whether |library| has compiled with the files from which its identity was made.  NVRTC
+ * loads its builtins library only at the first compile, and an upgrade may have replaced that file
+ * before. */
 bool identity_holds(const struct rtc_library *library);

@@ -9,11 +9,11 @@
  */
 #include "libclient/rtc/program.h"
 
-/* Returns whether the compile is for the current device, because no option names an architecture.
- */
+/* Returns whether the result depends on the current device, because no option names an
+ * architecture. */
 bool key_needs_device(const struct rtc_program *program);
-/* Returns why a compile cannot be looked up, or NULL if it can.  For example, an option is unknown
- * or has side effects. */
+/* Returns why a compile cannot be looked up, or NULL if it can.  A reason is, for example, an
+ * option that is unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
 /* Returns a SHA-256 over the library's identity, the options, the architecture, the source, the
  * headers given in memory, the name expressions, and the environment variables that the library

@@ -33,10 +33,10 @@ struct rtc_program {
     struct buffer expressions; /* name expressions, as sized texts in the order of the calls */
     char **options;            /* options of the last compile */
     size_t option_count;
-    /* That of the current device, for which hiprtc compiles if the options name none; empty: the
-     * options name one, or it is not known. */
+    /* The architecture of the current device, for which hiprtc compiles if no option names one.
+     * Empty if an option names one, or if the device's is not known. */
     char architecture[DEVICE_ARCHITECTURE_MAX];
-    bool is_incomplete;       /* memory ran out, so inputs are missing */
+    bool is_incomplete;       /* set if memory ran out, so that inputs are missing */
     struct rtc_result result; /* owned; answers later calls while |is_stored| is true */
     bool is_stored; /* set if |result| came from kilnd and the real library did not compile */
 };

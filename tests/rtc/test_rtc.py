@@ -356,7 +356,7 @@ def hip_job(daemon, tmp_path):
 
 
 def test_hiprtc_is_answered(hip_job):
-    """Although the compiler writes temporary files."""
+    """A compiler that writes temporary files must be answered, too."""
     assert hip_job.check(SOURCE, "--offload-arch=gfx906") == (1, 0)
     assert hip_job.check(SOURCE, "--offload-arch=gfx90a") == (1, 0)
 
