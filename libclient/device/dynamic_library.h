@@ -8,7 +8,7 @@
  * Ownership  a library stays open until the process ends, because GPU runtimes start threads and
  *            register handlers, so closing them is not safe
  * Threading  any thread; a bound table is immutable; fork() waits until a load ends
- * (libclient/load_lock.h)
+ *            (libclient/load_lock.h)
  *
  * The search order is:
  *   1. the file that |file_variable| names; if this variable is set, nothing else is searched

@@ -78,7 +78,7 @@ class Share(NamedTuple):
 
 
 def largest_share(quiet: dict[str, Wait], now: dict[str, Wait]) -> Share:
-    """Returns the largest share. An operation without an answer exceeds every bound."""
+    """Returns the largest share of a bound. An operation without an answer exceeds every bound."""
     return max(Share(wait.p99_ms / bound_ms(name, quiet[name]) if wait.number else math.inf, name)
                for name, wait in now.items())
 

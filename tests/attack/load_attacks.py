@@ -20,7 +20,8 @@ from attack import Load, Stage
 
 MIB = 1 << 20
 REFUSED_PAUSE_S = 0.02  # pause before an attacker repeats a rejected request
-# kilnd may stop reading; after this time, the attack also counts as being at its full strength
+# Time after which the attack counts as being at its full strength, even if kilnd has stopped
+# reading.
 FULL_MAX_S = 3.0
 GC_MAX_S = 10
 LIST_MAX_S = 5
@@ -612,7 +613,7 @@ class DamagedCaches(TinyRows):
                 cache.write(os.urandom(64))
 
     def assail(self, stage: Stage, number: int) -> None:
-        stage.ready[number] = 1  # the import may be rejected before it begins
+        stage.ready[number] = 1  # set here, because kilnd may reject the import before it begins
         super().assail(stage, number)
 
 

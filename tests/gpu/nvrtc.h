@@ -8,7 +8,7 @@
  *            but in one process
  * Ownership  a pool owns its programs and their objects; sources and names are borrowed
  * Threading  many threads may call nvrtc_compile, with different programs; all other functions are
- * for one thread
+ *            for one thread
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"

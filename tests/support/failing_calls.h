@@ -7,7 +7,7 @@
  * Role       the linker replaces libc's functions in kiln's own code (--wrap).  So only calls that
  *            the code under test makes fail, never calls inside libc or another library
  * Threading  only one function fails at a time, but in all threads: one call of it, or all later
- * calls
+ *            calls
  *
  * failing_calls.c lists the functions that can fail.  Naming another function aborts the test.
  */

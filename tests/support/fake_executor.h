@@ -12,15 +12,15 @@
 struct fake_executor {
     struct executor base;     /* first member */
     unsigned slots;           /* the result of compile_slots */
-    struct list tasks, later; /* borrowed, like the next member; lists of struct task */
-    /* borrowed: a task whose work has run and whose |done| is due; NULL if there is none */
+    struct list tasks, later; /* lists of struct task; the tasks are borrowed */
+    /* borrowed: the task whose work has run, but not yet its |done|; NULL if there is none */
     struct task *begun;
     struct list compiles;           /* list of struct compile_task */
     struct list transfers;          /* list of struct transfer_task */
     unsigned tasks_of[WORK_QUEUES]; /* number of tasks received so far, by work queue */
     /* number of tasks that were cancelled before they ran */
     unsigned tasks_cancelled_of[WORK_QUEUES];
-    unsigned laters; /* number received so far, like the next member */
+    unsigned laters; /* number of tasks for |later| received so far */
     unsigned compiles_handed_over;
     unsigned compiles_stopped;
     struct compile_task *stopped; /* the last compile that was stopped; the test ends it */

@@ -6,7 +6,7 @@
  * connection, as the service manager does.
  *
  * Ownership  launch_service_stop ends the service; the processes that it started end with their
- * connections
+ *            connections
  */
 #include <sys/types.h>
 

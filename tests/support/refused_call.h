@@ -5,7 +5,7 @@
  * Makes a system call fail, as on an old Linux (ENOSYS) or with a container's filter (EPERM).
  *
  * Threading  affects the calling thread and all threads and processes that it starts; cannot be
- * undone
+ *            undone
  */
 #include <stdbool.h>
 

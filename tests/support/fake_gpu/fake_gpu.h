@@ -10,7 +10,7 @@
  *            kernel's name selects its function.  A code object (ELF, section headers last) has the
  *            kernels whose names occur in its bytes
  * Ownership  the library owns everything; tests open it with dlopen and get struct fake_gpu from
- * fake_gpu_control()
+ *            fake_gpu_control()
  * Threading  any thread
  *
  * Kernels, with their arguments
