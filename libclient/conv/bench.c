@@ -11,8 +11,8 @@
 #define SEED_TIMED 0x74756e65u
 /* Maximum number of bytes of an output that are compared.  Reading these back takes 10 to 40 ms. */
 #define COMPARED_MAX ((uint64_t)256 << 20)
-#define POISON 0xff /* every element with these bytes is not a number, in any floating-point type \
-                     */
+/* An element with these bytes is not a number, in any floating-point type. */
+#define POISON 0xff
 
 struct bench {
     struct kiln_device *device; /* borrowed */
