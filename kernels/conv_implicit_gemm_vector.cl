@@ -314,7 +314,7 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
 #define IS_BEYOND(first, at, stride, size) \
     ((size) % (stride) != 0 && (first) * (stride) + (at) >= (size))
 
-/* Stores one row of a block, whose first pixel is at |to|: |four|, then zeros. */
+/* Stores one row of a block: first |four|, then zeros.  The row's first pixel is at |to|. */
 KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p, kiln_u32 to,
                                kiln_float4 four)
 {

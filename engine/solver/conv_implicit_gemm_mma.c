@@ -333,7 +333,7 @@ static bool has_idle_stages(const uint16_t *v, uint32_t slice)
     case NARROW: return v[STAGES] > 2 && v[STAGES] > slice + 1;
     case WIDE_ASYNC: return v[STAGES] > 3 && v[STAGES] > slice + 2;
     case WIDE_BULK: return v[STAGES] > 3 && v[STAGES] > slice;
-    default: return false; /* the next tile's copies use all stages */
+    default: return false; /* copies for the next tile use all stages */
     }
 }
 

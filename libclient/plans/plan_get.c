@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests plans: one, one for each of many problems, or several for one problem one after the
- * other. */
+/* Requests plans in three ways: one plan; one plan for each of many problems; many plans for one
+ * problem, one after the other. */
 #include "common/miopen/tuning_text.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"

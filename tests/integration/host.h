@@ -16,7 +16,8 @@ struct host {
 int host_set_up(void **state);
 int host_tear_down(void **state);
 
-#define OTHER_USER 45001 /* any user but the overflow uid, which has no private data */
+/* any uid except the overflow uid, for which kilnd keeps no private data */
+#define OTHER_USER 45001
 
 /* Skips the test unless root runs it: only root can act as another user. */
 void need_root(void);

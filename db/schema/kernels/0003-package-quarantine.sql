@@ -1,5 +1,5 @@
 -- kernels.db, schema 3: the quarantine also records rows of packages that failed their check.
 alter table quarantine add column package text not null default '';
 
--- With this index, the versions of MIOpen are found from which a user has kernels.
+-- Serves to find the versions of MIOpen from which a user has kernels.
 create index kernel_of_version on kernel (scope, database_id) where database_id <> '';
