@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/session.h"
 
+#include "common/base/clock.h"
+
 #include <limits.h>
 
 #define AT(field) offsetof(struct session_options, field)
@@ -22,6 +24,13 @@ int session_timeout_ms(const struct session_options *options)
     uint64_t ms = options->timeout.value;
     /* 0 means libkiln's default, so "--timeout 0" becomes the shortest time-out. */
     return ms == 0 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+uint64_t session_deadline_ns(const struct session_options *options)
+{
+    if (!options->timeout.given)
+        return UINT64_MAX;
+    return clock_monotonic_ns() + (uint64_t)session_timeout_ms(options) * 1000000u;
 }
 
 int session_open(const struct session_options *options, const char *program, const char *fallback,

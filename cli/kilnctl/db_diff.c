@@ -55,15 +55,17 @@ static void complete_from_name(const char *path, struct db_file_name *records)
         memcpy(records->backend, name.backend, sizeof(records->backend));
 }
 
-static int add_side(struct comparison *c, const char *word, bool is_a, struct json *ask,
-                    struct kiln_error *err)
+static int add_side(const struct invocation *invocation, size_t side, struct comparison *c,
+                    struct json *ask, struct kiln_error *err)
 {
+    const char *word = invocation->words[side];
+    bool is_a = side == 0;
     char note[DB_NOTE_MAX] = "";
     if (db_word_is(word, DB_TIERS)) {
         json_set_text(ask, is_a ? "a_tier" : "b_tier", word);
         return KILN_E_OK;
     }
-    int rc = db_file_open(word, &c->fds[c->count], note, err);
+    int rc = db_file_open(invocation, word, &c->fds[c->count], note, err);
     if (rc == KILN_E_NOT_FOUND)
         return cli_fail(err, rc, "'%.200s' is neither a file nor a tier (%s)", word, DB_TIERS);
     if (rc)
@@ -87,7 +89,7 @@ static int fill_request(const struct invocation *invocation, struct json *ask, s
     snprintf(records->backend, sizeof(records->backend), "%s", o->backend ? o->backend : "");
     int rc = db_check_word("kind", o->kind, DB_KINDS, err);
     for (size_t i = 0; i < 2 && !rc; i++)
-        rc = add_side(c, invocation->words[i], i == 0, ask, err);
+        rc = add_side(invocation, i, c, ask, err);
     if (!rc && (!*records->database_id || !*records->kind))
         rc = cli_fail(err, KILN_E_INVALID,
                       "db diff needs --db-id and --kind if no file's name gives them: for example, "

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/db_file.h"
 
 #include "cli/kilnctl/new_file.h"
-#include "cli/kilnctl/snapshot.h"
+#include "cli/kilnctl/upload_size.h"
 #include "cli/output.h"
 #include "engine/miopen/names/miopen_files.h"
 #include "engine/miopen/names/tuning_file_name.h"
@@ -159,16 +159,21 @@ int db_files_of(const char *word, struct db_files *ret_files, struct kiln_error 
 
 /* ---- open ---- */
 
-int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MAX], struct kiln_error *err)
+int db_file_open(const struct invocation *invocation, const char *path, int *ret_fd,
+                 char ret_note[DB_NOTE_MAX], struct kiln_error *err)
 {
     struct tuning_file_name name;
     struct snapshot snapshot;
     bool miopens = parse_name(path, &name) && name.format == TUNING_SQLITE && name.is_user &&
                    !strstr(new_file_name(path), ".bz2");
     *ret_note = '\0';
+    int rc = upload_size_check(invocation, path, SNAPSHOT_TUNING, err);
+    if (rc)
+        return rc;
     if (!miopens && !snapshot_has_log(path))
         return snapshot_open_plain(path, ret_fd, err);
-    int rc = snapshot_open(path, SNAPSHOT_TUNING, &snapshot, err);
+    rc = snapshot_open(path, SNAPSHOT_TUNING, session_deadline_ns(invocation->common), &snapshot,
+                       err);
     if (rc)
         return rc;
     snprintf(ret_note, DB_NOTE_MAX, "%s", snapshot.note);

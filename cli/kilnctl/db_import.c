@@ -71,7 +71,7 @@ static int send_file(const struct invocation *invocation, bool merges, const cha
                                   .verbose = o->verbose,
                                   .verbose_name = "--verbose" };
     KILN_AUTO(fd) int fd = -1;
-    int rc = sending.url ? KILN_E_OK : db_file_open(path, &fd, note, err);
+    int rc = sending.url ? KILN_E_OK : db_file_open(invocation, path, &fd, note, err);
     sending.fd = fd;
     if (!rc)
         rc = db_send(invocation, &sending, ret_answer, err);

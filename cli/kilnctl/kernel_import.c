@@ -3,7 +3,7 @@
 #include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/several.h"
-#include "cli/kilnctl/snapshot.h"
+#include "cli/kilnctl/upload_size.h"
 #include "cli/output.h"
 #include "common/base/units.h"
 
@@ -62,7 +62,10 @@ static int send_file(const struct invocation *invocation, const char *path, stru
     KILN_AUTO(json) struct json *ask = create_request(invocation->options, path);
     struct snapshot snapshot;
     struct call_progress progress;
-    int rc = snapshot_open(path, SNAPSHOT_CACHE, &snapshot, err);
+    int rc = upload_size_check(invocation, path, SNAPSHOT_CACHE, err);
+    if (!rc)
+        rc = snapshot_open(path, SNAPSHOT_CACHE, session_deadline_ns(invocation->common), &snapshot,
+                           err);
     if (rc)
         return rc;
     call_progress_init(&progress, new_file_name(path));

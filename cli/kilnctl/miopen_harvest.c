@@ -7,7 +7,7 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/overlay_manifest.h"
 #include "cli/kilnctl/several.h"
-#include "cli/kilnctl/snapshot.h"
+#include "cli/kilnctl/upload_size.h"
 #include "common/base/fs.h"
 #include "engine/miopen/names/miopen_files.h"
 
@@ -128,7 +128,7 @@ static int send_database(struct harvest *h, const struct job_file *file, struct 
 {
     char note[DB_NOTE_MAX] = "";
     KILN_AUTO(fd) int fd = -1;
-    int rc = db_file_open(file->path, &fd, note, err);
+    int rc = db_file_open(h->invocation, file->path, &fd, note, err);
     if (!rc)
         rc = send_records(h, file, fd, ret_answer, err);
     return rc || !*note ? rc : cli_fail(err, KILN_E_CORRUPT, "'%.200s': %.500s", file->path, note);
@@ -160,7 +160,8 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
 {
     struct snapshot snapshot;
     char count[DB_NAME_MAX];
-    int rc = snapshot_open(file->path, SNAPSHOT_CACHE, &snapshot, err);
+    int rc = snapshot_open(file->path, SNAPSHOT_CACHE, session_deadline_ns(h->invocation->common),
+                           &snapshot, err);
     if (rc)
         return rc;
     rc = send_snapshot(h, file, &snapshot, ret_answer, err);
@@ -199,11 +200,12 @@ static send_fn *sender_of(enum miopen_place place, const char *name, bool *ret_k
 }
 
 /* Returns whether |file| is unchanged since 'miopen overlay' or the last harvest.  Text files need
- * no digest, because each of their lines has one.  |recorded| may be NULL. */
-static int is_unchanged(const struct overlay_file *recorded, const struct job_file *file,
+ * no digest, because each of their lines has one. */
+static int is_unchanged(struct harvest *h, const struct job_file *file,
                         struct overlay_fingerprint *now, bool *ret_unchanged,
                         struct kiln_error *err)
 {
+    const struct overlay_file *recorded = overlay_manifest_find(&h->manifest, file->name);
     *ret_unchanged = recorded && overlay_fingerprint_same(&recorded->fingerprint, now);
     if (file->send == send_new_lines)
         return KILN_E_OK;
@@ -211,7 +213,11 @@ static int is_unchanged(const struct overlay_file *recorded, const struct job_fi
         memcpy(now->digest, recorded->fingerprint.digest, sizeof(now->digest));
         return KILN_E_OK;
     }
-    int rc = overlay_fingerprint_read(file->path, now, err);
+    int rc = upload_size_check(h->invocation, file->path,
+                               file->send == send_cache ? SNAPSHOT_CACHE : SNAPSHOT_TUNING, err);
+    if (!rc)
+        rc = overlay_fingerprint_read(file->path, session_deadline_ns(h->invocation->common), now,
+                                      err);
     *ret_unchanged =
         !rc && recorded && overlay_fingerprint_same_content(&recorded->fingerprint, now);
     return rc;
@@ -244,8 +250,7 @@ static int send_changed(struct harvest *h, const struct job_file *file, struct j
      * this harvest is a change for the next one. */
     int rc = overlay_fingerprint_stat(file->path, &now, err);
     if (!rc)
-        rc = is_unchanged(overlay_manifest_find(&h->manifest, file->name), file, &now, &unchanged,
-                          err);
+        rc = is_unchanged(h, file, &now, &unchanged, err);
     if (rc)
         return rc;
     if (unchanged)
@@ -433,6 +438,10 @@ const struct command command_miopen_harvest = {
         "records are merged into your own tier by statistics, as 'db merge' does; kernels go into\n"
         "the store.  Records that were harvested before and databases that have not changed are\n"
         "skipped.  While the job runs, harvests what is there so far.\n"
+        "\n"
+        "With --timeout, each request may take that long, and so may reading a file.  A database "
+        "or\n"
+        "cache that is larger than kilnd accepts is not read at all.\n"
         "\n"
         "Names that no known MIOpen uses are listed and counted.  If they look like MIOpen's, the\n"
         "exit status is 1, because their content would be lost with the directory.",

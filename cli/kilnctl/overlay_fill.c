@@ -59,7 +59,7 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
     if (!rc)
         rc = overlay_fingerprint_stat(path, &file->fingerprint, err);
     if (!rc && wants_digest(name))
-        rc = overlay_fingerprint_read(path, &file->fingerprint, err);
+        rc = overlay_fingerprint_read(path, UINT64_MAX, &file->fingerprint, err);
     if (rc)
         return rc;
     /* The job starts after this command, so every later change gives the file another time. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/overlay_fingerprint.h"
 
+#include "common/base/clock.h"
+#include "common/base/fs.h"
 #include "common/base/json.h"
 #include "common/base/units.h"
 #include "engine/digest/sha256.h"
@@ -17,6 +19,7 @@
 /* A file that was changed less than this time ago is fresh.  Filesystems round times: most of Linux
  * to 10 ms, FAT to two seconds. */
 #define FRESH_S 2
+#define CHUNK (256u << 10) /* bytes that are read and hashed at once */
 
 _Static_assert(sizeof(((struct overlay_fingerprint *)0)->digest) == DIGEST_HEX_SIZE,
                "it is a digest's");
@@ -68,7 +71,28 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
 
 /* ---- content ---- */
 
-static int put_file(struct sha256 *sum, const char *path, struct kiln_error *err)
+/* Adds the file to |sum|.  Returns KILN_E_TIMED_OUT if the end was not reached in time. */
+static int put_content(struct sha256 *sum, const char *path, int fd, uint64_t deadline_ns,
+                       struct kiln_error *err)
+{
+    KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
+    if (!chunk)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for reading '%s'", path);
+    for (off_t at = 0;;) {
+        ssize_t got = fs_read_at(fd, chunk, CHUNK, at);
+        if (got < 0)
+            return cli_fail_errno(err, errno, "cannot read '%s'", path);
+        if (got == 0)
+            return KILN_E_OK;
+        if (clock_monotonic_ns() > deadline_ns)
+            return cli_fail(err, KILN_E_TIMED_OUT, "reading '%s' took longer than --timeout", path);
+        sha256_put(sum, bytes_of(chunk, (size_t)got));
+        at += got;
+    }
+}
+
+static int put_file(struct sha256 *sum, const char *path, uint64_t deadline_ns,
+                    struct kiln_error *err)
 {
     struct stat seen;
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
@@ -76,14 +100,11 @@ static int put_file(struct sha256 *sum, const char *path, struct kiln_error *err
         return cli_fail_errno(err, errno, "cannot read '%s'", path);
     if (!S_ISREG(seen.st_mode))
         return cli_fail(err, KILN_E_INVALID, "'%s' is not a regular file", path);
-    struct kiln_err why = KILN_ERR_INIT;
-    if (sha256_put_file(sum, fd, /* ret_size= */ NULL, &why))
-        return cli_fail(err, why.code, "checking '%s': %s", path, why.text);
-    return KILN_E_OK;
+    return put_content(sum, path, fd, deadline_ns, err);
 }
 
-int overlay_fingerprint_read(const char *path, struct overlay_fingerprint *fingerprint,
-                             struct kiln_error *err)
+int overlay_fingerprint_read(const char *path, uint64_t deadline_ns,
+                             struct overlay_fingerprint *fingerprint, struct kiln_error *err)
 {
     struct sha256 sum;
     char part_path[PATH_MAX];
@@ -96,7 +117,7 @@ int overlay_fingerprint_read(const char *path, struct overlay_fingerprint *finge
             continue;
         rc = path_of(path, part, part_path, err);
         if (!rc)
-            rc = put_file(&sum, part_path, err);
+            rc = put_file(&sum, part_path, deadline_ns, err);
     }
     if (rc)
         return rc;

@@ -33,8 +33,9 @@ struct overlay_fingerprint {
 CLI_MUST_CHECK int overlay_fingerprint_stat(const char *path,
                                             struct overlay_fingerprint *ret_fingerprint,
                                             struct kiln_error *err);
-/* Computes the digest.  Reads the whole file; neither follows links nor blocks on a pipe. */
-CLI_MUST_CHECK int overlay_fingerprint_read(const char *path,
+/* Computes the digest.  Reads the whole file; neither follows links nor blocks on a pipe.  Returns
+ * KILN_E_TIMED_OUT if it has not read everything at |deadline_ns| (session_deadline_ns). */
+CLI_MUST_CHECK int overlay_fingerprint_read(const char *path, uint64_t deadline_ns,
                                             struct overlay_fingerprint *fingerprint,
                                             struct kiln_error *err);
 /* Returns whether size, time and inode prove that the file has not changed. */

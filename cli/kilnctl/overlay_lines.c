@@ -79,9 +79,15 @@ size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
     return count;
 }
 
-/* Opens a regular file.  The job may have replaced it by anything, so this neither blocks on a pipe
- * nor follows a link. */
-static int open_regular(const char *path, FILE **ret_in, struct kiln_error *err)
+static int fail_size(const char *path, size_t most, struct kiln_error *err)
+{
+    return cli_fail(err, KILN_E_FULL, "'%s' is larger than %zu MiB, or there is not enough memory",
+                    path, most >> 20);
+}
+
+/* Opens a regular file of at most |most| bytes.  The job may have replaced it by anything, so this
+ * neither blocks on a pipe nor follows a link. */
+static int open_regular(const char *path, size_t most, FILE **ret_in, struct kiln_error *err)
 {
     struct stat seen;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
@@ -92,6 +98,10 @@ static int open_regular(const char *path, FILE **ret_in, struct kiln_error *err)
     if (fstat(fd, &seen) != 0 || !S_ISREG(seen.st_mode)) {
         close(fd);
         return cli_fail(err, KILN_E_INVALID, "'%s' is not a regular file", path);
+    }
+    if ((uint64_t)seen.st_size > most) {
+        close(fd);
+        return fail_size(path, most, err);
     }
     *ret_in = fdopen(fd, "r");
     if (*ret_in)
@@ -106,7 +116,7 @@ int overlay_text_read(const char *path, size_t most, struct buffer *ret_text,
     char part[16384];
     size_t got = 0;
     FILE *in = NULL;
-    int rc = open_regular(path, &in, err);
+    int rc = open_regular(path, most, &in, err);
     if (rc)
         return rc;
     buffer_init(ret_text, most);
@@ -116,9 +126,5 @@ int overlay_text_read(const char *path, size_t most, struct buffer *ret_text,
     fclose(in);
     if (unread)
         return cli_fail(err, KILN_E_IO, "cannot read '%s'", path);
-    if (ret_text->failed)
-        return cli_fail(err, KILN_E_FULL,
-                        "'%s' is larger than %zu MiB, or there is not enough memory", path,
-                        most >> 20);
-    return KILN_E_OK;
+    return ret_text->failed ? fail_size(path, most, err) : KILN_E_OK;
 }

@@ -57,7 +57,8 @@ static int open_manifest(const char *path, const char *given, int *ret_fd, struc
 
 /* Opens a snapshot if MIOpen may have the file open.  A file with a signature or a SHA-256 is
  * opened as it is. */
-static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kiln_error *err)
+static int open_package(const struct invocation *invocation, const char *path, bool as_it_is,
+                        int *ret_fd, struct kiln_error *err)
 {
     struct snapshot snapshot;
     bool log = snapshot_has_log(path);
@@ -69,19 +70,22 @@ static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kil
                         path);
     if (as_it_is || !(log || text_ends_with(path, ".ukdb")))
         return snapshot_open_plain(path, ret_fd, err);
-    int rc = snapshot_open(path, SNAPSHOT_CACHE, &snapshot, err);
+    int rc = snapshot_open(path, SNAPSHOT_CACHE, session_deadline_ns(invocation->common), &snapshot,
+                           err);
     if (!rc)
         *ret_fd = snapshot.fd;
     return rc;
 }
 
-static int open_path(const struct install_options *o, const char *path, struct json *ask,
-                     struct files *files, struct kiln_error *err)
+static int open_path(const struct invocation *invocation, struct json *ask, struct files *files,
+                     struct kiln_error *err)
 {
+    const struct install_options *o = invocation->options;
+    const char *path = invocation->words[0];
     int rc = open_manifest(path, o->manifest, &files->manifest, err);
     bool as_it_is = files->manifest >= 0 || o->sha256;
     if (!rc)
-        rc = open_package(path, as_it_is, &files->package, err);
+        rc = open_package(invocation, path, as_it_is, &files->package, err);
     if (rc)
         return rc;
     char *full = realpath(path, NULL);
@@ -113,7 +117,7 @@ static int install_package(const struct invocation *invocation, struct json **re
     __attribute__((cleanup(files_done))) struct files files = { -1, -1 };
     int rc = o->sha256 ? url_set_sha256(o->sha256, ask, err) : KILN_E_OK;
     if (!rc)
-        rc = url_is(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &files, err);
+        rc = url_is(word) ? set_url(o, word, ask, err) : open_path(invocation, ask, &files, err);
     if (rc)
         return rc;
     if (o->replace_signed)

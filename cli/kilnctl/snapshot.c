@@ -3,12 +3,15 @@
 
 #include "cli/kilnctl/snapshot_program.h"
 #include "cli/output.h"
+#include "common/base/clock.h"
 #include "common/base/fd_message.h"
 #include "common/base/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,13 +119,39 @@ static int wait_for_end(pid_t pid)
     return status;
 }
 
-static int query_program(const char *path, int socket, pid_t pid, struct snapshot *snapshot,
+struct snapshot_run {
+    const char *path;     /* borrowed */
+    uint64_t deadline_ns; /* on the monotonic clock; UINT64_MAX: none */
+    int socket;           /* borrowed */
+    pid_t pid;
+};
+
+/* Waits for the answer.  Returns whether it came in time. */
+static bool wait_for_answer(const struct snapshot_run *run)
+{
+    struct pollfd readable = { .fd = run->socket, .events = POLLIN };
+    int n = 0;
+    do {
+        uint64_t now = clock_monotonic_ns();
+        uint64_t left_ms = run->deadline_ns > now ? (run->deadline_ns - now) / 1000000u + 1 : 0;
+        n = poll(&readable, 1, left_ms < INT_MAX ? (int)left_ms : -1);
+    } while (n < 0 && errno == EINTR);
+    return n != 0;
+}
+
+static int query_program(const struct snapshot_run *run, struct snapshot *snapshot,
                          struct kiln_error *err)
 {
+    const char *path = run->path;
     KILN_AUTO(mem) char *text = malloc(ANSWER_MAX + 1);
     KILN_AUTO(fd) int fd = -1;
-    ssize_t got = text ? receive_answer(socket, text, &fd) : 0;
-    int status = wait_for_end(pid);
+    bool is_late = !wait_for_answer(run);
+    if (is_late) /* SIGTERM, because kiln-transfer then removes its copy */
+        kill(run->pid, SIGTERM);
+    ssize_t got = text ? receive_answer(run->socket, text, &fd) : 0;
+    int status = wait_for_end(run->pid);
+    if (is_late)
+        return cli_fail(err, KILN_E_TIMED_OUT, "reading '%s' took longer than --timeout", path);
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while opening '%s'", path);
     if (got <= 0)
@@ -138,30 +167,31 @@ static int query_program(const char *path, int socket, pid_t pid, struct snapsho
     return KILN_E_OK;
 }
 
-static int run_program(const char *path, const char *program, enum snapshot_of what,
+static int run_program(struct snapshot_run *run, const char *program, enum snapshot_of what,
                        struct snapshot *snapshot, struct kiln_error *err)
 {
     char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--snapshot",
-                           (char *)(uintptr_t)path,
+                           (char *)(uintptr_t)run->path,
                            what == SNAPSHOT_TUNING ? (char *)(uintptr_t) "--salvage" : NULL, NULL };
     int pair[2];
-    pid_t pid = 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
     KILN_AUTO(fd) int ours = pair[0];
-    int rc = start_program(program, argv, pair[1], &pid, err);
+    int rc = start_program(program, argv, pair[1], &run->pid, err);
     close(pair[1]); /* otherwise the exit of the program would not be noticed */
-    return rc ? rc : query_program(path, ours, pid, snapshot, err);
+    run->socket = ours;
+    return rc ? rc : query_program(run, snapshot, err);
 }
 
-int snapshot_open(const char *path, enum snapshot_of what, struct snapshot *ret_snapshot,
-                  struct kiln_error *err)
+int snapshot_open(const char *path, enum snapshot_of what, uint64_t deadline_ns,
+                  struct snapshot *ret_snapshot, struct kiln_error *err)
 {
     struct snapshot snapshot = { .fd = -1 };
+    struct snapshot_run run = { .path = path, .deadline_ns = deadline_ns };
     char program[PATH_MAX];
     int rc = KILN_E_OK;
     if (snapshot_program_find(program))
-        rc = run_program(path, program, what, &snapshot, err);
+        rc = run_program(&run, program, what, &snapshot, err);
     else if (snapshot_has_log(path))
         rc =
             cli_fail(err, KILN_E_UNSUPPORTED,

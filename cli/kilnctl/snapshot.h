@@ -12,6 +12,7 @@
 #include "cli/fail.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct snapshot {
     int fd;
@@ -25,8 +26,9 @@ enum snapshot_of {
 };
 
 /* Opens a snapshot.  If kiln-transfer is not installed, opens the file itself, or returns
- * KILN_E_UNSUPPORTED if there is a log next to it. */
-CLI_MUST_CHECK int snapshot_open(const char *path, enum snapshot_of what,
+ * KILN_E_UNSUPPORTED if there is a log next to it.  Returns KILN_E_TIMED_OUT if the snapshot is not
+ * complete at |deadline_ns| (session_deadline_ns). */
+CLI_MUST_CHECK int snapshot_open(const char *path, enum snapshot_of what, uint64_t deadline_ns,
                                  struct snapshot *ret_snapshot, struct kiln_error *err);
 /* Opens the file itself, without its log. */
 CLI_MUST_CHECK int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err);

@@ -50,12 +50,15 @@ struct digest sha256_of(struct bytes content)
     return sha256_end(&s);
 }
 
-enum kiln_code sha256_put_file(struct sha256 *s, int fd, uint64_t *ret_size, struct kiln_err *err)
+enum kiln_code sha256_of_file(int fd, struct digest *ret_sha256, uint64_t *ret_size,
+                              struct kiln_err *err)
 {
+    struct sha256 s;
+    off_t at = 0;
     KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
     if (!chunk)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a file");
-    off_t at = 0;
+    sha256_init(&s);
     for (;;) {
         ssize_t got = pread(fd, chunk, CHUNK, at);
         if (got < 0 && errno == EINTR)
@@ -64,21 +67,11 @@ enum kiln_code sha256_put_file(struct sha256 *s, int fd, uint64_t *ret_size, str
             return kiln_fail_errno(err, errno, "cannot read the file");
         if (got == 0)
             break;
-        sha256_put(s, bytes_of(chunk, (size_t)got));
+        sha256_put(&s, bytes_of(chunk, (size_t)got));
         at += got;
     }
     if (ret_size)
         *ret_size = (uint64_t)at;
+    *ret_sha256 = sha256_end(&s);
     return KILN_OK;
-}
-
-enum kiln_code sha256_of_file(int fd, struct digest *ret_sha256, uint64_t *ret_size,
-                              struct kiln_err *err)
-{
-    struct sha256 s;
-    sha256_init(&s);
-    enum kiln_code rc = sha256_put_file(&s, fd, ret_size, err);
-    if (!rc)
-        *ret_sha256 = sha256_end(&s);
-    return rc;
 }

@@ -26,8 +26,6 @@ struct digest sha256_end(struct sha256 *s);
 
 struct digest sha256_of(struct bytes content);
 
-/* Add or hash the file |fd|, from its first byte to its end. |ret_size| may be NULL. */
-KILN_MUST_CHECK enum kiln_code sha256_put_file(struct sha256 *s, int fd, uint64_t *ret_size,
-                                               struct kiln_err *err);
+/* Hashes the file |fd|, from its first byte to its end. |ret_size| may be NULL. */
 KILN_MUST_CHECK enum kiln_code sha256_of_file(int fd, struct digest *ret_sha256, uint64_t *ret_size,
                                               struct kiln_err *err);

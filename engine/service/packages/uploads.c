@@ -220,6 +220,16 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     return KILN_OK;
 }
 
+static uint64_t smaller_limit(uint64_t limit, uint64_t kind_limit)
+{
+    return kind_limit && kind_limit < limit ? kind_limit : limit;
+}
+
+uint64_t upload_limit_of_user(const struct engine *e, uint64_t kind_limit)
+{
+    return smaller_limit(e->package_service->import_limit, kind_limit);
+}
+
 static void fill_job(struct upload *u)
 {
     const struct json *q = u->base.question;
@@ -232,13 +242,12 @@ static void fill_job(struct upload *u)
         .sha256 = json_get_text(q, "sha256", NULL),
         .staging = service->staging,
         .trusted_keys = service->trusted_keys,
-        .size_limit = u->kind->of_user ? service->import_limit : service->package_limit,
+        .size_limit = smaller_limit(
+            u->kind->of_user ? service->import_limit : service->package_limit, u->kind->size_limit),
         .require_signature = service->require_signature && !u->kind->of_user,
         .of_user = u->kind->of_user,
         .unchecked = u->kind->unchecked,
     };
-    if (u->kind->size_limit && u->kind->size_limit < u->transfer.job.size_limit)
-        u->transfer.job.size_limit = u->kind->size_limit;
     u->transfer.uid = u->base.uid;
     u->transfer.result.err = KILN_ERR_INIT;
     u->transfer.progress = on_progress;

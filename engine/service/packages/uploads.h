@@ -53,6 +53,9 @@ struct upload {
     void *state;      /* owned; |take| keeps its progress in it */
 };
 
+/* Returns the size limit of a file that any user may upload. |kind_limit| is
+ * upload_kind.size_limit. */
+uint64_t upload_limit_of_user(const struct engine *e, uint64_t kind_limit);
 /* Defers the request, and takes ownership of |question|. If |question| has a member "url",
  * kiln-transfer fetches that URL; otherwise it copies the file that came with the request. */
 KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, const struct request *request,

@@ -3,8 +3,10 @@
 #include "common/base/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/kernels/built_in.h"
+#include "engine/service/packages/uploads.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_service.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <string.h>
 
@@ -118,6 +120,15 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
+/* Limits of the files that users upload.  kilnctl checks them before it reads a file. */
+static struct json *describe_uploads(const struct engine *e)
+{
+    struct json *uploads = json_object();
+    json_set_u64(uploads, "cache_limit_bytes", upload_limit_of_user(e, 0));
+    json_set_u64(uploads, "tuning_limit_bytes", upload_limit_of_user(e, TUNING_FILE_MAX));
+    return uploads;
+}
+
 /* Completes the answer. Its members are in the order in which people read them: which daemon
  * answers, its health, its contents. */
 static void finish_status(struct admin *a)
@@ -135,6 +146,8 @@ static void finish_status(struct admin *a)
     json_set(a->base.answer, "hot", describe_hot_set(e));
     json_set(a->base.answer, "store", describe_store(e, a->own));
     json_set(a->base.answer, "tuning", tuning_service_describe(e));
+    if (e->executor->ops->transfer)
+        json_set(a->base.answer, "uploads", describe_uploads(e));
     if (built_in_exists(e))
         json_set(a->base.answer, "built_in_damaged", built_in_describe_damage(e));
     struct json *toolchains = json_array();

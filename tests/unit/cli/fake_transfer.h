@@ -67,6 +67,8 @@ static int fake_transfer_be(const char *path)
         return fake_transfer_answer("{\"code\":0}", open("/", O_RDONLY | O_DIRECTORY));
     if (strcmp(behaviour, "die") == 0)
         raise(SIGKILL);
+    if (strcmp(behaviour, "hang") == 0)
+        pause();
     return 7;
 }
 

@@ -244,6 +244,56 @@ TEST_F(kilnctl_harvest, new_kernels_are_imported_for_the_jobs_miopen_version)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31");
 }
 
+#define STATUS_LIMITS \
+    "{\"uploads\":{\"cache_limit_bytes\":1048576000,\"tuning_limit_bytes\":2097152}}"
+
+/* Creates a file that has only a size. */
+static void write_sparse(struct fixture *f, const char *name, off_t size)
+{
+    char path[512];
+    scratch_write(&f->directory, name, "");
+    assert_int_equal(truncate(scratch_path(&f->directory, name, path), size), 0);
+}
+
+/* A job can make such a file in no time, and the epilog of a batch system would wait for it. */
+TEST_F(kilnctl_harvest, files_beyond_kilnds_limits_are_refused_before_they_are_read)
+{
+    static const char *const names[] = { "out/cache/gfx90a68.ukdb", "out/user/gfx90a68_1.1.0.udb" };
+    static const char *const limits[] = { "1000 MiB", "2.0 MiB" };
+    overlay_all(f);
+    for (size_t i = 0; i < 2; i++) {
+        char path[512];
+        write_sparse(f, names[i], 4ll << 30);
+        memset(&fake, 0, sizeof(fake));
+        fake.answers[0].reply = STATUS_LIMITS;
+        assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_FULL);
+        assert_int_equal(fake.asked, 1);
+        assert_string_equal(fake.requests[0], "status -");
+        assert_says(f->run.err.text, limits[i]);
+        assert_int_equal(unlink(scratch_path(&f->directory, names[i], path)), 0);
+    }
+}
+
+TEST_F(kilnctl_harvest, reading_a_file_ends_when_the_timeout_is_over)
+{
+    overlay_all(f);
+    write_sparse(f, "out/cache/gfx90a68.ukdb", 900 << 20);
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0].reply = STATUS_LIMITS;
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out, "--timeout", "1ms"),
+                     KILN_E_TIMED_OUT);
+    assert_int_equal(fake.asked, 1);
+    assert_says(f->run.err.text, "--timeout");
+}
+
+TEST_F(kilnctl_harvest, text_beyond_the_limit_is_refused_before_it_is_read)
+{
+    overlay_all(f);
+    write_sparse(f, "out/user/" USER_FIND, 1ll << 40);
+    assert_int_equal(run_harvest(f), KILN_E_FULL);
+    assert_int_equal(fake.asked, 0);
+}
+
 TEST_F(kilnctl_harvest, a_perf_db_with_a_log_counts_as_changed)
 {
     overlay_all(f);

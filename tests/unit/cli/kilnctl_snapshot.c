@@ -3,9 +3,12 @@
 /* Snapshots of files that another program may have open. The test program itself acts as
  * kiln-transfer. */
 #include "cli/kilnctl/snapshot.h"
+#include "common/base/clock.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/scratch_directory.h"
+
+#include <sys/wait.h>
 
 struct fixture {
     struct scratch_directory directory;
@@ -40,7 +43,7 @@ FIXTURE(kilnctl_snapshot, set_up, tear_down);
 static int open_with(struct fixture *f, const char *behaviour)
 {
     setenv(FAKE_TRANSFER, behaviour, 1);
-    return snapshot_open(f->path, SNAPSHOT_TUNING, &f->snapshot, &f->err);
+    return snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err);
 }
 
 TEST_F(kilnctl_snapshot, kiln_transfer_opens_the_file_and_reports_lost_pages)
@@ -76,6 +79,16 @@ TEST_F(kilnctl_snapshot, a_program_that_ends_without_a_message_is_reported_with_
     assert_says(f->err.text, "signal 9");
 }
 
+TEST_F(kilnctl_snapshot, a_program_that_takes_longer_than_the_timeout_is_ended)
+{
+    setenv(FAKE_TRANSFER, "hang", 1);
+    uint64_t now = clock_monotonic_ns();
+    assert_int_equal(snapshot_open(f->path, SNAPSHOT_TUNING, now, &f->snapshot, &f->err),
+                     KILN_E_TIMED_OUT);
+    assert_says(f->err.text, "--timeout");
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+}
+
 TEST_F(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
 {
     int before = dup(0);
@@ -93,7 +106,7 @@ TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly
 {
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-wal", ""); /* an empty log */
-    must(snapshot_open(f->path, SNAPSHOT_TUNING, &f->snapshot, &f->err), f->err);
+    must(snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err), f->err);
     assert_false(f->snapshot.merged);
     assert_string_equal(f->snapshot.note, "");
 }
@@ -102,7 +115,7 @@ TEST_F(kilnctl_snapshot, without_kiln_transfer_a_file_in_use_is_refused)
 {
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-journal", "log");
-    assert_int_equal(snapshot_open(f->path, SNAPSHOT_TUNING, &f->snapshot, &f->err),
+    assert_int_equal(snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err),
                      KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "kiln-transfer");
 }
