@@ -46,8 +46,7 @@ static char *uri_of(const struct db_options *o)
         return NULL;
     char *at = stpcpy(uri, "file:");
     for (const char *c = o->path; *c; c++) {
-        bool authority = c == o->path + 1 && *c == '/'; /* the text after "file://" would be a host
-                                                         * name */
+        bool authority = c == o->path + 1 && *c == '/'; /* in "file://x", x would be a host name */
         if (strchr(plain, *c) && !authority)
             *at++ = *c;
         else

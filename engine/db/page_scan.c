@@ -365,7 +365,7 @@ bool page_scan_read(struct page_scan *scan, const struct page_cell *cell, struct
         values[i] = (struct page_value){ 0 };
         if (c.type >= 12)
             values[i].bytes = bytes_of(bytes + at, (size_t)size_of_type(c.type));
-        else if (c.type != 7) /* no caller reads floating-point numbers */
+        else if (c.type != 7) /* 7 is a floating-point number, which no caller reads */
             values[i].number = number_at(bytes + at, c.type);
     }
     return true;

@@ -15,9 +15,9 @@
  * needed until a user's kernels fit. */
 #define EVICT_OF_UID_MAX 512u
 #define VERSION_MAX 64u
-/* The maximum compile time that counts for a private kernel, because its user reports this time. A
- * user could otherwise claim years, and other users' kernels would be evicted first. Most compiles
- * take less. */
+/* Limits the compile time that counts for a private kernel, because the kernel's user reports it.
+ * Otherwise, a user could claim years, and other users' kernels would be evicted first. Most
+ * compiles take less. */
 #define COMPILE_NS_PRIVATE_MAX 1000000000u
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
@@ -44,7 +44,7 @@ struct put {
 static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_texts_size,
                                    struct kiln_err *err)
 {
-    bool is_named = text_length(r->database_id) > 0; /* names have the same limits as in requests */
+    bool is_named = text_length(r->database_id) > 0; /* a named kernel's texts may be longer */
     const struct {
         const char *what;
         size_t size, max;

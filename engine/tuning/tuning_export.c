@@ -180,7 +180,7 @@ static void write_system_record(struct tuning_exporter *out)
 {
     struct tuning_index_record record;
     if (!tuning_index_at(out->index, out->next++,
-                         &record)) { /* fails: the file would be incomplete */
+                         &record)) { /* an error, because the file would be incomplete */
         out->rc = kiln_fail(out->err, KILN_CORRUPT,
                             "record %llu of the imported %s database of '%s' is damaged: import "
                             "it again",

@@ -189,7 +189,7 @@ void inflight_deliver_object(struct inflight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         inflight_label_object(f);
-    if (f->lookup.has_shared_key && !f->object->is_private) { /* |asked| is a key of one user */
+    if (f->lookup.has_shared_key && !f->object->is_private) { /* |asked| is one user's key */
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }

@@ -126,8 +126,8 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
     p->order.done = done;
     p->order.task.job = (struct compile_job){
         .kind = kind,
-        .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN, /* an untried
-                                                                                * target */
+        /* The target of a probe is not trusted. */
+        .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN,
         .toolchain = bytes_of_text(p->tc.name),
         .target = bytes_of_text(p->target.text),
     };
@@ -268,7 +268,7 @@ void toolchains_describe(struct engine *e)
     struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
     if (p)
-        p->order.uid = (uid_t)-1; /* the describe counts for no user */
+        p->order.uid = (uid_t)-1; /* counts toward no user's limit */
     if (!p || start_probe(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
         free(p);
         memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));

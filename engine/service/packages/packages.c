@@ -221,7 +221,7 @@ static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
 {
     struct kiln_err kept = KILN_ERR_INIT;
     enum kiln_code rc = fs_make_directories(e->package_service->staging, err);
-    if (!rc && fs_empty(e->package_service->staging, &kept)) /* files of an earlier kilnd */
+    if (!rc && fs_empty(e->package_service->staging, &kept)) /* removes files of an earlier kilnd */
         event_report(e, "directory_left", kept.text);
     return rc;
 }

@@ -126,7 +126,7 @@ enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
         rc = kiln_fail(err, KILN_INVALID, "the request has %zu targets; the maximum is %d", count,
                        TARGETS_ASKED_MAX);
     if (!rc)
-        rc = deferred_charge(d, body.size, err); /* the question */
+        rc = deferred_charge(d, body.size, err); /* for the memory of the question */
     rc = deferred_wait_or_destroy(d, rc);
     if (!rc)
         toolchains_need(d, &probes_need, (struct bytes){ 0 });

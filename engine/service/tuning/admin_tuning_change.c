@@ -251,7 +251,7 @@ static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tu
                                    struct kiln_err *err)
 {
     struct backup *b = query->state;
-    if (!b->has_space) /* the first step must check the free space on the work queue */
+    if (!b->has_space) /* the first step only checks the free space, on the work queue */
         return KILN_OK;
     tuning_query_path(query, b->path, sizeof(b->path));
     return tuning_job_backup(tuning, b->path, &query->change.job, err);

@@ -128,7 +128,7 @@ static enum kiln_code begin_import(struct tuning_change *change, struct tuning *
     const struct upload *u = import->upload;
     if (!u->base.caller)
         return err->code = KILN_CANCELLED;
-    change->more = !import->knows_format; /* first, read the format on the work queue */
+    change->more = !import->knows_format; /* the first step reads the format, on the work queue */
     if (change->more)
         return KILN_OK;
     char library[64];

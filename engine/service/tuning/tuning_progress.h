@@ -27,7 +27,7 @@ KILN_MUST_CHECK enum kiln_code tuning_progress_create(struct tuning_progress **r
                                                       struct kiln_err *err);
 void tuning_progress_destroy(struct tuning_progress *progress);
 KILN_DEFINE_AUTO(tuning_progress)
-/* Returns callbacks for a job that report to |progress|. */
+/* Returns the callbacks with which a job reports to |progress|. */
 struct tuning_job_events tuning_progress_events(struct tuning_progress *progress);
 void tuning_progress_set_stage(struct tuning_progress *progress, const char *stage, uint64_t done,
                                uint64_t total);
