@@ -94,7 +94,7 @@ void engine_set_limits(struct engine *engine, const struct engine_options *optio
 struct engine_pulse {            /* the metrics that users look at first */
     uint64_t asked;              /* number of kernels requested; each item of a batch counts */
     uint64_t found;              /* number of those that were found in a tier */
-    unsigned compiling, waiting; /* now */
+    unsigned compiling, waiting; /* compiles that run now, and compiles that wait */
 };
 struct engine_pulse engine_pulse(const struct engine *engine);
 

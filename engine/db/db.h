@@ -50,7 +50,7 @@ struct db_options {
     const char *const *statements; /* a query is identified by its index in this table */
     size_t statement_count;
     uint64_t value_max; /* bytes; no stored text or blob is longer */
-    unsigned cache_kib; /* page cache */
+    unsigned cache_kib; /* size of the page cache */
     unsigned log_pages; /* checkpoint the write-ahead log at this many pages; 0: 1000 */
     bool full_sync;     /* sync the disk at each commit, not only at checkpoints */
     bool read_only;     /* with |schema|: db_open returns KILN_UNSUPPORTED unless the file has this

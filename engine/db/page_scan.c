@@ -36,7 +36,7 @@
  * rarely leaves true. Freed pages still contain old rows, so pages on the free list are skipped.
  */
 #define FILE_HEADER 100
-#define TABLE_LEAF 13 /* type of a page */
+#define TABLE_LEAF 13 /* type of a leaf page of a table */
 #define CELL_POINTERS 8
 #define VARINT_MAX 9
 /* At most this many times the file's size is read. Records of a valid file do not overlap, but

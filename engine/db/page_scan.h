@@ -35,7 +35,7 @@ struct page_cell {                      /* one record and its location */
                                          * and the rest from page |overflow| on */
     uint64_t size;                      /* bytes of the record, including its header */
     unsigned columns;                   /* at most PAGE_COLUMNS_MAX */
-    uint8_t kinds[PAGE_COLUMNS_MAX];    /* enum page_kind */
+    uint8_t kinds[PAGE_COLUMNS_MAX];    /* values of enum page_kind */
 };
 
 /* Calls |each| for every record with a plausible header, in no particular order, until |each|

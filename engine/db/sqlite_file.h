@@ -13,7 +13,7 @@
 static const char *const sqlite_suffixes[] = { "", "-wal", "-shm" };
 #define SQLITE_SUFFIXES (sizeof(sqlite_suffixes) / sizeof(sqlite_suffixes[0]))
 
-#define SQLITE_PAGE_SIZE_AT 16 /* two bytes in the header of a database */
+#define SQLITE_PAGE_SIZE_AT 16 /* offset in the header of a database; two bytes */
 #define SQLITE_PAGE_SIZE_DEFAULT 4096
 
 static inline uint32_t sqlite_be16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }

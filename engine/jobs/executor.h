@@ -35,8 +35,8 @@ enum work_queue {
 /* A task for a work queue.  Each queue first serves the user whose tasks have taken the least time.
  * The tasks of one user run in order of submission, except that brief tasks may overtake others. */
 struct task {
-    void (*work)(struct task *task); /* off the loop: may block */
-    void (*done)(struct task *task); /* on the loop */
+    void (*work)(struct task *task); /* called off the loop; may block */
+    void (*done)(struct task *task); /* called on the loop */
     uid_t uid;                       /* the user whom the time is charged to; for maintenance,
                                       * kilnd's own uid */
     bool is_brief; /* one reader thread runs only brief tasks; it may run several of them before it

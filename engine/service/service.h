@@ -41,7 +41,7 @@ static inline size_t segments_size(const struct segment *segments, size_t count)
 struct reply {
     enum message_type type;
     uint64_t request_id;
-    uint16_t flags;                 /* FRAME_MORE */
+    uint16_t flags;                 /* 0 or FRAME_MORE */
     struct bytes body;              /* without the bytes of the segments */
     const struct segment *segments; /* in order */
     size_t segment_count;

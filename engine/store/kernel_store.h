@@ -441,7 +441,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *st
 /* ---- probes ---- */
 
 struct kernel_probe { /* whether a toolchain can compile for a target; texts are borrowed */
-    struct digest toolchain_id; /* engine/compile/toolchain.h */
+    struct digest toolchain_id; /* see engine/compile/toolchain.h */
     const char *target;
     const char *detail; /* why it cannot; NULL or "": nothing to add */
     bool works;

@@ -74,7 +74,7 @@ struct store_checked { /* latest result of SQLite's check of the whole file */
     char damage[256];
 };
 
-struct store_readers {                /* kernel_store_readers.c */
+struct store_readers {                /* state of kernel_store_readers.c */
     struct db_pool pool;              /* of struct store_reader */
     enum store_access opens_as;       /* how new readers are opened */
     _Atomic enum store_access access; /* how the open readers were opened */

@@ -17,7 +17,7 @@
 
 struct fetch_policy {
     unsigned barren_max;   /* maximum number of successive attempts without new bytes */
-    unsigned attempts_max; /* in total */
+    unsigned attempts_max; /* maximum number of attempts in total */
     /* Pause before the second attempt. It doubles before each further attempt; up to half of it is
      * random. */
     uint64_t pause_ms;

@@ -15,7 +15,7 @@
 
 /* The header of a SQLite file. */
 #define MAGIC "SQLite format 3"
-#define WRITE_VERSION 18 /* 2: WAL */
+#define WRITE_VERSION 18 /* offset of a byte that is 2 in WAL mode */
 #define HEADER_READ 20
 
 static off_t size_of_companion(const char *path, const char *suffix)

@@ -38,7 +38,7 @@ struct transfer_job {
 struct transfer_progress {
     const char *stage;    /* "fetching", "unpacking" or "checking" */
     uint64_t done, total; /* bytes or rows; |total| 0: not known */
-    unsigned attempt;     /* from 1 */
+    unsigned attempt;     /* counts from 1 */
     const char *note;     /* why the previous attempt failed; "" if there was none */
 };
 

@@ -26,7 +26,7 @@ struct salvage {
     uint64_t expected[3]; /* numbers of rows according to the database, by enum tuning_tally */
     bool expected_known[3];
     bool log_lost;           /* changes in the log cannot be read */
-    struct kiln_err failure; /* the new file cannot be written */
+    struct kiln_err failure; /* set if the new file cannot be written */
 };
 
 static void salvage_done(struct salvage *s)
@@ -380,7 +380,7 @@ static void report_salvage(const struct tuning_db *db, const char *why, const ch
              "recovered, %llu%s lost",
              why, db->directory, aside, (unsigned long long)result->saved,
              (unsigned long long)result->lost, result->lost_unknown ? " or more" : "");
-    for (char *at = result->notice; *at; at++) /* SQLite's integrity check reports several lines */
+    for (char *at = result->notice; *at; at++) /* integrity checks report several lines */
         *at = (unsigned char)*at < ' ' ? ' ' : *at;
 }
 

@@ -18,7 +18,7 @@
 /* The parts of a file, in their order. */
 enum part { PART_SYSTEM, PART_HOST, PART_TIER, PARTS };
 
-struct tuning_exporter {           /* of one file */
+struct tuning_exporter {           /* writes one file */
     struct tuning *tuning;         /* borrowed */
     struct tuning_export what;     /* a copy; its context is borrowed */
     char *path;                    /* owned; path of the file, which is removed if the export does

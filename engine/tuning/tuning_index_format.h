@@ -54,7 +54,7 @@ struct index_header {
     uint64_t entries;
     uint64_t hash_key[2]; /* key of the hash function of both hash tables */
     struct index_extent parts[INDEX_PARTS];
-    uint8_t room[32]; /* zeros */
+    uint8_t room[32]; /* reserved; zeros */
 };
 _Static_assert(sizeof(struct index_header) == 256, "as documented");
 

@@ -41,7 +41,7 @@ struct inflight {
     struct lookup_report *report; /* owned; NULL: the look-up found nothing to report */
 };
 
-struct inflights; /* the table */
+struct inflights; /* the table of in-flight requests */
 
 KILN_MUST_CHECK enum kiln_code inflights_create(struct inflights **ret_inflights,
                                                 struct kiln_err *err);

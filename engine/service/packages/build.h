@@ -39,7 +39,7 @@ struct build_item {
     bool ended;
 };
 
-struct build_fetches { /* build_gather.c */
+struct build_fetches { /* state of build_gather.c */
     size_t begun, ended, failed;
     size_t ready; /* index in |order|: all fetches before it have ended */
     size_t under_way, max;
@@ -47,7 +47,7 @@ struct build_fetches { /* build_gather.c */
     uint64_t reported_ns;
 };
 
-struct build_package {             /* build_package.c */
+struct build_package {             /* state of build_package.c */
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
     size_t written, step_end; /* rows before |written| are in the file; the current step ends at

@@ -336,7 +336,7 @@ static const struct tuning_query_kind tiers_kind = {
 
 /* ---- with files ---- */
 
-struct file_diff { /* u->state */
+struct file_diff { /* is u->state */
     struct tuning_change change;
     struct upload *upload;
     struct tuning_progress *progress; /* owned */

@@ -18,7 +18,7 @@ static const struct admin_member export_members[] = {
 };
 
 struct export
-{                              /* query->state */
+{                              /* is query->state */
     struct tuning_export what; /* options of the current file */
     bool has_kind, is_sqlite;
     enum tuning_kind kind;

@@ -16,7 +16,7 @@ struct entry { /* a measured entry; borrowed from the databases */
     const struct tuning_row *row;
 };
 
-struct verify { /* query->state */
+struct verify { /* is query->state */
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MAX];
     struct tuning_query *query;
     struct entry *entries; /* owned during work */

@@ -98,8 +98,7 @@ static bool follow_up(struct deferred *d)
         again = true; /* to continue tuning_job_take, or to free what was replaced */
     }
     if (d->rc && change->job && !change->gives_up)
-        again = change->gives_up =
-            true; /* the next step frees the job's data, which may take long */
+        again = change->gives_up = true; /* the next step frees the job's data */
     if (again)
         return true;
     bool job_has_more = !d->rc && change->job && tuning_job_has_more(change->job);
