@@ -97,7 +97,7 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* |waiting| gave way before, and so did too many of the running orders */
+    /* True: |waiting| gave way before, and only the compiler of such an order may be used. */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

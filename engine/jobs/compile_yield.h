@@ -9,19 +9,20 @@
  * Threading  the engine's thread
  *
  * A compile gives way when all compilers are busy and a user who holds no compiler has waited for
- * YIELD_WAIT_NS.  The compile must have run for YIELD_WAIT_NS, too.  Then it depends on the number
- * of compilers that its user holds:
+ * YIELD_WAIT_NS.  The compile itself must have run for YIELD_WAIT_NS, too.  Whether it gives way
+ * then depends on how many compilers there are, and how many of them the compile's user holds:
  *
- *     the compile's user holds            the compile gives way
- *     several compilers                   always
- *     one of several                      if the user has had YIELD_LEAD_NS more compiler time
- *                                         lately (struct yield_use) than the user who waits;
- *                                         otherwise after YIELD_SHARE_NS
- *     the only one                        after YIELD_SHARE_NS
+ *     compilers    held by the user    the compile gives way
+ *     several      several             always
+ *     several      one                 if the user has had YIELD_LEAD_NS more compiler time lately
+ *                                      (struct yield_use) than the user who waits; otherwise after
+ *                                      it has run for YIELD_SHARE_NS
+ *     one          one                 after it has run for YIELD_SHARE_NS
  *
  * The lead protects a user who seldom compiles: users who compile endless sources cannot stop that
- * user's compiles, and cannot make that user wait again and again.  The fair share protects a user
- * who has compiled much: other users cannot keep all compilers for as long as that user had them.
+ * user's compiles, and cannot make that user wait again and again.  YIELD_SHARE_NS protects a user
+ * who has compiled much: without it, other users could keep all compilers until they had used as
+ * much time as that user.
  *
  * If several compiles could give way, kiln stops one of the user who holds the most compilers, and
  * among that user's compiles the one that has run the longest.  The stopped compile starts again

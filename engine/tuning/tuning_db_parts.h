@@ -67,7 +67,7 @@ KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *
                                               struct tuning_salvage *ret_salvage,
                                               struct kiln_err *err);
 
-void tuning_bind_place(struct query *q, const struct tuning_place *place); /* parameters ?1 to ?6 */
+void tuning_bind_place(struct query *q, const struct tuning_place *place); /* binds ?1 to ?6 */
 /* Reads the place from columns 0 to 5; false if a value is out of range. */
 bool tuning_read_place(const struct query *q, struct tuning_place *ret_place);
 /* Adds |count| to the stored number of rows of the kind |tally|. */
