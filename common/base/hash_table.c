@@ -82,3 +82,23 @@ struct hash_link *hash_table_behind(const struct hash_table *table, const struct
 {
     return link->next ? link->next : first_from(table, (link->hash & table->mask) + 1);
 }
+
+/* Counts from the highest bit of the mask to the lowest one.  When the number of buckets doubles,
+ * bucket i becomes i and i + count, and both come where i came in this order.  Example, as bits:
+ *
+ *     4 buckets   00  10  01  11          8 buckets   000 100  010 110  001 101  011 111
+ */
+static size_t next_bucket(size_t bucket, size_t mask)
+{
+    size_t bit = (mask + 1) / 2;
+    for (; bucket & bit; bit /= 2)
+        bucket -= bit;
+    return bucket + bit;
+}
+
+struct hash_link *hash_table_visit(const struct hash_table *table, size_t *cursor)
+{
+    struct hash_link *first = hash_table_buckets(table)[*cursor];
+    *cursor = next_bucket(*cursor, table->mask);
+    return first;
+}

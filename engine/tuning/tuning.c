@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/tuning_parts.h"
 
+#include "common/base/clock.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -363,12 +365,6 @@ void tuning_destroy(struct tuning *t)
 
 /* ---- lists and numbers ---- */
 
-struct listing {
-    const struct tuning_selection *selection;
-    bool (*each)(void *context, const struct tuning_held *held);
-    void *context;
-};
-
 static bool is_wanted(const char *wanted, const char *text)
 {
     return !wanted || !*wanted || strcmp(wanted, text) == 0;
@@ -430,17 +426,20 @@ bool tuning_is_selected(const struct tuning_selection *s, const struct tuning_he
            has_selected_row(s, held);
 }
 
-static bool list_one(void *context, const struct tuning_held *held)
+static bool visit_selected(void *context, const struct tuning_held *held)
 {
-    struct listing *listing = context;
-    return !tuning_is_selected(listing->selection, held) || listing->each(listing->context, held);
+    const struct tuning_walk *walk = context;
+    return !tuning_is_selected(walk->selection, held) || walk->each(walk->context, held);
 }
 
-void tuning_each(const struct tuning *t, const struct tuning_selection *selection,
-                 bool (*each)(void *context, const struct tuning_held *held), void *context)
+void tuning_walk_step(const struct tuning *t, struct tuning_walk *walk, uint64_t end_ns)
 {
-    struct listing listing = { .selection = selection, .each = each, .context = context };
-    tuning_table_each(t->table, /* filter= */ NULL, list_one, &listing);
+    while (!walk->is_over) {
+        bool go_on = tuning_table_visit(t->table, &walk->cursor, visit_selected, walk);
+        walk->is_over = !go_on || walk->cursor == 0;
+        if (clock_monotonic_ns() >= end_ns)
+            return;
+    }
 }
 
 struct ordered_walk {

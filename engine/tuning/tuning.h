@@ -252,15 +252,22 @@ void tuning_job_clear(struct tuning_job *job);
  * step. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
-/* Memory that a job's records take between two steps, including records that are stored already. It
- * is 0 for jobs that read no file, because they have all their records after the first step. */
+/* Memory that the records of an import, a merge or a removal take between two steps; records that
+ * were stored count as well.  0 for the other jobs. */
 uint64_t tuning_job_bytes(const struct tuning_job *job);
 
 /* ---- lists ---- */
 
-/* Calls |each| for selected records of the user and host tiers, as tuning_table_each does. */
-void tuning_each(const struct tuning *tuning, const struct tuning_selection *selection,
-                 bool (*each)(void *context, const struct tuning_held *held), void *context);
+struct tuning_walk { /* over selected records of the user and host tiers, in no particular order */
+    const struct tuning_selection *selection; /* borrowed; the caller sets these three members */
+    bool (*each)(void *context, const struct tuning_held *held); /* false: ends the walk */
+    void *context;
+    size_t cursor; /* zeroed at first */
+    bool is_over;
+};
+/* Visits some records, until |end_ns|.  Records may change between two calls: a record that stays
+ * until the end is visited once. */
+void tuning_walk_step(const struct tuning *tuning, struct tuning_walk *walk, uint64_t end_ns);
 /* Calls |each| for the records that have |after|'s tier, user, kind and device and a greater key.
  * Records come in the order of their keys, until |each| returns false.  Call it on the tuning work
  * queue. */

@@ -12,7 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define VERIFY_STEP (256u << 10)
+#define VERIFY_STEP (4u << 20)
+#define VERIFY_PIECE (256u << 10)
 
 struct tuning_index {
     const uint8_t *map; /* the mapping; owned, or borrowed if |fd| is -1 */
@@ -187,25 +188,27 @@ void tuning_index_destroy(struct tuning_index *index)
     free(index);
 }
 
-static struct digest digest_image(const struct tuning_index *index)
+static enum kiln_code digest_image(const struct tuning_index *index,
+                                   struct tuning_index_check *check, size_t end)
 {
-    size_t at = offsetof(struct index_header, kind);
-    return sha256_of(bytes_of(index->map + at, index->size - at));
+    sha256_put(&check->sum, bytes_of(index->map + check->at, end - check->at));
+    check->at = end;
+    return KILN_OK;
 }
 
 /* Computes the digest from the file instead of the mapping. In the mapping, a page that the disk
  * cannot read would raise SIGBUS. */
-static enum kiln_code digest_file(const struct tuning_index *index, struct digest *ret_digest,
+static enum kiln_code digest_file(const struct tuning_index *index,
+                                  struct tuning_index_check *check, size_t end,
                                   struct kiln_err *err)
 {
-    struct sha256 sum;
-    KILN_AUTO(mem) uint8_t *step = malloc(VERIFY_STEP);
-    if (!step)
+    KILN_AUTO(mem) uint8_t *piece = malloc(VERIFY_PIECE);
+    if (!piece)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot check the index: out of memory");
-    sha256_init(&sum);
-    for (size_t at = offsetof(struct index_header, kind); at < index->size;) {
-        size_t left = index->size - at;
-        ssize_t got = pread(index->fd, step, left < VERIFY_STEP ? left : VERIFY_STEP, (off_t)at);
+    while (check->at < end) {
+        size_t left = end - check->at;
+        ssize_t got =
+            pread(index->fd, piece, left < VERIFY_PIECE ? left : VERIFY_PIECE, (off_t)check->at);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -214,30 +217,47 @@ static enum kiln_code digest_file(const struct tuning_index *index, struct diges
             return kiln_fail(err, KILN_CORRUPT,
                              "the index is damaged: it ends after %zu of %zu bytes; import the "
                              "database again",
-                             at, index->size);
-        sha256_put(&sum, bytes_of(step, (size_t)got));
-        at += (size_t)got;
+                             check->at, index->size);
+        sha256_put(&check->sum, bytes_of(piece, (size_t)got));
+        check->at += (size_t)got;
     }
-    *ret_digest = sha256_end(&sum);
     return KILN_OK;
+}
+
+static enum kiln_code compare_digest(const struct tuning_index *index,
+                                     struct tuning_index_check *check, struct kiln_err *err)
+{
+    struct digest digest = sha256_end(&check->sum), wanted = tuning_index_digest(index);
+    if (digest_equal(&digest, &wanted))
+        return KILN_OK;
+    return kiln_fail(err, KILN_CORRUPT,
+                     "the index is damaged: its contents do not match their checksum; import the "
+                     "database again");
+}
+
+enum kiln_code tuning_index_check_step(const struct tuning_index *index,
+                                       struct tuning_index_check *check, bool *ret_more,
+                                       struct kiln_err *err)
+{
+    if (check->at == 0) {
+        check->at = offsetof(struct index_header, kind);
+        sha256_init(&check->sum);
+    }
+    size_t left = index->size - check->at;
+    size_t end = check->at + (left < VERIFY_STEP ? left : VERIFY_STEP);
+    enum kiln_code rc =
+        index->fd >= 0 ? digest_file(index, check, end, err) : digest_image(index, check, end);
+    *ret_more = !rc && end < index->size;
+    return rc || *ret_more ? rc : compare_digest(index, check, err);
 }
 
 enum kiln_code tuning_index_verify(const struct tuning_index *index, struct kiln_err *err)
 {
-    struct digest digest;
+    struct tuning_index_check check = { .at = 0 };
     enum kiln_code rc = KILN_OK;
-    if (index->fd >= 0)
-        rc = digest_file(index, &digest, err);
-    else
-        digest = digest_image(index);
-    if (rc)
-        return rc;
-    struct digest wanted = tuning_index_digest(index);
-    if (!digest_equal(&digest, &wanted))
-        return kiln_fail(err, KILN_CORRUPT,
-                         "the index is damaged: its contents do not match their checksum; import "
-                         "the database again");
-    return KILN_OK;
+    for (bool more = true; !rc && more;)
+        rc = tuning_index_check_step(index, &check, &more, err);
+    return rc;
 }
 
 enum tuning_kind tuning_index_kind(const struct tuning_index *index)

@@ -19,6 +19,7 @@
 #include "common/base/digest.h"
 #include "common/base/err.h"
 #include "common/miopen/tuning_text.h"
+#include "engine/digest/sha256.h"
 #include "engine/tuning/family.h"
 
 struct tuning_index;
@@ -71,7 +72,16 @@ KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const
 struct tuning_index *tuning_index_ref(struct tuning_index *index);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
-/* Reads the whole file and compares the digest; for `db verify`. */
+/* Reads the file and compares the digest, in steps of 4 MiB; for `db verify`.  A zeroed check
+ * begins. |ret_more|: call it again. */
+struct tuning_index_check {
+    size_t at; /* bytes read so far */
+    struct sha256 sum;
+};
+KILN_MUST_CHECK enum kiln_code tuning_index_check_step(const struct tuning_index *index,
+                                                       struct tuning_index_check *check,
+                                                       bool *ret_more, struct kiln_err *err);
+/* The same in one step. */
 KILN_MUST_CHECK enum kiln_code tuning_index_verify(const struct tuning_index *index,
                                                    struct kiln_err *err);
 enum tuning_kind tuning_index_kind(const struct tuning_index *index);

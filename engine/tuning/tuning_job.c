@@ -13,7 +13,7 @@ const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { re
 
 uint64_t tuning_job_bytes(const struct tuning_job *job)
 {
-    if (job->type != JOB_IMPORT && job->type != JOB_MERGE)
+    if (job->type != JOB_IMPORT && job->type != JOB_MERGE && job->type != JOB_REMOVE)
         return 0;
     return job->given.bytes + job->changes.bytes + job_reading_bytes(job->reading);
 }
@@ -76,7 +76,7 @@ static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_plac
     return record_list_add(&job->changes, record_create(&held->place, rows, kept), err);
 }
 
-struct walk { /* a walk over the records of a selection */
+struct listing { /* a part of the walk over the records of a selection */
     struct tuning_job *job;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -84,16 +84,22 @@ struct walk { /* a walk over the records of a selection */
 
 static bool list_place(void *context, const struct tuning_held *held)
 {
-    struct walk *walk = context;
-    walk->rc = record_list_add(&walk->job->given, record_create(&held->place, NULL, 0), walk->err);
-    return walk->rc == KILN_OK;
+    struct listing *listing = context;
+    listing->rc =
+        record_list_add(&listing->job->given, record_create(&held->place, NULL, 0), listing->err);
+    return listing->rc == KILN_OK;
 }
 
-static enum kiln_code list_selected(struct tuning_job *job, struct kiln_err *err)
+static enum kiln_code list_selected(struct tuning_job *job, uint64_t end_ns, bool *ret_more,
+                                    struct kiln_err *err)
 {
-    struct walk walk = { .job = job, .err = err };
-    tuning_each(job->tuning, &job->selection, list_place, &walk);
-    return walk.rc;
+    struct listing listing = { .job = job, .err = err };
+    job->walk.selection = &job->selection;
+    job->walk.each = list_place;
+    job->walk.context = &listing;
+    tuning_walk_step(job->tuning, &job->walk, end_ns);
+    *ret_more = !job->walk.is_over;
+    return listing.rc;
 }
 
 static enum kiln_code apply_next(struct tuning_job *job, struct kiln_err *err)
@@ -221,7 +227,7 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
     case JOB_PUT: rc = work_put(job, err); break;
     case JOB_PROMOTE: rc = job_promote(job, err); break;
     case JOB_UNDO_PROMOTION: rc = job_undo_promotion(job, err); break;
-    case JOB_REMOVE: rc = list_selected(job, err); break;
+    case JOB_REMOVE: rc = list_selected(job, end_ns, &more, err); break;
     default: break;
     }
     job->is_worked_out = !rc && !more;

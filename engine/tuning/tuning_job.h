@@ -30,6 +30,7 @@ struct tuning_job {
     enum job_type type;
     struct tuning_import import;       /* its texts are owned */
     struct tuning_selection selection; /* its texts and keys are owned */
+    struct tuning_walk walk;           /* of a removal: over the selected records */
     struct tuning_promotion promotion;
     char *path;                     /* owned; path of the backup */
     struct record_list given;       /* for a put, the measured rows; for an import, the file's

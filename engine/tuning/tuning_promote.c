@@ -293,8 +293,9 @@ enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err)
 {
     __attribute__((cleanup(promoting_done))) struct promoting p = { .job = job, .err = err };
     const struct tuning_selection of_users = { .tier = TUNING_TIER_USER };
+    struct tuning_walk walk = { .selection = &of_users, .each = collect_claims, .context = &p };
     if (job->promotion.needs_two)
-        tuning_each(job->tuning, &of_users, collect_claims, &p);
+        tuning_walk_step(job->tuning, &walk, UINT64_MAX);
     if (p.count > 0)
         qsort(p.claims, p.count, sizeof(*p.claims), compare_claims);
     if (p.rc)

@@ -329,29 +329,15 @@ const struct tuning_held *tuning_table_find(const struct tuning_table *t,
     return r ? &r->held : NULL;
 }
 
-static bool is_wanted(const char *have, const char *want)
+bool tuning_table_visit(const struct tuning_table *t, size_t *cursor,
+                        bool (*each)(void *context, const struct tuning_held *held), void *context)
 {
-    return !want || !*want || strcmp(have, want) == 0;
-}
-
-static bool place_passes(const struct tuning_place *place, const struct tuning_place *filter)
-{
-    if (!filter)
-        return true;
-    return place->kind == filter->kind &&
-           (filter->tier == TUNING_TIER_NONE || place->tier == filter->tier) &&
-           (filter->tier != TUNING_TIER_USER || place->uid == filter->uid) &&
-           is_wanted(place->database_id, filter->database_id) &&
-           is_wanted(place->backend, filter->backend) &&
-           (filter->key.size == 0 || bytes_equal(place->key, filter->key));
-}
-
-void tuning_table_each(const struct tuning_table *t, const struct tuning_place *filter,
-                       bool (*each)(void *context, const struct tuning_held *held), void *context)
-{
-    HASH_ALL (&t->by_place, struct held_record, by_place, r)
-        if (place_passes(&r->held.place, filter) && !each(context, &r->held))
-            return;
+    struct hash_link *link = hash_table_visit(&t->by_place, cursor);
+    for (; link; link = link->next) {
+        if (!each(context, &LIST_ENTRY(link, struct held_record, by_place)->held))
+            return false;
+    }
+    return true;
 }
 
 void tuning_table_near(const struct tuning_table *t, const struct tuning_place *place,

@@ -36,11 +36,11 @@ KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
 /* Returns NULL on a miss. */
 const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
-/* Calls |each| for the records of |filter|'s kind that match its other fields, in no particular
- * order, until |each| returns false.  Fields that are NULL, empty or TUNING_TIER_NONE match
- * anything; |uid| is only compared in the user tier.  If |filter| is NULL, all records match. */
-void tuning_table_each(const struct tuning_table *table, const struct tuning_place *filter,
-                       bool (*each)(void *context, const struct tuning_held *held), void *context);
+/* Calls |each| for some of the records, in no particular order, until it returns false.  |cursor|
+ * is 0 at first, and again after the last call.  Between two calls, the table may change: a record
+ * that stays in it until the end is visited once.  False: |each| returned false. */
+bool tuning_table_visit(const struct tuning_table *table, size_t *cursor,
+                        bool (*each)(void *context, const struct tuning_held *held), void *context);
 struct tuning_relatives { /* which records are related to a problem */
     const struct kinship *of;
     enum family family;

@@ -28,9 +28,10 @@ struct export
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
     struct tuning_exporter *exporter; /* owned; writes the current file; NULL: none */
-    struct json *files;               /* borrowed from the answer */
-    bool is_gathered;
-    bool more; /* there are more files than one answer may have */
+    struct json *files;               /* borrowed from the answer; NULL: not begun */
+    struct tuning_selection tiers;    /* of |walk| */
+    struct tuning_walk walk;          /* over the measured records, to list the files */
+    bool more;                        /* there are more files than one answer may have */
 };
 
 /* ---- the question ---- */
@@ -133,22 +134,23 @@ static bool note_system(void *context, const struct tuning_system *system)
 
 static bool note_held(void *context, const struct tuning_held *held)
 {
-    note_name(context, held->place.kind, held->place.database_id, held->place.backend);
-    return true;
+    struct export *x = context;
+    enum tuning_tier tier = held->place.tier;
+    if (tier == x->what.tier || (tier == TUNING_TIER_HOST && x->what.merged))
+        note_name(x, held->place.kind, held->place.database_id, held->place.backend);
+    return !x->more;
 }
 
-static void gather_names(const struct tuning *tuning, struct export *x)
+static void begin_gathering(struct export *x, const struct tuning *tuning)
 {
     enum tuning_tier tier = x->what.tier;
     if (tier == TUNING_TIER_SYSTEM || x->what.merged)
         tuning_each_system(tuning, note_system, x);
-    if (tier == TUNING_TIER_SYSTEM)
-        return;
-    struct tuning_selection selection = { .tier = tier, .uid = x->what.uid, .by_uid = true };
-    tuning_each(tuning, &selection, note_held, x);
-    selection.tier = TUNING_TIER_HOST;
-    if (tier == TUNING_TIER_USER && x->what.merged)
-        tuning_each(tuning, &selection, note_held, x);
+    x->tiers = (struct tuning_selection){ .uid = x->what.uid, .by_uid = true };
+    x->walk = (struct tuning_walk){ .selection = &x->tiers,
+                                    .each = note_held,
+                                    .context = x,
+                                    .is_over = tier == TUNING_TIER_SYSTEM };
 }
 
 /* ---- writing ---- */
@@ -205,14 +207,14 @@ static enum kiln_code end_file(struct tuning_query *query, struct kiln_err *err)
 }
 
 /* Writes some records of the current file. */
-static enum kiln_code write_some(struct tuning_query *query, struct tuning *tuning,
+static enum kiln_code write_some(struct tuning_query *query, struct tuning *tuning, uint64_t end_ns,
                                  struct kiln_err *err)
 {
     struct export *x = query->state;
     bool more = false;
     enum kiln_code rc = x->exporter ? KILN_OK : begin_file(query, tuning, err);
     if (!rc)
-        rc = tuning_exporter_step(x->exporter, clock_monotonic_ns() + STEP_NS, &more, err);
+        rc = tuning_exporter_step(x->exporter, end_ns, &more, err);
     if (rc || more)
         return rc;
     rc = end_file(query, err);
@@ -222,14 +224,18 @@ static enum kiln_code write_some(struct tuning_query *query, struct tuning *tuni
     return rc;
 }
 
-/* Determines which files to write, and checks their number. */
-static enum kiln_code plan_export(struct tuning_query *query, const struct tuning *tuning,
-                                  struct kiln_err *err)
+static bool is_gathered(const struct export *x) { return x->files && x->walk.is_over; }
+
+/* Lists files to write for one step, and checks their number. */
+static enum kiln_code gather_some(struct tuning_query *query, const struct tuning *tuning,
+                                  uint64_t end_ns, struct kiln_err *err)
 {
     struct export *x = query->state;
-    x->files = json_set_array(query->base.answer, "files");
-    gather_names(tuning, x);
-    x->is_gathered = true;
+    if (!x->files) {
+        x->files = json_set_array(query->base.answer, "files");
+        begin_gathering(x, tuning);
+    }
+    tuning_walk_step(tuning, &x->walk, end_ns);
     if (x->more)
         return kiln_fail(err, KILN_FULL,
                          "there are more than %d databases to export: name a database id or a kind",
@@ -251,10 +257,16 @@ static enum kiln_code work_export(struct tuning_query *query, struct tuning *tun
                                   struct kiln_err *err)
 {
     struct export *x = query->state;
-    enum kiln_code rc = x->is_gathered ? KILN_OK : plan_export(query, tuning, err);
-    if (!rc && x->written < x->count)
-        rc = write_some(query, tuning, err);
-    query->change.more = x->written < x->count;
+    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
+    bool is_late = false;
+    enum kiln_code rc = KILN_OK;
+    if (!is_gathered(x)) {
+        rc = gather_some(query, tuning, end_ns, err);
+        is_late = clock_monotonic_ns() >= end_ns;
+    }
+    if (!rc && is_gathered(x) && x->written < x->count && !is_late)
+        rc = write_some(query, tuning, end_ns, err);
+    query->change.more = !is_gathered(x) || x->written < x->count;
     return rc || query->change.more ? rc : end_export(query, err);
 }
 

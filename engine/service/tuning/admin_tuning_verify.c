@@ -2,34 +2,53 @@
 /* The request tuning_verify: reports what should be measured again, and what is damaged. */
 #include "engine/service/tuning/tuning_query.h"
 
-#include "common/base/array.h"
+#include "common/base/clock.h"
+#include "common/base/hash_table.h"
+#include "engine/digest/checksum.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define STEP_NS 20000000u
 
 static const struct admin_member verify_members[] = {
     { "driver", MEMBER_TEXT }, { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 }
 };
 
-struct entry { /* a measured entry; borrowed from the databases */
-    const struct tuning_place *place;
-    const struct tuning_row *row;
+struct newest { /* the newest measurement of a device; one allocation with its texts */
+    struct hash_link link;
+    uint64_t measured_at;
+    const char *device, *driver, *toolchain;
+    char texts[];
+};
+
+/* What the next step does. */
+enum stage {
+    STAGE_NEWEST, /* looks for the newest measurement of each device */
+    STAGE_STALE,  /* reports stale entries */
+    STAGE_SYSTEM, /* checks system databases */
 };
 
 struct verify { /* is query->state */
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MAX];
     struct tuning_query *query;
-    struct entry *entries; /* owned during work */
-    size_t count, capacity;
+    enum stage stage;
+    struct tuning_selection selection; /* of |walk| */
+    struct tuning_walk walk;
+    struct hash_table devices; /* of struct newest, by name */
+    struct hash_key key;
+    uint64_t bytes, charged; /* of |devices|, and how many of them the user was charged */
     bool is_out_of_memory;
     uint64_t checked, unchecked; /* records that were checked, and records of databases that cannot
                                   * be opened */
     uint64_t stale;              /* stale entries */
     uint64_t damaged;            /* number of damaged databases */
-    unsigned step, seen; /* |step|: index of the system database to check next; |seen|: number of
-                          * databases visited in this step */
-    bool is_checked;     /* a database was checked in this step */
-    bool is_stale_known;
+    unsigned next, seen; /* |next|: index of the system database to check next; |seen|: databases
+                            visited so far */
+    struct tuning_index *index; /* counted; of the system database that is being checked */
+    struct tuning_index_check check;
+    char what[200];     /* names that database */
     bool is_db_checked; /* tuning.db was checked, which needs an administrator */
 };
 
@@ -45,96 +64,157 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
     if (!rc)
         rc = tuning_text_take("toolchain", bytes_of_text(json_get_text(q, "toolchain", "")),
                               sizeof(v->toolchain), v->toolchain, err);
-    return rc;
+    v->stage = v->driver[0] || v->toolchain[0] ? STAGE_STALE : STAGE_NEWEST;
+    v->selection = (struct tuning_selection){ .database_id = v->database_id,
+                                              .by_uid = query->base.role != ROLE_ADMIN,
+                                              .uid = (uint32_t)query->base.uid };
+    return rc ? rc : hash_key_draw(&v->key, err);
+}
+
+/* ---- the newest measurement of each device ---- */
+
+static const char *text_of(const char *text) { return text ? text : ""; }
+
+/* Imported entries and others without an origin cannot be recognized as stale. */
+static bool has_origin(const struct tuning_row *row)
+{
+    const struct tuning_origin *o = &row->measured.origin;
+    return text_of(o->driver)[0] || text_of(o->toolchain)[0];
+}
+
+static struct newest *find_newest(const struct verify *v, const char *device)
+{
+    HASH_EACH (&v->devices, keyed_hash(bytes_of_text(device), &v->key), struct newest, link, newest)
+        if (strcmp(newest->device, device) == 0)
+            return newest;
+    return NULL;
+}
+
+static size_t size_of(const struct newest *newest)
+{
+    return sizeof(*newest) + strlen(newest->device) + strlen(newest->driver) +
+           strlen(newest->toolchain) + 3;
+}
+
+static const char *append_text(char **at, const char *text)
+{
+    char *copy = *at;
+    *at = stpcpy(copy, text) + 1;
+    return copy;
+}
+
+static struct newest *copy_newest(const struct tuning_measurement *m)
+{
+    const struct newest from = { .measured_at = m->measured_at,
+                                 .device = text_of(m->origin.device),
+                                 .driver = text_of(m->origin.driver),
+                                 .toolchain = text_of(m->origin.toolchain) };
+    struct newest *copy = calloc(1, size_of(&from));
+    if (!copy)
+        return NULL;
+    char *at = copy->texts;
+    copy->measured_at = from.measured_at;
+    copy->device = append_text(&at, from.device);
+    copy->driver = append_text(&at, from.driver);
+    copy->toolchain = append_text(&at, from.toolchain);
+    return copy;
+}
+
+static void drop_newest(struct verify *v, struct newest *newest)
+{
+    hash_table_remove(&v->devices, &newest->link);
+    v->bytes -= size_of(newest);
+    free(newest);
+}
+
+static void note_newest(struct verify *v, const struct tuning_measurement *m)
+{
+    const char *device = text_of(m->origin.device);
+    struct newest *known = find_newest(v, device);
+    if (known && known->measured_at >= m->measured_at)
+        return;
+    struct newest *newest = copy_newest(m);
+    if (!newest) {
+        v->is_out_of_memory = true;
+        return;
+    }
+    if (known)
+        drop_newest(v, known);
+    hash_table_add(&v->devices, &newest->link, keyed_hash(bytes_of_text(device), &v->key));
+    v->bytes += size_of(newest);
+}
+
+static bool note_record(void *context, const struct tuning_held *held)
+{
+    struct verify *v = context;
+    for (size_t i = 0; i < held->row_count && !v->is_out_of_memory; i++) {
+        if (has_origin(&held->rows[i]))
+            note_newest(v, &held->rows[i].measured);
+    }
+    return !v->is_out_of_memory;
 }
 
 /* ---- stale records ---- */
 
-static bool is_known(const char *text) { return text && *text; }
+static void report_stale(struct verify *v, const struct tuning_place *place,
+                         const struct tuning_row *row)
+{
+    const struct tuning_origin *o = &row->measured.origin;
+    v->stale++;
+    if (tuning_progress_leave_out(v->query->progress, "stale"))
+        return;
+    struct json *j = json_object();
+    json_set_text(j, "tier", tuning_tier_name(place->tier));
+    /* The user who measured it, also for records of the host. */
+    json_set_u64(j, "uid", row->measured.uid);
+    json_set_text(j, "kind", tuning_kind_name(place->kind));
+    json_set_text(j, "database_id", place->database_id);
+    json_set_bytes(j, "key", place->key);
+    json_set_bytes(j, "solver", row->id);
+    json_set_text(j, "driver", text_of(o->driver));
+    json_set_text(j, "toolchain", text_of(o->toolchain));
+    json_set_u64(j, "measured_at", row->measured.measured_at);
+    tuning_progress_add(v->query->progress, "stale", j);
+}
 
-/* Collects the entries of a record. Skips entries without an origin, such as imported ones, because
- * kiln cannot know whether they are stale. */
-static bool gather_record(void *context, const struct tuning_held *held)
+/* Compares an entry with the driver and toolchain of the question, or without these, with those of
+ * the device's newest measurement. */
+static bool is_stale(const struct verify *v, const struct tuning_origin *origin)
+{
+    if (v->driver[0] || v->toolchain[0])
+        return tuning_is_stale(origin, v->driver, v->toolchain);
+    /* NULL if all of the device's records are newer than the step that looked for them. */
+    const struct newest *newest = find_newest(v, text_of(origin->device));
+    return newest && tuning_is_stale(origin, newest->driver, newest->toolchain);
+}
+
+static bool check_record(void *context, const struct tuning_held *held)
 {
     struct verify *v = context;
     if (tuning_progress_is_stopped(v->query->progress))
         return false;
     v->checked++;
     for (size_t i = 0; i < held->row_count; i++) {
-        const struct tuning_origin *o = &held->rows[i].measured.origin;
-        if (!is_known(o->driver) && !is_known(o->toolchain))
-            continue;
-        v->is_out_of_memory = !ARRAY_RESERVE(v->entries, v->count, v->capacity, 1024);
-        if (v->is_out_of_memory)
-            return false;
-        v->entries[v->count++] = (struct entry){ &held->place, &held->rows[i] };
+        const struct tuning_row *row = &held->rows[i];
+        if (has_origin(row) && is_stale(v, &row->measured.origin))
+            report_stale(v, &held->place, row);
     }
     return true;
 }
 
-static const char *device_of(const struct entry *e)
+/* Walks over some records for the current stage, and then begins the next stage. */
+static enum kiln_code walk_some(struct verify *v, const struct tuning *tuning, struct kiln_err *err)
 {
-    return e->row->measured.origin.device ? e->row->measured.origin.device : "";
-}
-
-/* Sorts by device, and within a device from the newest entry to the oldest. */
-static int compare_entries(const void *a, const void *b)
-{
-    const struct entry *x = a, *y = b;
-    int order = strcmp(device_of(x), device_of(y));
-    uint64_t at_x = x->row->measured.measured_at, at_y = y->row->measured.measured_at;
-    return order ? order : (at_x < at_y) - (at_x > at_y);
-}
-
-static void report_stale(struct verify *v, const struct entry *e)
-{
-    const struct tuning_origin *o = &e->row->measured.origin;
-    v->stale++;
-    if (tuning_progress_leave_out(v->query->progress, "stale"))
-        return;
-    struct json *j = json_object();
-    json_set_text(j, "tier", tuning_tier_name(e->place->tier));
-    json_set_u64(j, "uid",
-                 e->row->measured.uid); /* the user who measured it, even in a record of the host */
-    json_set_text(j, "kind", tuning_kind_name(e->place->kind));
-    json_set_text(j, "database_id", e->place->database_id);
-    json_set_bytes(j, "key", e->place->key);
-    json_set_bytes(j, "solver", e->row->id);
-    json_set_text(j, "driver", o->driver ? o->driver : "");
-    json_set_text(j, "toolchain", o->toolchain ? o->toolchain : "");
-    json_set_u64(j, "measured_at", e->row->measured.measured_at);
-    tuning_progress_add(v->query->progress, "stale", j);
-}
-
-/* Looks for stale entries. Compares each entry with the driver and toolchain of the question or, if
- * there are none, with those of the device's newest measurement. */
-static void check_entries(struct verify *v)
-{
-    bool is_given = v->driver[0] || v->toolchain[0];
-    const struct tuning_origin given = { .driver = v->driver, .toolchain = v->toolchain };
-    const struct entry *newest = NULL;
-    for (size_t i = 0; i < v->count; i++) {
-        const struct entry *e = &v->entries[i];
-        if (!newest || strcmp(device_of(newest), device_of(e)) != 0)
-            newest = e;
-        const struct tuning_origin *wanted = is_given ? &given : &newest->row->measured.origin;
-        if (tuning_is_stale(&e->row->measured.origin, wanted->driver, wanted->toolchain))
-            report_stale(v, e);
+    v->walk.selection = &v->selection;
+    v->walk.each = v->stage == STAGE_NEWEST ? note_record : check_record;
+    v->walk.context = v;
+    tuning_walk_step(tuning, &v->walk, clock_monotonic_ns() + STEP_NS);
+    if (v->walk.is_over) {
+        v->stage++;
+        v->walk = (struct tuning_walk){ .cursor = 0 };
     }
-}
-
-static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
-                                 struct kiln_err *err)
-{
-    const struct tuning_selection selection = { .database_id = v->database_id,
-                                                .by_uid = v->query->base.role != ROLE_ADMIN,
-                                                .uid = (uint32_t)v->query->base.uid };
-    tuning_each(tuning, &selection, gather_record, v);
     if (v->is_out_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot check the records: out of memory");
-    if (v->count > 0)
-        qsort(v->entries, v->count, sizeof(*v->entries), compare_entries);
-    check_entries(v);
     return KILN_OK;
 }
 
@@ -149,57 +229,88 @@ static void report_damaged(struct verify *v, const char *what, const char *why)
     v->damaged++;
 }
 
-static bool check_system(void *context, const struct tuning_system *system)
+static void report_index(struct verify *v, const struct tuning_system *system)
 {
-    struct verify *v = context;
-    if (v->seen++ < v->step)
-        return true;
-    v->step++;
-    v->is_checked = true;
-    struct kiln_err why = KILN_ERR_INIT;
-    char what[200];
     const struct tuning_system_file *file = system->file;
-    if (v->database_id[0] && strcmp(v->database_id, file->database_id) != 0)
-        return false;
-    snprintf(what, sizeof(what), "system %s database of %s%s%s", tuning_kind_name(file->kind),
+    snprintf(v->what, sizeof(v->what), "system %s database of %s%s%s", tuning_kind_name(file->kind),
              file->database_id, file->backend[0] ? ", " : "", file->backend);
     if (!system->index) {
         v->unchecked += file->records;
-        report_damaged(v, what, system->why);
-    } else {
-        v->checked += file->records;
-        if (tuning_index_verify(system->index, &why) != KILN_OK)
-            report_damaged(v, what, why.text);
+        report_damaged(v, v->what, system->why);
+        return;
     }
-    tuning_progress_set_stage(v->query->progress, "reading", v->checked, 0);
+    v->checked += file->records;
+    v->index = tuning_index_ref((struct tuning_index *)system->index);
+    v->check = (struct tuning_index_check){ .at = 0 };
+}
+
+static bool begin_system(void *context, const struct tuning_system *system)
+{
+    struct verify *v = context;
+    if (v->seen++ < v->next)
+        return true;
+    v->next++;
+    if (v->database_id[0] && strcmp(v->database_id, system->file->database_id) != 0)
+        return true;
+    report_index(v, system);
     return false;
 }
 
-/* Checks the next system database. Returns false if all were checked. */
-static bool check_next_system(struct verify *v, const struct tuning *tuning)
+static void end_system(struct verify *v)
 {
-    v->seen = 0;
-    v->is_checked = false;
-    tuning_each_system(tuning, check_system, v);
-    return v->is_checked;
+    tuning_index_destroy(v->index);
+    v->index = NULL;
+    tuning_progress_set_stage(v->query->progress, "reading", v->checked, 0);
 }
 
-/* Does one step. The first step checks the measured entries, each of the next ones a system
- * database, and the last one tuning.db. */
+/* Checks a part of a system database. */
+static void check_some(struct verify *v)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    bool more = false;
+    if (tuning_index_check_step(v->index, &v->check, &more, &why) != KILN_OK)
+        report_damaged(v, v->what, why.text);
+    if (!more)
+        end_system(v);
+}
+
+/* Does a step for the system databases. Returns false if all were checked. */
+static bool check_systems(struct verify *v, const struct tuning *tuning)
+{
+    const unsigned before = v->next;
+    v->seen = 0;
+    if (!v->index)
+        tuning_each_system(tuning, begin_system, v);
+    if (v->index)
+        check_some(v);
+    return v->next > before || v->index;
+}
+
+/* Charges the user for the list of devices, between two steps. */
+static enum kiln_code begin_step(struct tuning_query *query, struct tuning *tuning,
+                                 struct kiln_err *err)
+{
+    struct verify *v = query->state;
+    (void)tuning;
+    if (v->bytes <= v->charged)
+        return KILN_OK;
+    if (deferred_charge(&query->base, v->bytes - v->charged, err))
+        return kiln_while(err, "checking records of many devices");
+    v->charged = v->bytes;
+    return KILN_OK;
+}
+
+/* Does one step: walks over measured entries, or checks a part of a system database. The last one
+ * checks tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
     struct verify *v = query->state;
     struct kiln_err why = KILN_ERR_INIT;
     query->change.more = true;
-    if (!v->is_stale_known) {
-        enum kiln_code rc = find_stale(v, tuning, err);
-        free(v->entries);
-        v->entries = NULL;
-        v->is_stale_known = true;
-        return rc;
-    }
-    if (check_next_system(v, tuning))
+    if (v->stage != STAGE_SYSTEM)
+        return walk_some(v, tuning, err);
+    if (check_systems(v, tuning))
         return KILN_OK;
     query->change.more = false;
     /* Only administrators may check tuning.db, because it takes one long step, during which other
@@ -220,11 +331,22 @@ static void finish_verify(struct tuning_query *query)
     json_set_bool(query->base.answer, "tuning_db_checked", v->is_db_checked);
 }
 
+static void verify_done(void *state)
+{
+    struct verify *v = state;
+    HASH_ALL (&v->devices, struct newest, link, newest)
+        drop_newest(v, newest);
+    hash_table_done(&v->devices);
+    tuning_index_destroy(v->index);
+}
+
 static const struct tuning_query_kind verify_kind = {
     .members = verify_members,
     .check = check_verify,
+    .begin = begin_step,
     .work = work_verify,
     .finish = finish_verify,
+    .state_done = verify_done,
     .state_size = sizeof(struct verify),
 };
 

@@ -106,6 +106,44 @@ TEST_F(table, hash_table_items_may_be_removed_while_each_is_visited_once)
         assert_true(seen[i]);
 }
 
+/* Visits one bucket. Marks its items as seen, none of which was seen before. */
+static void visit_bucket(const struct fixture *f, size_t *cursor, bool seen[NUMBERS])
+{
+    for (struct hash_link *link = hash_table_visit(&f->table, cursor); link; link = link->next) {
+        const struct number *n = hash_table_item(link, offsetof(struct number, link));
+        assert_false(seen[n->value]);
+        seen[n->value] = true;
+    }
+}
+
+TEST_F(table, items_are_visited_once_while_the_hash_table_grows)
+{
+    const int before = NUMBERS / 10;
+    bool seen[NUMBERS] = { false };
+    size_t cursor = 0;
+    int count = 0;
+    for (; count < before; count++)
+        hash_table_add(&f->table, &f->numbers[count].link, (uint64_t)count * 0x9e3779b97f4a7c15u);
+
+    do {
+        visit_bucket(f, &cursor, seen);
+        for (int more = count + 10; count < more && count < NUMBERS; count++)
+            hash_table_add(&f->table, &f->numbers[count].link,
+                           (uint64_t)count * 0x9e3779b97f4a7c15u);
+    } while (cursor > 0);
+
+    assert_int_equal(count, NUMBERS);
+    for (int i = 0; i < before; i++)
+        assert_true(seen[i]);
+}
+
+TEST_F(table, a_visit_of_an_empty_hash_table_is_over_at_once)
+{
+    size_t cursor = 0;
+    assert_null(hash_table_visit(&f->table, &cursor));
+    assert_int_equal(cursor, 0);
+}
+
 TEST_F(table, a_hash_table_without_memory_for_buckets_still_finds_everything)
 {
     fail_calls("calloc", ENOMEM);

@@ -543,11 +543,14 @@ TEST_F(users, a_put_without_a_backend_uses_the_devices)
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         const struct tuning_selection of_device = { .database_id = ways[i].id };
         char backend[16] = "";
+        struct tuning_walk walk = { .selection = &of_device,
+                                    .each = note_backend,
+                                    .context = backend };
         struct put put = find_put("Mine", 1);
         put.m.database_id = bytes_of_text(ways[i].id);
         put.m.backend = bytes_of_text("");
         tuning_put(f, &f->ann, &put);
-        tuning_each(f->engine.engine->tuning->databases, &of_device, note_backend, backend);
+        tuning_walk_step(f->engine.engine->tuning->databases, &walk, UINT64_MAX);
         assert_string_equal(backend, ways[i].backend);
     }
 }

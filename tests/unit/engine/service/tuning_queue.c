@@ -126,6 +126,31 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
+/* With this clock, each look at a part of the records takes a step, and a step looks at one at
+ * least.  Without a driver, the records are visited twice. */
+TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
+{
+    struct put put = find_put("Mine", 1), old = find_put("Old", 2);
+    const unsigned *tasks = &f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
+    old.m.driver = bytes_of_text("driver 0");
+    tuning_put(f, &f->ann, &put);
+    tuning_put(f, &f->ann, &old);
+    clock_step_ns = 30000000;
+    send_json(&f->ann, MESSAGE_tuning_verify, "{}");
+    tuning_send_put(f, &f->bob, &put, false);
+    unsigned before = *tasks;
+
+    run_until_answered(f, &f->bob);
+
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+    assert_true(*tasks < before + 10);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(*tasks > before + 100);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_int_equal(answer_number(a, "checked"), 1);
+    assert_int_equal(answer_number(a, "stale"), 1);
+}
+
 #define TWO_RECORDS KEY "=" GEMM "\n" KEY_OF_TWO "=" GEMM "\n"
 
 /* Each record takes a step. */
@@ -147,6 +172,23 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
     buffer_init(&content, 1u << 20);
     reply_object(&f->ann, f->ann.reply_count - 1, 0, &content);
     assert_true(bytes_equal_text(buffer_view(&content), TWO_RECORDS));
+}
+
+/* Each look at the records takes a step, so no file is begun when the put is stored. */
+TEST_F(tuning_order, puts_run_between_the_steps_that_list_the_files_of_an_export)
+{
+    struct put put = find_put("Mine", 1);
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, TWO_RECORDS));
+    clock_step_ns = 30000000;
+    send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    tuning_send_put(f, &f->bob, &put, false);
+
+    run_until_answered(f, &f->bob);
+
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.replies[f->ann.reply_count - 1].flags, 0);
 }
 
 TEST_F(tuning_order, an_export_ends_when_its_client_leaves)

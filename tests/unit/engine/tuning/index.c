@@ -196,6 +196,38 @@ TEST_F(index, verifying_survives_a_file_that_lost_its_end)
     assert_says(f->err.text, "5000");
 }
 
+/* Writes records of |size| bytes in all. */
+static void write_large_index(struct index_fixture *f, size_t size)
+{
+    static char value[50000];
+    KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
+    memset(value, 'x', sizeof(value));
+    memcpy(value, "a:", 2);
+    must(tuning_index_builder_create(TUNING_PERF, &builder, &f->err), f->err);
+    for (size_t i = 0; i < size / sizeof(value); i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "k%zu", i);
+        const struct tuning_index_record record = { .key = bytes_of_text(key),
+                                                    .value = bytes_of(value, sizeof(value)) };
+        must(tuning_index_builder_add(builder, &record, &f->err), f->err);
+    }
+    must(tuning_index_builder_write(builder, f->path, &f->digest, &f->err), f->err);
+}
+
+TEST_F(index, an_index_is_verified_four_mebibytes_at_a_time)
+{
+    struct tuning_index_check check = { .at = 0 };
+    unsigned steps = 0;
+    write_large_index(f, 10u << 20);
+    KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
+
+    for (bool more = true; more; steps++)
+        must(tuning_index_check_step(index, &check, &more, &f->err), f->err);
+
+    assert_int_equal(steps, 3);
+    assert_int_equal(check.at, tuning_index_bytes(index));
+}
+
 TEST_F(index, a_mapped_index_outlives_its_replacement)
 {
     write_index(f, RECORDS);

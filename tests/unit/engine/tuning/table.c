@@ -103,10 +103,14 @@ static bool count_one_and_stop(void *context, const struct tuning_held *held)
     return count_one(context, held) && false;
 }
 
-static unsigned count_each(struct fixture *f, const struct tuning_place *filter)
+/* Visits all records. Returns how many there are. */
+static unsigned count_all(struct fixture *f)
 {
     unsigned seen = 0;
-    tuning_table_each(f->table, filter, count_one, &seen);
+    size_t cursor = 0;
+    do
+        assert_true(tuning_table_visit(f->table, &cursor, count_one, &seen));
+    while (cursor > 0);
     return seen;
 }
 
@@ -278,26 +282,45 @@ TEST_F(table, finds_relatives_within_a_tier_and_an_owner)
     assert_int_equal(count_family(f, user_place(1, "no problem"), FAMILY_BATCH), 0);
 }
 
-TEST_F(table, records_that_pass_the_filter_are_listed)
-{
-    must(put(f, user_place(1, "a"), "1"), f->err);
-    must(put(f, user_place(2, "a"), "2"), f->err);
-    must(put(f, host_place("a"), "3"), f->err);
-    must(put(f, host_place("b"), "4"), f->err);
-    struct tuning_place perf = host_place("a");
-    perf.kind = TUNING_PERF;
-    perf.backend = "";
-    must(put(f, perf, "5"), f->err);
+#define VISITED 100 /* records that are there during the whole visit */
 
-    assert_int_equal(count_each(f, NULL), 5);
-    assert_int_equal(count_each(f, &(struct tuning_place){ .kind = TUNING_FIND }), 4);
-    assert_int_equal(count_each(f, &(struct tuning_place){ .kind = TUNING_PERF }), 1);
-    assert_int_equal(count_each(f, &(struct tuning_place){ .tier = TUNING_TIER_HOST }), 2);
-    assert_int_equal(count_each(f, &(struct tuning_place){ .tier = TUNING_TIER_USER, .uid = 2 }),
-                     1);
-    assert_int_equal(count_each(f, &(struct tuning_place){ .key = bytes_of_text("a") }), 3);
-    assert_int_equal(count_each(f, &(struct tuning_place){ .database_id = "gfx906_60" }), 0);
-    assert_int_equal(count_each(f, &(struct tuning_place){ .backend = "OpenCL" }), 0);
+static struct tuning_place numbered_place(unsigned number)
+{
+    static char key[16];
+    snprintf(key, sizeof(key), "%u", number);
+    return host_place(key);
+}
+
+static bool note_visit(void *context, const struct tuning_held *held)
+{
+    unsigned *visits = context;
+    KILN_AUTO(mem) char *key = bytes_to_text(held->place.key);
+    unsigned long number = strtoul(key, NULL, 10);
+    if (number < VISITED)
+        visits[number]++;
+    return true;
+}
+
+TEST_F(table, records_are_visited_once_while_others_are_added_and_removed)
+{
+    unsigned visits[VISITED] = { 0 }, calls = 0;
+    size_t cursor = 0;
+    for (unsigned i = 0; i < VISITED; i++)
+        must(put(f, numbered_place(i), "1"), f->err);
+
+    do {
+        assert_true(tuning_table_visit(f->table, &cursor, note_visit, visits));
+        for (unsigned i = 0; i < 10 && calls < VISITED; i++) /* the table grows to eight times */
+            must(put(f, numbered_place(VISITED + 10 * calls + i), "1"), f->err);
+        struct tuning_place place = numbered_place(VISITED + 10 * calls);
+        must(tuning_table_put(f->table, &place, NULL, 0, &f->err), f->err);
+        calls++;
+    } while (cursor > 0);
+
+    for (unsigned i = 0; i < VISITED; i++)
+        assert_int_equal(visits[i], 1);
+    assert_true(calls > 10);
+    assert_true(count_all(f) > VISITED);
 }
 
 TEST_F(table, stops_when_the_caller_has_seen_enough)
@@ -309,7 +332,8 @@ TEST_F(table, stops_when_the_caller_has_seen_enough)
     struct tuning_place place = host_place("");
     unsigned listed = 0, related = 0;
 
-    tuning_table_each(f->table, NULL, count_one_and_stop, &listed);
+    for (size_t cursor = 0; tuning_table_visit(f->table, &cursor, count_one_and_stop, &listed);)
+        assert_true(cursor > 0);
     const struct tuning_relatives relatives = { &kin, FAMILY_BATCH };
     tuning_table_near(f->table, &place, relatives, count_one_and_stop, &related);
 

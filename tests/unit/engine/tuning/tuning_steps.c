@@ -129,7 +129,10 @@ TEST_F(steps, records_are_removed_in_steps_and_changed_ones_looked_at_again)
     struct tuning_job *job = NULL;
     import_all(f);
     must(tuning_job_remove(f->t, &selection, &job, &f->err), f->err);
-    assert_true(do_step(f, job));
+    unsigned listing = 0;
+    for (; stored(f) == RECORDS; listing++)
+        assert_true(do_step(f, job));
+    assert_in_range(listing, RECORDS / STEP_MAX, RECORDS); /* the last of them removes some */
     assert_in_range(stored(f), RECORDS - STEP_MAX, RECORDS - 1);
     for (unsigned i = 0; i < RECORDS; i++) /* records that were removed are added again */
         must(put_find(f, ALICE, key_of(i), "ConvB", "2,0,miopenConvolutionFwdAlgoGEMM"), f->err);
