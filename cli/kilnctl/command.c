@@ -22,6 +22,7 @@ static const struct command *const commands[] = {
     &command_report,
 
     &command_exec,
+    &command_env,
 
     &command_device_ls,
 

@@ -35,8 +35,8 @@ struct command {
 
 extern const struct command command_status, command_stats, command_metrics, command_config,
     command_ping, command_events, command_top, command_doctor, command_report, command_exec,
-    command_toolchain_ls, command_device_ls, command_prefetch, command_clear, command_gc,
-    command_why_miss, command_kernel_ls, command_kernel_show, command_kernel_fetch,
+    command_env, command_toolchain_ls, command_device_ls, command_prefetch, command_clear,
+    command_gc, command_why_miss, command_kernel_ls, command_kernel_show, command_kernel_fetch,
     command_kernel_import, command_kernel_export, command_kernel_pin, command_kernel_unpin,
     command_kernel_rm, command_pkg_install, command_pkg_ls, command_pkg_show, command_pkg_verify,
     command_pkg_rm, command_pkg_coverage, command_pkg_build, command_pkg_sign, command_pkg_keygen,

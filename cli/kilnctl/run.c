@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The command run: runs a program with libkiln-rtc preloaded. */
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/preload.h"
 #include "cli/output.h"
 #include "common/base/units.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef KILN_LIBDIR_FROM_KILNCTL
-#define KILN_LIBDIR_FROM_KILNCTL "../lib"
-#endif
-#define LIBRARY "libkiln-rtc.so.0"
 /* Maximum number of different reasons in a report.  Compiles with further reasons are not
  * counted. */
 #define REASONS_MAX 32
@@ -30,50 +26,6 @@ static const struct option options[] = {
     { "explain", 'e', OPTION_FLAG, offsetof(struct run_options, explain), NULL,
       "say at the end what was answered, compiled and stored, and why not", 0, 0 },
 };
-
-/* ---- the library ---- */
-
-/* Places of the library, relative to the directory of kilnctl: in a build directory, then in an
- * installed tree. */
-static const char *const places[] = { "../lib/" LIBRARY, KILN_LIBDIR_FROM_KILNCTL "/" LIBRARY };
-
-/* Finds the library that KILN_RTC_LIBRARY names, else the one that was built or installed with this
- * program.  Fails if it cannot be read. */
-static int find_library(char path[PATH_MAX], struct kiln_error *err)
-{
-    char self[PATH_MAX];
-    const char *given = getenv("KILN_RTC_LIBRARY");
-    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[size > 0 ? size : 0] = '\0';
-    const char *slash = strrchr(self, '/');
-    int directory = slash ? (int)(slash - self) : 0;
-    if (given && *given)
-        snprintf(path, PATH_MAX, "%s", given);
-    for (size_t i = 0; !(given && *given) && i < sizeof(places) / sizeof(places[0]); i++) {
-        snprintf(path, PATH_MAX, "%.*s/%s", directory, self, places[i]);
-        if (access(path, R_OK) == 0)
-            break;
-    }
-    if (access(path, R_OK))
-        return cli_fail_errno(
-            err, errno,
-            "'%.500s' cannot be read: install libkiln-rtc, or name the library in "
-            "KILN_RTC_LIBRARY",
-            path);
-    return KILN_E_OK;
-}
-
-/* Adds |library| to LD_PRELOAD, before the libraries that the user preloads. */
-static int preload(const char *library, struct kiln_error *err)
-{
-    char value[2 * PATH_MAX];
-    const char *before = getenv("LD_PRELOAD");
-    int size = snprintf(value, sizeof(value), "%s%s%s", library, before && *before ? ":" : "",
-                        before ? before : "");
-    if (size < 0 || (size_t)size >= sizeof(value) || setenv("LD_PRELOAD", value, 1))
-        return cli_fail(err, KILN_E_INVALID, "LD_PRELOAD is too long");
-    return KILN_E_OK;
-}
 
 static int execute(const struct invocation *invocation, struct kiln_error *err)
 {
@@ -195,13 +147,13 @@ static int run_and_explain(const struct invocation *invocation, struct kiln_erro
 
 static int run_run(const struct invocation *invocation, struct kiln_error *err)
 {
-    char library[PATH_MAX];
+    char value[PRELOAD_MAX];
     const struct run_options *given = invocation->options;
-    int rc = find_library(library, err);
-    if (!rc)
-        rc = preload(library, err);
+    int rc = preload_value(value, err);
     if (rc)
         return rc;
+    if (setenv("LD_PRELOAD", value, 1))
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory");
     fflush(NULL);
     return given->explain ? run_and_explain(invocation, err) : execute(invocation, err);
 }

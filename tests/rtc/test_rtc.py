@@ -283,11 +283,39 @@ def test_kilnctl_names_the_library_that_is_missing(job):
     assert "KILN_RTC_LIBRARY" in done.stderr
 
 
+def kilnctl_env(job, *arguments, **options):
+    environment = {name: value for name, value in job.environment.items() if name != "LD_PRELOAD"}
+    return subprocess.run([BUILD / "bin/kilnctl", "env", *arguments], text=True, check=True,
+                          env={**environment, **options}, capture_output=True,
+                          timeout=WAIT_MAX_S).stdout
+
+
+@pytest.mark.parametrize("name", ["plain", "a b'c"])
+def test_a_shell_takes_the_variables_of_kilnctl_env(job, name):
+    library = job.directory / name / "libkiln-rtc.so.0"
+    library.parent.mkdir()
+    library.symlink_to(PRELOAD)
+    line = kilnctl_env(job, KILN_RTC_LIBRARY=str(library))
+    assert ("'" in line) == (name != "plain")
+    done = subprocess.run(["sh", "-c", 'eval "$1"; printf %s "$LD_PRELOAD"',
+                           "sh", line], text=True, stdout=subprocess.PIPE, timeout=WAIT_MAX_S,
+                          check=True)
+    assert done.stdout == str(library)
+
+
+def test_kilnctl_env_keeps_what_is_preloaded_and_adds_itself_once(job):
+    assert kilnctl_env(job, LD_PRELOAD="libm.so.6").endswith(":libm.so.6\n")
+    line = kilnctl_env(job, LD_PRELOAD=str(PRELOAD), KILN_RTC_LIBRARY=str(PRELOAD))
+    assert line == f"export LD_PRELOAD={PRELOAD}\n"
+    assert json.loads(kilnctl_env(job, "--json", KILN_RTC_LIBRARY=str(PRELOAD))) == {
+        "LD_PRELOAD": str(PRELOAD)}
+
+
 # ---- many processes ----
 
 def test_eight_processes_compile_each_program_once(job):
-    sources = [f"void k(); // number {i}" for i in range(10)]
-    job.run("--processes", 8, *sources, environment={"FAKE_NVRTC_MS": "20"})
+    sources = [f"void k(); // number {i}" for i in range(50)]
+    job.run("--processes", 8, *sources, environment={"FAKE_NVRTC_MS": "5"})
     assert job.compiles() == len(sources)
 
 

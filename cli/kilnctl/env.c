@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* The command env: prints the variables with which programs preload libkiln-rtc. */
+#include "cli/kilnctl/command.h"
+#include "cli/kilnctl/preload.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Prints |text| so that a shell reads it as one word.  Slurm's TaskProlog takes quotes literally,
+ * so there are none unless the text needs them. */
+static void print_word(const char *text)
+{
+    static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                   "/:._-+";
+    if (text[strspn(text, harmless)] == '\0') {
+        fputs(text, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*text);
+    putchar('\'');
+}
+
+static int run_env(const struct invocation *invocation, struct kiln_error *err)
+{
+    char value[PRELOAD_MAX];
+    int rc = preload_value(value, err);
+    if (rc)
+        return rc;
+    if (invocation->common->json) {
+        KILN_AUTO(json) struct json *json = json_object();
+        json_set_text(json, "LD_PRELOAD", value);
+        return output_json(json, err);
+    }
+    fputs("export LD_PRELOAD=", stdout);
+    print_word(value);
+    putchar('\n');
+    return KILN_E_OK;
+}
+
+const struct command command_env = {
+    .name = "env",
+    .words = "",
+    .summary = "print the variables of 'kilnctl run' for a shell",
+    .help =
+        "Prints a line \"export LD_PRELOAD=...\".  After eval \"$(kilnctl env)\", a shell starts\n"
+        "every program as 'kilnctl run' does.  Slurm's TaskProlog can print the same line.",
+    .run = run_env,
+};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/preload.h"
+
+#include "cli/fail.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef KILN_LIBDIR_FROM_KILNCTL
+#define KILN_LIBDIR_FROM_KILNCTL "../lib"
+#endif
+#define LIBRARY "libkiln-rtc.so.0"
+
+/* Directories of the library, relative to that of kilnctl: in a build directory, then in an
+ * installed tree. */
+static const char *const places[] = { "../lib", KILN_LIBDIR_FROM_KILNCTL };
+
+/* Writes the path of the library that was built or installed with this program. */
+static void find_own_library(char path[PATH_MAX])
+{
+    char self[PATH_MAX], place[PATH_MAX], directory[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[size > 0 ? size : 0] = '\0';
+    const char *slash = strrchr(self, '/');
+    snprintf(path, PATH_MAX, "%s", LIBRARY);
+    for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(place, PATH_MAX, "%.*s/%s", (int)(slash - self), self, places[i]);
+        if (!realpath(place, directory))
+            continue;
+        snprintf(path, PATH_MAX, "%s/%s", directory, LIBRARY);
+        if (access(path, R_OK) == 0)
+            return;
+    }
+}
+
+/* Finds the library that KILN_RTC_LIBRARY names, else this program's own.  Fails if it cannot be
+ * read. */
+static int find_library(char path[PATH_MAX], struct kiln_error *err)
+{
+    const char *given = getenv("KILN_RTC_LIBRARY");
+    if (given && *given)
+        snprintf(path, PATH_MAX, "%s", given);
+    else
+        find_own_library(path);
+    if (access(path, R_OK))
+        return cli_fail_errno(
+            err, errno,
+            "'%.500s' cannot be read: install libkiln-rtc, or name the library in "
+            "KILN_RTC_LIBRARY",
+            path);
+    return KILN_E_OK;
+}
+
+/* Returns whether |list|, a value of LD_PRELOAD, begins with |library|. */
+static bool begins_with(const char *list, const char *library)
+{
+    size_t size = strlen(library);
+    return strncmp(list, library, size) == 0 && (list[size] == ':' || list[size] == '\0');
+}
+
+int preload_value(char ret_value[PRELOAD_MAX], struct kiln_error *err)
+{
+    char library[PATH_MAX];
+    const char *before = getenv("LD_PRELOAD");
+    int rc = find_library(library, err);
+    if (rc)
+        return rc;
+    if (before && begins_with(before, library))
+        snprintf(library, sizeof(library), "%s", "");
+    int size = snprintf(ret_value, PRELOAD_MAX, "%s%s%s", library,
+                        library[0] && before && *before ? ":" : "", before ? before : "");
+    if (size < 0 || size >= PRELOAD_MAX)
+        return cli_fail(err, KILN_E_INVALID, "LD_PRELOAD is too long");
+    return KILN_E_OK;
+}
