@@ -31,8 +31,8 @@ static void find_own_library(char path[PATH_MAX])
         snprintf(place, PATH_MAX, "%.*s/%s", (int)(slash - self), self, places[i]);
         if (!realpath(place, directory))
             continue;
-        snprintf(path, PATH_MAX, "%s/%s", directory, LIBRARY);
-        if (access(path, R_OK) == 0)
+        int length = snprintf(path, PATH_MAX, "%s/%s", directory, LIBRARY);
+        if (length < PATH_MAX && access(path, R_OK) == 0)
             return;
     }
 }
