@@ -39,8 +39,8 @@ CLI_MUST_CHECK int find_run(const struct find_call *call, struct kiln_conv_resul
 CLI_MUST_CHECK int find_print(const struct kiln_conv_result *result, FILE *out,
                               struct kiln_error *err);
 /* Warns when the measurements could not be recorded.  If the cause is that the reference kernels
- * are not built into the program, warns only once, because it is the cause for every problem.  Main
- * thread only. */
+ * are not built into the program, warns only once, because the cause is then the same for every
+ * problem.  Main thread only. */
 void find_warn(const struct kiln_conv_result *result, FILE *out);
 /* Returns {"solvers": [...], "trials": [...], "recorded": true}.  If nothing was recorded,
  * "recorded" is false and "not_recorded" gives the reason.  The caller owns the tree. */

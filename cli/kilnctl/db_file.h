@@ -45,9 +45,8 @@ void db_files_done(struct db_files *files); /* accepts a zeroed one */
 #define DB_FILES_AUTO __attribute__((cleanup(db_files_done)))
 
 #define DB_NOTE_MAX 512
-/* Opens the file itself.  If it is a database that MIOpen may have open, opens a copy that includes
- * its log.  |ret_note| says what could not be read; usually "".  Returns KILN_E_FULL for a file
- * that kilnd would refuse for its size, and KILN_E_TIMED_OUT if the copy takes longer than
- * --timeout. */
+/* Opens the file or, if it is a database that MIOpen may have open, a copy that includes its log.
+ * |ret_note| says what could not be read; usually "".  Returns KILN_E_FULL for a file that kilnd
+ * would refuse for its size, and KILN_E_TIMED_OUT if the copy takes longer than --timeout. */
 CLI_MUST_CHECK int db_file_open(const struct invocation *invocation, const char *path, int *ret_fd,
                                 char ret_note[DB_NOTE_MAX], struct kiln_error *err);

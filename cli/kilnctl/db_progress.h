@@ -35,8 +35,8 @@ struct db_progress {
     size_t counts[DB_LISTS_MAX];
 };
 
-/* Prepares |progress|.  |lists| has at most DB_LISTS_MAX entries, and one without a name at its
- * end. */
+/* Prepares |progress|.  |lists| has at most DB_LISTS_MAX entries; an entry whose name is NULL
+ * follows the last one. */
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,
                       void *context, bool json);
 void db_progress_done(struct db_progress *progress);

@@ -131,8 +131,9 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the directory ---- */
 
-/* Creates a part of the overlay.  It will contain the user's records and the job's results, so
- * other users also lose access to a part of an older, shared overlay. */
+/* Creates a part of the overlay.  It will contain the user's records and the job's results.  So if
+ * it exists already, and was shared with other users, it becomes private, unless the overlay is to
+ * be shared. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;

@@ -39,7 +39,7 @@ CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
 /* Links MIOpen's own files into system/, except those that kiln has written.  With an overlay,
- * MIOpen only looks in system/.  It fails without its models, so if they are missing, system/ is
+ * MIOpen only looks in system/. MIOpen fails without its models, so if they are missing, system/ is
  * not used. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 

@@ -16,8 +16,8 @@ struct json;
 
 /* Returns whether |word| is a URL, such as "https://..." or "file:///...". */
 bool url_is(const char *word);
-/* Returns the text to print for |word|, a path or a URL.  It is the last part, without credentials
- * and query, or "the file".  The result is a part of |word|, or |text|. */
+/* Returns a name to print for |word|, which is a path or a URL: its last part without the query, or
+ * "the file" if a URL has none.  Returns a pointer into |word|, or |text|. */
 const char *url_label(const char *word, char text[URL_LABEL_MAX]);
 /* Sets "sha256" to |given|; converts the digits to lower case, as kilnd requires. */
 CLI_MUST_CHECK int url_set_sha256(const char *given, struct json *ask, struct kiln_error *err);

@@ -5,7 +5,7 @@
  * Arrays that grow.
  *
  * Role       appends to an array of unknown length, whose capacity doubles when it is full
- * Ownership  the array is the caller's, who frees it
+ * Ownership  the caller owns and frees the array
  * Threading  plain values; the owner of the array synchronises access
  *
  *     struct word *words = NULL;

@@ -3,7 +3,7 @@
 
 /*
  * Descriptors inherited from the service manager (sd_listen_fds(3)): sockets that it opened, and
- * descriptors that an earlier kilnd stored there.
+ * descriptors that an earlier kilnd stored in it.
  *
  * Ownership  owns the descriptors that no caller has taken; inherited_done closes them
  * Threading  called at start, before anything else opens a descriptor
@@ -30,7 +30,7 @@ struct inherited {
  * if LISTEN_PID names another process. */
 KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
                                               struct kiln_err *err);
-/* Returns the first descriptor from item |from| on whose name begins with |prefix|, or NULL if
- * there is none. */
+/* Starts at item |from|, and returns the first descriptor whose name begins with |prefix|.  Returns
+ * NULL if there is none. */
 struct inherited_fd *inherited_find(struct inherited *inherited, const char *prefix, size_t from);
 void inherited_done(struct inherited *inherited);

@@ -13,9 +13,8 @@
 #define HANDED_SOCKET 3
 #define HANDED_LOCK 4
 
-/* The names of descriptors that an earlier kilnd stored in the manager begin with this.  They are
- * its socket, and those of older versions that this version does not use (they stored the hot
- * set). */
+/* The service manager keeps descriptors for kilnd across restarts; their names begin with this.
+ * One is the listening socket.  Older versions of kilnd stored others, which are not used. */
 #define OURS_PREFIX "kiln-"
 
 /* Finds the socket that the service manager opened; |ret_item| is NULL if it opened none. */

@@ -43,8 +43,8 @@
 /* Limit of a transfer's processor time.  Unpacking a package of the largest allowed size takes
  * about 400 seconds. */
 #define CPU_MAX_S 1200u
-/* Limit of processor time for a user's file, whose content may be crafted to take long.  It is
- * lower, because no signature in it is checked. */
+/* Limit of processor time for a user's file.  It is lower than CPU_MAX_S, because such a file needs
+ * no signature, so its content may be crafted to take long. */
 #define CPU_MAX_USER_S 300u
 /* Transfers have the same low priority as compilers. kilnd goes first, because many users wait for
  * it. */

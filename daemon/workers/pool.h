@@ -33,8 +33,8 @@ struct pool_options {
     uint64_t timeout_ms;       /* maximum wall-clock time of one job */
     uint64_t start_timeout_ms; /* 0 means the default */
     uint64_t grace_ms;         /* how long a source may wait for a warm-up; 0 means the default */
-    /* The pool keeps as many warm workers as sources were recently compiled at the same time.  It
-     * forgets such a number after one to two windows of this length. 0 means the default. */
+    /* Time is divided into windows of this length; 0 means the default.  The pool keeps as many
+     * warm workers as sources were compiled at the same time in this window or the previous one. */
     uint64_t window_ms;
 };
 
