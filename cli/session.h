@@ -25,8 +25,8 @@ extern const struct option session_option_table[SESSION_OPTION_COUNT];
 /* Returns the timeout of one request for libkiln.  It is 0, libkiln's default, unless --timeout was
  * given. */
 int session_timeout_ms(const struct session_options *options);
-/* Returns when work in kilnctl that begins now must end, on the monotonic clock: --timeout from
- * now, or UINT64_MAX without --timeout. */
+/* Returns the time, on the monotonic clock, at which work that begins now must end.  It is
+ * UINT64_MAX if --timeout was not given. */
 uint64_t session_deadline_ns(const struct session_options *options);
 /* Opens a client without connecting.  |fallback| has the meaning of
  * kiln_client_options.fallback. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Prints |text| so that a shell reads it as one word.  Slurm's TaskProlog takes quotes literally,
- * so there are none unless the text needs them. */
+ * so this adds quotes only if the text needs them. */
 static void print_word(const char *text)
 {
     static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -121,7 +121,7 @@ static int wait_for_end(pid_t pid)
 
 struct snapshot_run {
     const char *path;     /* borrowed */
-    uint64_t deadline_ns; /* on the monotonic clock; UINT64_MAX: none */
+    uint64_t deadline_ns; /* on the monotonic clock; UINT64_MAX means none */
     int socket;           /* borrowed */
     pid_t pid;
 };
@@ -146,7 +146,7 @@ static int query_program(const struct snapshot_run *run, struct snapshot *snapsh
     KILN_AUTO(mem) char *text = malloc(ANSWER_MAX + 1);
     KILN_AUTO(fd) int fd = -1;
     bool is_late = !wait_for_answer(run);
-    if (is_late) /* SIGTERM, because kiln-transfer then removes its copy */
+    if (is_late) /* SIGTERM lets kiln-transfer remove its copy */
         kill(run->pid, SIGTERM);
     ssize_t got = text ? receive_answer(run->socket, text, &fd) : 0;
     int status = wait_for_end(run->pid);

@@ -49,10 +49,11 @@ size_t hash_table_bytes(const struct hash_table *table);
 struct hash_link *hash_table_begin(const struct hash_table *table);
 struct hash_link *hash_table_behind(const struct hash_table *table, const struct hash_link *link);
 
-/* Iterates over all items in several calls, between which items may be added and removed.  |cursor|
- * is 0 at first, and again after the last call.  Returns the first item of a bucket (NULL: it is
- * empty); link->next are the others.  Each item that stays in the table until the end is visited
- * once, also if the table grows meanwhile. */
+/* Iterates over all items, one bucket in each call.  Between the calls, items may be added and
+ * removed.  |cursor| must be 0 for the first call; it is 0 again after the last one.  Returns the
+ * first item of the bucket, whose link->next leads to the others, or NULL if the bucket is empty.
+ * Each item that stays in the table until the end is visited once, even if the table grows
+ * meanwhile. */
 struct hash_link *hash_table_visit(const struct hash_table *table, size_t *cursor);
 
 static inline struct hash_link *hash_table_same(struct hash_link *link, uint64_t hash)
