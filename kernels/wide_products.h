@@ -2,10 +2,10 @@
 /*
  * Products of a warp group (four warps) with both operands in shared memory: wgmma of sm_90a.
  * Included as "kiln/wide_products.h".  A product has 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
- * 192 or 256) columns and 16 steps (TF32: 8) of the reduction.  wgmma ignores the bits of a float
- * beyond TF32's, so the tensor maps already round fp32 operands while they are copied.  TF32
- * operands are never transposed.  OpenCL has no such instruction, so there the functions read local
- * memory with the documented layouts.  This is slow, and only for tests.
+ * 192 or 256) columns and 16 steps (TF32: 8) of the reduction.  wgmma would truncate a float to
+ * TF32, so the tensor maps round fp32 operands while they copy them.  TF32 operands are never
+ * transposed.  OpenCL has no such instruction, so there the functions read local memory with the
+ * documented layouts.  This is slow, and only for tests.
  *
  * An operand is stored in rows of 128 (or 64) bytes, in blocks of eight rows.  The number of each
  * 16-byte chunk is XORed with its row's number, so an operand must start at a multiple of eight
