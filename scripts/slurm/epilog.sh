@@ -23,7 +23,7 @@ say() {
 job=${SLURM_JOB_ID:-}
 user=${SLURM_JOB_USER:-}
 case $job in
-'' | *[!0-9]*)
+'' | 0* | *[!0-9]*)
     say "SLURM_JOB_ID is '$job', no number"
     exit 0
     ;;
@@ -31,10 +31,28 @@ esac
 directory=$directories/$job
 [ -d "$directory" ] && [ -n "$user" ] || exit 0
 
-# Runs a program as the user and stops it after $timeout, so that a job's files can delay the node
-# only for a bounded time.
+# The seconds of $timeout that are left, but at least 1, so that a late step can still do a little.
+case ${timeout%[ms]} in
+'' | 0* | *[!0-9]*)
+    say "the setting timeout is '$timeout', neither seconds (90s) nor minutes (2m): using 60s"
+    timeout=60s
+    ;;
+esac
+case $timeout in
+*m) seconds=$((${timeout%m} * 60)) ;;
+*) seconds=${timeout%s} ;;
+esac
+deadline=$(($(date +%s) + seconds))
+left() {
+    left=$((deadline - $(date +%s)))
+    [ "$left" -ge 1 ] || left=1
+    echo "$left"
+}
+
+# Runs a program as the user. All such programs together have $timeout, so that a job's files can
+# delay the node only for a bounded time.
 as_user() {
-    timeout --kill-after=5s "$timeout" runuser -u "$user" -- "$@" </dev/null
+    timeout --kill-after=5s "$(left)s" runuser -u "$user" -- "$@" </dev/null
 }
 
 # Removes a directory as the user, so that links in it cannot make it remove root's files. The job
@@ -68,7 +86,7 @@ remove_old() {
 }
 
 if [ -s "$directory/environment" ] &&
-    ! as_user "$kilnctl" miopen harvest "$directory/overlay" --timeout "$timeout"; then
+    ! as_user "$kilnctl" miopen harvest "$directory/overlay" --timeout "$(left)s"; then
     say "'$kilnctl miopen harvest' could not take everything of job $job of $user"
 elif remove "$directory"; then
     exit 0
