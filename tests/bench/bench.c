@@ -127,6 +127,12 @@ enum kiln_code bench_pin(pid_t tid, unsigned cpu, struct kiln_err *err)
     return KILN_OK;
 }
 
+const char *bench_cpus_name(enum bench_cpus cpus)
+{
+    static const char *const names[] = { "any", "two", "one" };
+    return names[cpus];
+}
+
 enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err)
 {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -47,6 +47,13 @@ KILN_MUST_CHECK enum kiln_code bench_path(const char *work, const char *name,
 /* Pins thread |tid| (0: the caller) to one CPU permanently. */
 KILN_MUST_CHECK enum kiln_code bench_pin(pid_t tid, unsigned cpu, struct kiln_err *err);
 
+enum bench_cpus {
+    CPUS_ANY, /* the scheduler chooses the CPUs of all processes */
+    CPUS_TWO, /* clients on one CPU, servers on another */
+    CPUS_ONE, /* clients and servers on one CPU */
+};
+const char *bench_cpus_name(enum bench_cpus cpus); /* "any", "two", "one" */
+
 /* Allocates zeroed memory that children share with their parent. */
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
 void bench_shared_done(void *memory, size_t size); /* accepts NULL */

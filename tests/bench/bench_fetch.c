@@ -26,6 +26,9 @@ static ways one_client_small = {
     &subject_kiln_table,
     NULL,
 };
+static ways two_cpus = {
+    &subject_round_trip, &subject_inline, &subject_kiln_wire, &subject_kiln, NULL,
+};
 static ways one_client_miopen = {
     &subject_round_trip,      &subject_descriptor,
     &subject_descriptor_kept, &subject_redis,
@@ -51,25 +54,27 @@ static ways many_clients = {
 struct setting { /* one block of the table */
     struct content content;
     unsigned clients;
-    bool one_cpu; /* client and servers share it. This measures the exchange without the wake-up of
-                     another CPU, which varies tenfold from run to run */
-    bool quick;   /* also with --quick */
+    /* CPUS_ANY measures the scheduler's choice, too: the wake-up of an idle CPU takes longer than
+     * the whole exchange, and whether there is one varies from run to run. */
+    enum bench_cpus cpus;
+    bool quick;                            /* also with --quick */
     const struct subject_ops *const *ways; /* NULL-terminated */
 };
 
 static const struct setting settings[] = {
-    { { CONTENT_RANDOM, 4096, 1000, 0 }, 1, true, true, one_client_small },
-    { { CONTENT_RANDOM, 4096, 1000, 0 }, 1, false, false, one_client_small },
-    { { CONTENT_CODE, 20480, 500, 0 }, 1, true, true, one_client_miopen },
-    { { CONTENT_CODE, 20480, 500, 0 }, 1, false, true, one_client_miopen },
-    { { CONTENT_POOR, 65536, 500, 0 }, 1, true, true, one_client_miopen },
-    { { CONTENT_POOR, 65536, 500, 0 }, 1, false, false, one_client_miopen },
-    { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 1, true, false, one_client_large },
-    { { CONTENT_RANDOM, 4096, 1000, 0 }, 16, false, true, many_clients },
-    { { CONTENT_RANDOM, 65536, 500, 1 }, 16, false, true, many_clients },
-    { { CONTENT_RANDOM, 65536, 500, 0 }, 16, false, true, many_clients },
-    { { CONTENT_RANDOM, 1 << 20, 128, 1 }, 16, false, true, many_clients },
-    { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 4096, 1000, 0 }, 1, CPUS_ONE, true, one_client_small },
+    { { CONTENT_RANDOM, 4096, 1000, 0 }, 1, CPUS_ANY, false, one_client_small },
+    { { CONTENT_RANDOM, 4096, 1000, 0 }, 1, CPUS_TWO, true, two_cpus },
+    { { CONTENT_CODE, 20480, 500, 0 }, 1, CPUS_ONE, true, one_client_miopen },
+    { { CONTENT_CODE, 20480, 500, 0 }, 1, CPUS_ANY, true, one_client_miopen },
+    { { CONTENT_POOR, 65536, 500, 0 }, 1, CPUS_ONE, true, one_client_miopen },
+    { { CONTENT_POOR, 65536, 500, 0 }, 1, CPUS_ANY, false, one_client_miopen },
+    { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 1, CPUS_ONE, false, one_client_large },
+    { { CONTENT_RANDOM, 4096, 1000, 0 }, 16, CPUS_ANY, true, many_clients },
+    { { CONTENT_RANDOM, 65536, 500, 1 }, 16, CPUS_ANY, true, many_clients },
+    { { CONTENT_RANDOM, 65536, 500, 0 }, 16, CPUS_ANY, true, many_clients },
+    { { CONTENT_RANDOM, 1 << 20, 128, 1 }, 16, CPUS_ANY, true, many_clients },
+    { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 16, CPUS_ANY, true, many_clients },
 };
 
 struct interval { /* of one slot; in shared memory */
@@ -79,7 +84,7 @@ struct interval { /* of one slot; in shared memory */
 struct comparison { /* inherited by the client processes */
     const struct setting *setting;
     struct subject_place place;
-    unsigned cpu;                                 /* for setting->one_cpu */
+    unsigned cpu;                                 /* of the clients, unless CPUS_ANY */
     const struct subject_ops *ways[SUBJECTS_MAX]; /* those of the setting that this host can run */
     size_t way_count, rounds;
     struct bench_gate *gate;    /* shared */
@@ -143,7 +148,7 @@ static enum kiln_code client_main(void *context, unsigned client, struct kiln_er
 {
     const struct comparison *c = context;
     struct subject *subjects[SUBJECTS_MAX] = { NULL };
-    enum kiln_code rc = c->setting->one_cpu ? bench_pin(0, c->cpu, err) : KILN_OK;
+    enum kiln_code rc = c->setting->cpus == CPUS_ANY ? KILN_OK : bench_pin(0, c->cpu, err);
     for (size_t i = 0; i < c->way_count && !rc; i++)
         rc = c->ways[i]->open(&c->place, &subjects[i], err);
     if (!rc)
@@ -202,7 +207,7 @@ static enum kiln_code report_way(const struct comparison *c, size_t way, double 
     json_set_text(result, "content", content_kind_name(content->kind));
     json_set_u64(result, "size", content->size);
     json_set_u64(result, "clients", c->setting->clients);
-    json_set_bool(result, "one_cpu", c->setting->one_cpu);
+    json_set_text(result, "cpus", bench_cpus_name(c->setting->cpus));
     json_set_u64(result, "touched", touched_of(content));
     json_set_u64(result, "fetches", fetches_of(c, way));
     if (ratio > 0)
@@ -332,7 +337,7 @@ static enum kiln_code report_absent(const struct setting *setting, const struct 
     json_set_text(result, "way", ops->name);
     json_set_u64(result, "size", setting->content.size);
     json_set_u64(result, "clients", setting->clients);
-    json_set_bool(result, "one_cpu", setting->one_cpu);
+    json_set_text(result, "cpus", bench_cpus_name(setting->cpus));
     json_set_u64(result, "touched", touched_of(&setting->content));
     json_set_text(result, "not_run", why);
     return bench_print(result, err);
@@ -355,19 +360,18 @@ static enum kiln_code choose_ways(struct comparison *c, const struct servers *s,
 static enum kiln_code run_setting(const struct bench_options *o, const struct setting *setting,
                                   struct kiln_err *err)
 {
-    bench_say("fetch: %zu bytes (%s), %zu touched, %u client%s%s", setting->content.size,
+    bench_say("fetch: %zu bytes (%s), %zu touched, %u client%s, CPUs: %s", setting->content.size,
               content_kind_name(setting->content.kind), touched_of(&setting->content),
-              setting->clients, setting->clients > 1 ? "s" : "",
-              setting->one_cpu ? " on the servers' CPU" : "");
+              setting->clients, setting->clients > 1 ? "s" : "", bench_cpus_name(setting->cpus));
     __attribute__((cleanup(servers_done))) struct servers s = { .miopen_ratio = 0 };
     enum kiln_code rc = start_servers(o, setting, &s, err);
-    if (!rc && setting->one_cpu)
+    if (!rc && setting->cpus != CPUS_ANY)
         rc = pin_servers(&s, o->last_cpu, err);
     if (rc)
         return rc;
     struct comparison comparison = {
         .setting = setting,
-        .cpu = o->last_cpu,
+        .cpu = setting->cpus == CPUS_TWO ? o->first_cpu : o->last_cpu,
         .place = { .content = &setting->content,
                    .floor_socket = s.floor_socket,
                    .epoll_socket = s.epoll_socket,
@@ -384,7 +388,8 @@ static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *
 {
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && !rc; i++) {
-        if (settings[i].quick || !o->quick)
+        bool is_possible = settings[i].cpus != CPUS_TWO || o->first_cpu != o->last_cpu;
+        if (is_possible && (settings[i].quick || !o->quick))
             rc = run_setting(o, &settings[i], err);
     }
     return rc;

@@ -24,12 +24,6 @@ struct json *phase_result(const char *bench, const struct tuning_data *data)
     return result;
 }
 
-const char *phase_cpus_name(enum phase_cpus cpus)
-{
-    static const char *const names[] = { "any", "two", "one" };
-    return names[cpus];
-}
-
 /* ---- plans ---- */
 
 struct plan { /* the measurements of one kind of database */
@@ -131,7 +125,7 @@ static enum kiln_code run_firsts(const struct way_place *place, const struct pla
 
 static struct phase_setting setting_of(const struct bench_options *o,
                                        const struct tuning_way *const *ways, unsigned processes,
-                                       enum phase_cpus cpus)
+                                       enum bench_cpus cpus)
 {
     struct phase_setting setting = {
         .processes = processes,
@@ -144,7 +138,7 @@ static struct phase_setting setting_of(const struct bench_options *o,
 }
 
 static enum kiln_code run_one(const struct bench_options *o, const struct way_place *place,
-                              const struct plan *plan, enum phase_cpus cpus, struct kiln_err *err)
+                              const struct plan *plan, enum bench_cpus cpus, struct kiln_err *err)
 {
     struct phase_setting one = setting_of(o, plan->one, 1, cpus);
     enum kiln_code rc = phase_look_up(place, &one, err);

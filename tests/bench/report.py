@@ -61,25 +61,27 @@ PAGE = 4096
 REDIS_BUDGET = {4096: 1.0, 65536: 1.5, 1 << 20: 20.0}
 MIOPEN_BUDGET = {20480: 10.0, 65536: 50.0}
 ROUND_TRIP_BUDGET = 1.5
+LIBKILN_BUDGET = 1.5  # libkiln, compared with the same frames sent by hand
+CPUS = {"any": "", "two": ", client and servers on a CPU each", "one": ", all on one CPU"}
 
 
 def fetch_rows(table, results):
     settings = []
     for r in of(results, "fetch"):
-        setting = (r["clients"], r["size"], r["one_cpu"], r["touched"])
+        setting = (r["clients"], r["size"], r["cpus"], r["touched"])
         if setting not in settings:
             settings.append(setting)
     for setting in settings:
         fetch_setting(table, results, *setting)
 
 
-def fetch_setting(table, results, clients, size, one_cpu, touched):
-    place = ", all on one CPU" if one_cpu else ""
+def fetch_setting(table, results, clients, size, cpus, touched):
+    place = CPUS[cpus]
     if clients > 1 and size > PAGE:
         place += ", every page touched" if touched == size else ", first page touched"
     section = f"Warm fetch, {size_text(size)}, {clients} client{'s' if clients > 1 else ''}{place}"
     ways = {}
-    for r in of(results, "fetch", clients=clients, size=size, one_cpu=one_cpu, touched=touched):
+    for r in of(results, "fetch", clients=clients, size=size, cpus=cpus, touched=touched):
         if "not_run" in r:
             table.skip(f"{WAYS[r['way']]} ({section})", r["not_run"])
             continue
@@ -100,6 +102,10 @@ def fetch_budgets(table, section, ways, size, clients):
             figure = ratio(kiln["p50_us"], ways[way]["p50_us"])
             table.add(section, f"kiln : {WAYS[way]}, p50", figure, "×", f"≤ {ROUND_TRIP_BUDGET}",
                       figure <= ROUND_TRIP_BUDGET, 2)
+    if clients == 1 and "kiln-wire" in ways:
+        figure = ratio(kiln["p50_us"], ways["kiln-wire"]["p50_us"])
+        table.add(section, f"kiln : {WAYS['kiln-wire']}, p50", figure, "×", f"≤ {LIBKILN_BUDGET}",
+                  figure <= LIBKILN_BUDGET, 2)
     if "inline" in ways:
         table.add(section, "kiln : bare socket, bytes in the reply, p50",
                   ratio(kiln["p50_us"], ways["inline"]["p50_us"]), "×", digits=2)
@@ -323,7 +329,6 @@ TUNING_WAYS = {
     "engine": "kiln, in the daemon",
     "kiln": "kiln, over the socket",
 }
-TUNING_CPUS = {"any": "", "two": ", client and servers on a CPU each", "one": ", all on one CPU"}
 TUNING_LOOK_UP_BUDGET = {"find": 2, "perf": 5}  # µs, measured in the daemon
 IMPORT_BUDGET, FIRST_BUDGET_MS, TUNING_BATCH_BUDGET_US = 3, 1, 2
 
@@ -397,7 +402,7 @@ def tuning_look_up_rows(table, results):
         ways = {r["way"]: r for r in of(results, "tuning_look_up", processes=processes,
                                         cpus=cpus)}
         section = f"{tuning_name(next(iter(ways.values())))}: a look-up, " \
-                  f"{processes_text(processes)}{TUNING_CPUS[cpus]}"
+                  f"{processes_text(processes)}{CPUS[cpus]}"
         tuning_setting(table, section, ways, processes)
 
 
@@ -429,7 +434,7 @@ def tuning_setting(table, section, ways, processes):
 
 def tuning_batch_rows(table, results):
     for r in of(results, "tuning_batch"):
-        section = f"{tuning_name(r)}: a batch of {r['items']}{TUNING_CPUS[r['cpus']]}"
+        section = f"{tuning_name(r)}: a batch of {r['items']}{CPUS[r['cpus']]}"
         each = statistics.median(r["each_us"])
         table.add(section, "a batch of one record", statistics.median(r["one_us"]), "µs")
         table.add(section, "per record of the batch", each, "µs", f"≤ {TUNING_BATCH_BUDGET_US}",

@@ -5,9 +5,9 @@ import unittest
 import report
 
 
-def fetch(way, size, clients, one_cpu, p50, per_s=(1.0, 1.0, 1.0)):
+def fetch(way, size, clients, cpus, p50, per_s=(1.0, 1.0, 1.0)):
     return {"bench": "fetch", "way": way, "size": size, "clients": clients,
-            "one_cpu": one_cpu, "touched": size,
+            "cpus": cpus, "touched": size,
             "p50_us": list(p50), "p99_us": list(p50), "per_s": list(per_s)}
 
 
@@ -28,27 +28,34 @@ class Report(unittest.TestCase):
         self.assertEqual(report.ratio([10, 200, 12], [10, 100, 6]), 2)
 
     def test_a_fetch_within_its_budget_meets_it(self):
-        table = report.make_table([fetch("descriptor", 20480, 1, True, (10, 10, 10)),
-                                   fetch("kiln", 20480, 1, True, (14, 15, 13))])
+        table = report.make_table([fetch("descriptor", 20480, 1, "one", (10, 10, 10)),
+                                   fetch("kiln", 20480, 1, "one", (14, 15, 13))])
         row = row_of(table, DESCRIPTOR)
         self.assertEqual((row["figure"], row["verdict"]), (1.4, report.MEETS))
 
     def test_a_fetch_beyond_its_budget_misses_and_is_named_at_the_end(self):
-        table = report.make_table([fetch("descriptor", 20480, 1, True, (10, 10, 10)),
-                                   fetch("kiln", 20480, 1, True, (16, 16, 16))])
+        table = report.make_table([fetch("descriptor", 20480, 1, "one", (10, 10, 10)),
+                                   fetch("kiln", 20480, 1, "one", (16, 16, 16))])
         self.assertEqual(row_of(table, DESCRIPTOR)["verdict"], report.MISSES)
         self.assertIn("0 of 1 budgets met", report.text_of(table))
         self.assertIn("misses: Warm fetch, 20 KiB", report.text_of(table))
 
+    def test_libkiln_is_compared_with_the_same_frames_by_hand(self):
+        table = report.make_table([fetch("kiln-wire", 4096, 1, "two", (20, 20, 20)),
+                                   fetch("kiln", 4096, 1, "two", (32, 32, 32))])
+        row = row_of(table, f"kiln : {report.WAYS['kiln-wire']}, p50")
+        self.assertEqual((row["figure"], row["verdict"]), (1.6, report.MISSES))
+        self.assertIn("client and servers on a CPU each", report.text_of(table))
+
     def test_redis_is_judged_by_rate_and_size(self):
         table = report.make_table([
-            fetch("redis", 65536, 16, False, (1, 1, 1), (100, 100, 100)),
-            fetch("kiln", 65536, 16, False, (1, 1, 1), (140, 149, 160))])
+            fetch("redis", 65536, 16, "any", (1, 1, 1), (100, 100, 100)),
+            fetch("kiln", 65536, 16, "any", (1, 1, 1), (140, 149, 160))])
         row = row_of(table, "kiln : Redis, rate")
         self.assertEqual((row["figure"], row["verdict"]), (1.49, report.MISSES))
 
     def test_what_could_not_run_is_named_and_has_no_row(self):
-        lost = {"bench": "fetch", "way": "redis", "size": 4096, "clients": 16, "one_cpu": False,
+        lost = {"bench": "fetch", "way": "redis", "size": 4096, "clients": 16, "cpus": "any",
                 "touched": 4096, "not_run": "no redis-server"}
         table = report.make_table([lost], [("disk", "was not built")])
         self.assertEqual(table.rows, [])

@@ -60,7 +60,7 @@ static enum kiln_code report_batch(const struct job *job, struct kiln_err *err)
     }
     struct json *result = phase_result("tuning_batch", job->place->data);
     json_set_u64(result, "items", items_of(job->place->data));
-    json_set_text(result, "cpus", phase_cpus_name(job->setting->cpus));
+    json_set_text(result, "cpus", bench_cpus_name(job->setting->cpus));
     json_set(result, "one_us", one);
     json_set(result, "each_us", each);
     return bench_print(result, err);

@@ -127,7 +127,7 @@ static enum kiln_code report_way(const struct comparison *c, size_t way, struct 
     struct json *result = phase_result("tuning_look_up", c->place->data);
     json_set_text(result, "way", c->setting->ways[way]->name);
     json_set_u64(result, "processes", c->setting->processes);
-    json_set_text(result, "cpus", phase_cpus_name(c->setting->cpus));
+    json_set_text(result, "cpus", bench_cpus_name(c->setting->cpus));
     json_set_u64(result, "questions", questions_of(c, way));
     json_set(result, "mean_us", mean);
     json_set(result, "p50_us", p50);
@@ -158,7 +158,7 @@ enum kiln_code phase_look_up(const struct way_place *place, const struct phase_s
     void *front = NULL, *back = NULL;
     bench_say("tuning: look-ups in '%s', %u process%s, CPUs: %s", place->data->name,
               setting->processes, setting->processes > 1 ? "es" : "",
-              phase_cpus_name(setting->cpus));
+              bench_cpus_name(setting->cpus));
     enum kiln_code rc = bench_shared(intervals, &front, err);
     if (!rc)
         rc = bench_shared(samples, &back, err);

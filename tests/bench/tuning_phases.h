@@ -33,17 +33,10 @@ struct phase_firsts {
 KILN_MUST_CHECK enum kiln_code phase_first(const struct way_place *place,
                                            const struct phase_firsts *firsts, struct kiln_err *err);
 
-enum phase_cpus {
-    CPUS_ANY, /* the scheduler chooses the CPUs of all processes */
-    CPUS_TWO, /* clients on one CPU, servers on another */
-    CPUS_ONE, /* clients and servers on one CPU */
-};
-const char *phase_cpus_name(enum phase_cpus cpus); /* "any", "two", "one" */
-
 struct phase_setting {
     const struct tuning_way *ways[PHASE_WAYS_MAX + 1]; /* ends with NULL */
     unsigned processes, rounds;                        /* the first round warms up */
-    enum phase_cpus cpus;
+    enum bench_cpus cpus;
     unsigned cpu; /* the CPU of the clients, unless CPUS_ANY; the caller places the servers */
 };
 /* Measures look-ups by processes that have opened every way before. */
