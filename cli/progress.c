@@ -17,6 +17,9 @@
 /* Maximum time without a line if the output is not a terminal. */
 #define SILENCE_NS 10000000000u
 #define TICK_S 1
+/* Work that takes less time prints no line if the output is not a terminal: 'miopen harvest' may
+ * send thousands of files, and each of them has its own progress. */
+#define BRIEF_NS 1000000000u
 
 static unsigned terminal_width(FILE *out)
 {
@@ -120,11 +123,16 @@ static void print_line(struct progress *progress, uint64_t now_ns)
     progress->said_ns = now_ns;
 }
 
+static bool is_brief(const struct progress *progress, uint64_t now_ns)
+{
+    return now_ns - progress->started_ns < BRIEF_NS;
+}
+
 /* Prints a line for a new tenth of the total, and after a long silence. */
 static void print_due_line(struct progress *progress, uint64_t now_ns)
 {
     unsigned tenths = progress->total ? (unsigned)(progress->done * 10 / progress->total) : 10;
-    bool is_new = tenths > progress->tenths && !progress->no_total;
+    bool is_new = tenths > progress->tenths && !progress->no_total && !is_brief(progress, now_ns);
     if (!is_new && now_ns - progress->said_ns < SILENCE_NS)
         return;
     progress->tenths = is_new ? tenths : progress->tenths;
@@ -165,7 +173,8 @@ void progress_tick(struct progress *progress, uint64_t now_ns)
 void progress_finish(struct progress *progress, uint64_t now_ns)
 {
     unsigned tenths = progress->tenths;
-    if (progress->width > 0 || progress->total == 0 || progress->no_total || tenths >= 10)
+    if (progress->width > 0 || progress->total == 0 || progress->no_total || tenths >= 10 ||
+        is_brief(progress, now_ns))
         return;
     progress->done = progress->total;
     progress->failed = 0;

@@ -201,8 +201,17 @@ TEST_F(output, progress_of_zero_items_is_complete_at_once)
 {
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 0, 0);
-    progress_update(&progress, 0, 0, 0);
-    assert_string_equal(read_printed(f), "prefetch: 0 of 0 done, 0 s\n");
+    progress_update(&progress, 0, 0, SECOND);
+    assert_string_equal(read_printed(f), "prefetch: 0 of 0 done, 1.00 s\n");
+}
+
+TEST_F(output, progress_of_brief_work_prints_nothing_elsewhere_than_on_a_terminal)
+{
+    struct progress progress;
+    progress_init(&progress, f->out, "reading", 2, SECOND);
+    progress_update(&progress, 1, 0, SECOND + SECOND / 2);
+    progress_finish(&progress, 2 * SECOND - 1);
+    assert_string_equal(read_printed(f), "");
 }
 
 TEST_F(output, progress_of_bytes_is_reported_in_their_units)
