@@ -101,7 +101,8 @@ struct case_options {
     unsigned every;   /* try every n-th place; 1: each */
     unsigned memory;  /* the same for allocations, of which there are thousands; 0: like |every| */
     unsigned most;    /* most cases of one operation and fault; 0: no limit */
-    unsigned from;    /* the first place */
+    unsigned from;    /* the first place; 0: chosen by |seed| */
+    unsigned seed;    /* chooses the first place of each operation and fault, up to |every| */
     const char *only; /* "operation", "operation:fault", ":fault", or several, separated by commas;
                          NULL: all */
     bool keep_going;
@@ -215,7 +216,7 @@ static void try_steps(struct fault_case *c, const struct case_options *w,
         case_counts->tried = case_counts->lost = 1;
         return;
     }
-    for (unsigned at = w->from; at <= report->step_count; at++) {
+    for (unsigned at = w->from ? w->from : 1; at <= report->step_count; at++) {
         if (w->most && case_counts->tried == w->most)
             return;
         c->first = at;
@@ -230,17 +231,28 @@ static void try_steps(struct fault_case *c, const struct case_options *w,
     report->passed = true;
 }
 
+/* With a stride, the same places would otherwise be left out in every run. */
+static unsigned first_place(const struct case_options *w, const char *operation, const char *kind,
+                            unsigned every)
+{
+    if (w->from)
+        return w->from;
+    uint64_t hash = bytes_hash(bytes_of_text(operation), w->seed);
+    return 1 + (unsigned)(bytes_hash(bytes_of_text(kind), hash) % every);
+}
+
 /* Returns how many cases were lost. */
 static unsigned run_kind(const struct operation *operation, const struct fault_kind *kind,
                          const struct case_options *w, struct case_report *report)
 {
     struct case_options case_options = *w;
     struct fault_case c = {
-        .operation = operation, .kind = kind, .first = w->from, .every = w->every, .report = report
+        .operation = operation, .kind = kind, .every = w->every, .report = report
     };
     struct case_counts case_counts = { 0, 0 };
     if (kind->calls == FAULT_MEMORY && w->memory)
         case_options.every = c.every = w->memory;
+    c.first = first_place(w, operation->name, kind->name, c.every);
     if (kind == &fault_kinds[KIND_STEP]) {
         case_options.every = 1;
         try_steps(&c, &case_options, &case_counts);
@@ -299,7 +311,7 @@ static bool all_are_known(const char *only, const struct operation *operations)
 static int print_usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [--every N] [--memory-every N] [--from N] [--most N] "
+            "usage: %s [--every N] [--memory-every N] [--from N | --seed N] [--most N] "
             "[--only OPERATION[:FAULT],...] [--go-on] [--keep] [--must-strike] [--list]\n",
             program);
     return 2;
@@ -323,11 +335,17 @@ static unsigned number_of(const char *text)
 int fault_cases_main(int argc, char **argv, const struct operation *operations)
 {
     static const struct option known[] = {
-        { "every", required_argument, NULL, 'e' }, { "memory-every", required_argument, NULL, 'a' },
-        { "from", required_argument, NULL, 'f' },  { "most", required_argument, NULL, 'm' },
-        { "only", required_argument, NULL, 'o' },  { "go-on", no_argument, NULL, 'g' },
-        { "list", no_argument, NULL, 'l' },        { "keep", no_argument, NULL, 'k' },
-        { "must-strike", no_argument, NULL, 's' }, { NULL, 0, NULL, 0 },
+        { "every", required_argument, NULL, 'e' },
+        { "memory-every", required_argument, NULL, 'a' },
+        { "from", required_argument, NULL, 'f' },
+        { "most", required_argument, NULL, 'm' },
+        { "only", required_argument, NULL, 'o' },
+        { "go-on", no_argument, NULL, 'g' },
+        { "list", no_argument, NULL, 'l' },
+        { "keep", no_argument, NULL, 'k' },
+        { "must-strike", no_argument, NULL, 's' },
+        { "seed", required_argument, NULL, 'r' },
+        { NULL, 0, NULL, 0 },
     };
     struct case_options w = { .every = 1, .from = 1 };
     for (int o; (o = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -335,6 +353,10 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         case 'e': w.every = number_of(optarg); break;
         case 'a': w.memory = number_of(optarg); break;
         case 'f': w.from = number_of(optarg); break;
+        case 'r':
+            w.from = 0;
+            w.seed = number_of(optarg);
+            break;
         case 'm': w.most = number_of(optarg); break;
         case 'o': w.only = optarg; break;
         case 'g': w.keep_going = true; break;

@@ -23,6 +23,16 @@ def row(operation, fault, tried, lost=0, every=1):
             "survived": tried - lost, "lost": lost, "passed": True}
 
 
+class Strides(unittest.TestCase):
+    def test_runs_begin_at_different_places_and_a_seed_repeats_one(self):
+        script = load()
+        program = pathlib.Path("engine_faults")
+        chosen = [script.parse([]).seed for _ in range(20)]
+        self.assertGreater(len(set(chosen)), 1)
+        command = script.command_of(program, "store-put", script.parse(["--seed", "7"]))
+        self.assertEqual(command[command.index("--seed") + 1], "7")
+
+
 class Table(unittest.TestCase):
     def setUp(self):
         self.script = load()
@@ -46,14 +56,14 @@ class Table(unittest.TestCase):
         self.assertEqual(self.script.strides(rows), "5")
 
     def test_kilnd_has_separate_strides(self):
-        options = self.script.parse(["--every", "5", "--memory-every", "300", "--daemon-every",
-                                     "13",
-                                     "--daemon-most", "2"])
+        options = self.script.parse(["--seed", "7", "--every", "5", "--memory-every", "300",
+                                     "--daemon-every", "13", "--daemon-most", "2"])
         engine = self.script.command_of(pathlib.Path("engine_faults"), "a", options)
         daemon = self.script.command_of(pathlib.Path("daemon_faults"), "b", options)
-        self.assertEqual(engine[1:], ["--go-on", "--every", "5", "--only", "a", "--memory-every",
-                                      "300"])
-        self.assertEqual(daemon[1:], ["--go-on", "--every", "13", "--only", "b", "--most", "2"])
+        self.assertEqual(engine[1:], ["--go-on", "--every", "5", "--seed", "7", "--only", "a",
+                                      "--memory-every", "300"])
+        self.assertEqual(daemon[1:], ["--go-on", "--every", "13", "--seed", "7", "--only", "b",
+                                      "--most", "2"])
 
     def test_a_pattern_selects_only_cases_that_an_operation_has(self):
         with tempfile.TemporaryDirectory() as directory:
