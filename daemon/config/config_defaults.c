@@ -160,6 +160,18 @@ static enum kiln_code fill_cache_mode(struct config *c, struct kiln_err *err)
                          &c->entries[CONFIG_cache].value, err);
 }
 
+static enum kiln_code fill_user(struct config *c, enum config_key key,
+                                const struct worker_kind *kind, struct kiln_err *err)
+{
+    const char *name = "";
+    if (!is_unset(c, key) || geteuid() != 0)
+        return KILN_OK;
+    enum kiln_code rc = worker_user_standard(kind, &name, err);
+    if (!rc)
+        snprintf(c->entries[key].value.text, sizeof(c->entries[key].value.text), "%s", name);
+    return rc;
+}
+
 static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
 {
     struct config_entry *e = c->entries;
@@ -170,12 +182,10 @@ static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
         rc = fill_cache_directory(e[CONFIG_cache_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_state_dir))
         rc = paths_state_directory(e[CONFIG_state_dir].value.text, err);
-    if (!rc && is_unset(c, CONFIG_compiler_user) && geteuid() == 0)
-        snprintf(e[CONFIG_compiler_user].value.text, sizeof(e->value.text), "%s",
-                 worker_user_standard(&worker_compilers));
-    if (!rc && is_unset(c, CONFIG_transfer_user) && geteuid() == 0)
-        snprintf(e[CONFIG_transfer_user].value.text, sizeof(e->value.text), "%s",
-                 worker_user_standard(&worker_transfers));
+    if (!rc)
+        rc = fill_user(c, CONFIG_compiler_user, &worker_compilers, err);
+    if (!rc)
+        rc = fill_user(c, CONFIG_transfer_user, &worker_transfers, err);
     if (!rc && is_unset(c, CONFIG_temp_dir))
         fill_temp(c);
     if (!rc && is_unset(c, CONFIG_compiler))

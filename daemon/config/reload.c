@@ -32,8 +32,7 @@ static void on_work_queue(struct task *task)
     t->rc = config_load(p->argc, p->argv, (const char *const *)environ, t->fresh, &t->err);
     if (t->rc)
         return;
-    t->groups.admin = peer_admin_group();
-    t->groups.publish = peer_publish_group(config_text(t->fresh, CONFIG_publish_group));
+    t->rc = peer_groups_find(config_text(t->fresh, CONFIG_publish_group), &t->groups, &t->err);
 }
 
 static bool is_default(const struct config_entry *entry)

@@ -5,11 +5,11 @@
 #include "common/base/fs.h"
 #include "common/protocol/server_socket.h"
 #include "daemon/config/directories.h"
+#include "daemon/name_service.h"
 #include "daemon/server/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -162,20 +162,28 @@ static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, stru
  * too. */
 static mode_t mode_of_socket(void) { return geteuid() == 0 ? 0660 : 0600; }
 
-/* Returns the group that may connect to root's socket; kilnd's own group if |group| does not
+/* Finds the group that may connect to root's socket; kilnd's own group if |group| does not
  * exist. */
-static gid_t group_of_socket(const char *group, bool *ret_root_only)
+static enum kiln_code find_group_of_socket(const char *group, bool *ret_root_only, gid_t *ret_gid,
+                                           struct kiln_err *err)
 {
     bool root = geteuid() == 0;
-    const struct group *entry = root && *group ? getgrnam(group) : NULL;
-    *ret_root_only = root && *group && !entry;
-    return entry ? entry->gr_gid : root ? getegid() : (gid_t)-1;
+    *ret_gid = root ? getegid() : (gid_t)-1;
+    *ret_root_only = false;
+    if (!root || !*group)
+        return KILN_OK;
+    enum kiln_code rc = name_service_group(group, ret_gid, err);
+    *ret_root_only = rc == KILN_NOT_FOUND;
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
 static enum kiln_code make_socket(const char *group, struct listener *l, struct kiln_err *err)
 {
-    gid_t gid = group_of_socket(group, &l->root_only);
-    enum kiln_code rc = server_socket_listen(l->path, mode_of_socket(), gid, &l->fd, err);
+    gid_t gid;
+    enum kiln_code rc = find_group_of_socket(group, &l->root_only, &gid, err);
+    if (rc)
+        return rc;
+    rc = server_socket_listen(l->path, mode_of_socket(), gid, &l->fd, err);
     if (rc)
         return add_advice(err);
     rc = record_file(l, err);
@@ -261,7 +269,11 @@ static enum kiln_code renew_access(struct listener *l, const char *group, struct
 {
     if (chmod(l->path, mode_of_socket()) < 0)
         return kiln_fail_errno(err, errno, "cannot change the mode of the socket '%s'", l->path);
-    if (lchown(l->path, (uid_t)-1, group_of_socket(group, &l->root_only)) < 0)
+    gid_t gid;
+    enum kiln_code rc = find_group_of_socket(group, &l->root_only, &gid, err);
+    if (rc)
+        return rc;
+    if (lchown(l->path, (uid_t)-1, gid) < 0)
         return kiln_fail_errno(err, errno, "cannot change the group of the socket '%s'", l->path);
     return KILN_OK;
 }

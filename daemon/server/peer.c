@@ -2,9 +2,9 @@
 #include "daemon/server/peer.h"
 
 #include "common/base/cleanup.h"
+#include "daemon/name_service.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -14,15 +14,24 @@
 #define OVERFLOW_ID 65534u /* Linux's DEFAULT_OVERFLOWUID and DEFAULT_OVERFLOWGID */
 #define NO_UID ((uid_t)-1) /* uid of a socket whose peer the kernel does not know */
 
-static gid_t group_named(const char *name)
+static enum kiln_code find_group(const char *name, gid_t *ret_gid, struct kiln_err *err)
 {
-    const struct group *group = name && *name ? getgrnam(name) : NULL;
-    return group ? group->gr_gid : PEER_NO_GROUP;
+    *ret_gid = PEER_NO_GROUP;
+    enum kiln_code rc = name && *name ? name_service_group(name, ret_gid, err) : KILN_OK;
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-gid_t peer_admin_group(void) { return group_named(ADMIN_GROUP); }
-
-gid_t peer_publish_group(const char *name) { return group_named(name); }
+enum kiln_code peer_groups_find(const char *publish_group, struct peer_groups *ret_groups,
+                                struct kiln_err *err)
+{
+    struct peer_groups groups;
+    enum kiln_code rc = find_group(ADMIN_GROUP, &groups.admin, err);
+    if (!rc)
+        rc = find_group(publish_group, &groups.publish, err);
+    if (!rc)
+        *ret_groups = groups;
+    return rc;
+}
 
 static unsigned read_number(const char *path)
 {

@@ -24,17 +24,15 @@ struct peer {
 
 #define PEER_NO_GROUP ((gid_t)-1)
 
-/* Returns the group whose members are administrators, or PEER_NO_GROUP if the host has none.  Call
- * it only at start, because it queries the name service. */
-gid_t peer_admin_group(void);
-/* Returns the group |name|, whose members may change data that all users share.  Returns
- * PEER_NO_GROUP for NULL, "", and a group that the host does not have.  Call it only at start,
- * because it queries the name service. */
-gid_t peer_publish_group(const char *name);
-
 struct peer_groups {
-    gid_t admin, publish; /* PEER_NO_GROUP if no user is a member */
+    gid_t admin;   /* members are administrators; PEER_NO_GROUP if no user is a member */
+    gid_t publish; /* members may change data that all users share; as above */
 };
+/* Looks up kiln-admin and |publish_group|, which may be NULL or "".  A group that the host does not
+ * have is PEER_NO_GROUP.  Not for the loop's thread, because it asks the name service. */
+KILN_MUST_CHECK enum kiln_code peer_groups_find(const char *publish_group,
+                                                struct peer_groups *ret_groups,
+                                                struct kiln_err *err);
 
 /* The ids that the kernel shows for users and groups that are not mapped into this user namespace.
  * They are also the ids of 'nobody' and 'nogroup'. */

@@ -232,17 +232,17 @@ static void on_closed(struct loop_owner *owner)
 
 /* Looks up the groups.  If only kilnd's own user may connect, the uid is enough, and no group is
  * looked up. */
-static void init_groups(struct server *server, const struct server_options *options)
+static enum kiln_code init_groups(struct server *server, const struct server_options *options,
+                                  struct kiln_err *err)
 {
     const struct peer_groups nobody = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
     const struct peer_overflow none = { .uid = (uid_t)-1, .gid = PEER_NO_GROUP };
     server->groups = nobody;
     server->overflow = none;
     if (options->own_user_only)
-        return;
-    server->groups.admin = peer_admin_group();
-    server->groups.publish = peer_publish_group(options->publish_group);
+        return KILN_OK;
     server->overflow = peer_overflow();
+    return peer_groups_find(options->publish_group, &server->groups, err);
 }
 
 static enum kiln_code listen_on(struct server *server, struct listener *listener,
@@ -279,9 +279,10 @@ enum kiln_code server_create(const struct server_options *options, struct server
     accounts_init(&server->accounts, &of_accounts);
     list_init(&server->sessions);
     server->own_user_only = options->own_user_only;
-    init_groups(server, options);
     server->owner.gone = on_closed;
-    enum kiln_code rc = listen_on(server, options->listener, err);
+    enum kiln_code rc = init_groups(server, options, err);
+    if (!rc)
+        rc = listen_on(server, options->listener, err);
     if (rc)
         return rc;
     loop_timer_init(loop, &server->sweep, &server->owner, on_sweep);

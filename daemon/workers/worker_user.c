@@ -2,10 +2,10 @@
 #include "daemon/workers/worker_user.h"
 
 #include "common/base/units.h"
+#include "daemon/name_service.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,13 @@ const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kil
 const struct worker_kind worker_transfers = { "transfers", "transfer_user", "kiln-transfer",
                                               "65533" };
 
-const char *worker_user_standard(const struct worker_kind *kind)
+enum kiln_code worker_user_standard(const struct worker_kind *kind, const char **ret_name,
+                                    struct kiln_err *err)
 {
-    return getpwnam(kind->account) ? kind->account : kind->stand_in;
+    struct name_service_user found;
+    enum kiln_code rc = name_service_user(kind->account, &found, err);
+    *ret_name = rc ? kind->stand_in : kind->account;
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
 enum kiln_code worker_users_differ(const struct worker_user *compilers,
@@ -37,32 +41,48 @@ enum kiln_code worker_users_differ(const struct worker_user *compilers,
         compilers->name);
 }
 
-static bool look_up(const char *name, struct worker_user *user)
+/* Finds the account with a number.  A number without an account is its own group. */
+static enum kiln_code find_number(uid_t uid, struct name_service_user *ret_user,
+                                  struct kiln_err *err)
 {
-    const struct passwd *account = getpwnam(name);
-    uint64_t uid = 0;
-    if (!account && !units_parse_number(name, UINT32_MAX - 1, &uid))
-        return false;
-    if (!account)
-        account = getpwuid((uid_t)uid);
-    user->uid = account ? account->pw_uid : (uid_t)uid;
-    user->gid = account ? account->pw_gid : (gid_t)user->uid;
-    snprintf(user->name, sizeof(user->name), "%s", account ? account->pw_name : name);
-    return true;
+    enum kiln_code rc = name_service_user_of_uid(uid, ret_user, err);
+    if (rc != KILN_NOT_FOUND)
+        return rc;
+    *ret_user = (struct name_service_user){ .uid = uid, .gid = (gid_t)uid };
+    snprintf(ret_user->name, sizeof(ret_user->name), "%u", (unsigned)uid);
+    return KILN_OK;
+}
+
+/* Finds |name|, an account or a number; "" is kilnd's own user.  Returns KILN_NOT_FOUND, without a
+ * message, if |name| is neither. */
+static enum kiln_code look_up(const char *name, struct worker_user *user, struct kiln_err *err)
+{
+    struct name_service_user found = { 0 };
+    uint64_t uid = geteuid();
+    enum kiln_code rc = *name ? name_service_user(name, &found, err) : KILN_NOT_FOUND;
+    if (rc == KILN_NOT_FOUND && (!*name || units_parse_number(name, UINT32_MAX - 1, &uid)))
+        rc = find_number((uid_t)uid, &found, err);
+    if (rc)
+        return rc;
+    user->uid = found.uid;
+    user->gid = found.gid;
+    snprintf(user->name, sizeof(user->name), "%s", found.name);
+    return KILN_OK;
 }
 
 enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name,
                                 struct worker_user *ret_user, struct kiln_err *err)
 {
     struct worker_user user = { .uid = geteuid(), .gid = getegid() };
-    char own[16];
-    snprintf(own, sizeof(own), "%u", (unsigned)user.uid);
-    if (!look_up(*name ? name : own, &user))
+    enum kiln_code rc = look_up(name, &user, err);
+    if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, KILN_NOT_FOUND,
                          "there is no user '%s' for %s to run as (setting %s): "
                          "make one with 'useradd --system --shell /usr/sbin/nologin %s', or name "
                          "another",
                          name, kind->who, kind->setting, name);
+    if (rc)
+        return rc;
     user.other = user.uid != geteuid();
     if (user.other && geteuid() != 0)
         return kiln_fail(err, KILN_DENIED,
@@ -79,15 +99,18 @@ enum kiln_code worker_user_of_service(const struct worker_kind *kind, struct wor
                                       struct kiln_err *err)
 {
     *ret_user = (struct worker_user){ .other = false };
-    const struct passwd *account = getpwnam(kind->account);
-    if (!account)
+    struct name_service_user account;
+    enum kiln_code rc = name_service_user(kind->account, &account, err);
+    if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, KILN_NOT_FOUND,
                          "there is no user '%s', which the unit of %s runs as: create it with "
                          "'systemd-sysusers kiln.conf'",
                          kind->account, kind->who);
-    ret_user->uid = account->pw_uid;
-    ret_user->gid = account->pw_gid;
-    snprintf(ret_user->name, sizeof(ret_user->name), "%s", account->pw_name);
+    if (rc)
+        return rc;
+    ret_user->uid = account.uid;
+    ret_user->gid = account.gid;
+    snprintf(ret_user->name, sizeof(ret_user->name), "%s", account.name);
     return KILN_OK;
 }
 

@@ -38,8 +38,9 @@ KILN_MUST_CHECK enum kiln_code worker_user_find(const struct worker_kind *kind, 
 KILN_MUST_CHECK enum kiln_code worker_user_of_service(const struct worker_kind *kind,
                                                       struct worker_user *ret_user,
                                                       struct kiln_err *err);
-/* Returns the default for a kilnd that runs as root: |account| if it exists, else |stand_in|. */
-const char *worker_user_standard(const struct worker_kind *kind);
+/* Finds the default for a kilnd that runs as root: |account| if it exists, else |stand_in|. */
+KILN_MUST_CHECK enum kiln_code worker_user_standard(const struct worker_kind *kind,
+                                                    const char **ret_name, struct kiln_err *err);
 /* Checks that compilers and transfers run as different users.  Returns KILN_INVALID if they run as
  * the same user, unless that is kilnd's own.  A process may send signals to other processes of its
  * user, so a transfer that an attacker controls could disturb compilers. */

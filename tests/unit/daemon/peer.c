@@ -161,7 +161,11 @@ TEST(plain, the_overflow_uid_is_read_from_the_kernel)
 
 TEST(plain, an_empty_or_unknown_name_is_no_group)
 {
-    assert_true(peer_publish_group(NULL) == PEER_NO_GROUP);
-    assert_true(peer_publish_group("") == PEER_NO_GROUP);
-    assert_true(peer_publish_group("no-such-group-of-kiln") == PEER_NO_GROUP);
+    static const char *const names[] = { NULL, "", "no-such-group-of-kiln" };
+    for (size_t i = 0; i < 3; i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct peer_groups groups = { .publish = 1 };
+        must(peer_groups_find(names[i], &groups, &err), err);
+        assert_true(groups.publish == PEER_NO_GROUP);
+    }
 }

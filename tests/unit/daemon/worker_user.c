@@ -77,7 +77,9 @@ TEST_F(user, root_may_name_an_account_or_a_number)
 TEST_F(user, the_standard_user_exists_and_is_not_root)
 {
     NEED_ROOT();
-    must(find_user(f, worker_user_standard(&worker_compilers)), f->err);
+    const char *standard = NULL;
+    must(worker_user_standard(&worker_compilers, &standard, &f->err), f->err);
+    must(find_user(f, standard), f->err);
     assert_true(f->user.other);
     assert_int_not_equal(f->user.uid, 0);
 }

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Look-ups of users and groups, also with a name service that fails or crashes. */
+#include "daemon/name_service.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+struct group *__real_getgrnam(const char *name);
+struct group *__wrap_getgrnam(const char *name);
+struct group *__wrap_getgrnam(const char *name)
+{
+    if (strcmp(name, "crash") == 0)
+        raise(SIGKILL);
+    if (strcmp(name, "no-memory") != 0)
+        return __real_getgrnam(name);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static int ask_group(const char *name, gid_t *ret_gid, struct kiln_err *err)
+{
+    *err = KILN_ERR_INIT;
+    return (int)name_service_group(name, ret_gid, err);
+}
+
+TEST(plain, root_is_found_by_name_and_by_number)
+{
+    struct name_service_user user;
+    struct kiln_err err = KILN_ERR_INIT;
+    gid_t gid = 1;
+    must(name_service_user("root", &user, &err), err);
+    assert_int_equal(user.uid, 0);
+    must(name_service_user_of_uid(0, &user, &err), err);
+    assert_string_equal(user.name, "root");
+    must(name_service_group("root", &gid, &err), err);
+    assert_int_equal(gid, 0);
+}
+
+TEST(plain, absent_names_and_numbers_are_not_found_without_a_message)
+{
+    struct name_service_user user;
+    struct kiln_err err = KILN_ERR_INIT;
+    gid_t gid;
+    assert_int_equal(name_service_user("no-such-user-of-kiln", &user, &err), KILN_NOT_FOUND);
+    assert_int_equal(name_service_user_of_uid(4000000000u, &user, &err), KILN_NOT_FOUND);
+    assert_int_equal(ask_group("no-such-group-of-kiln", &gid, &err), KILN_NOT_FOUND);
+    assert_string_equal(err.text, "");
+}
+
+TEST(plain, a_name_service_that_crashes_or_fails_is_not_an_absent_group)
+{
+    struct kiln_err err;
+    gid_t gid;
+    assert_int_equal(ask_group("crash", &gid, &err), KILN_UNAVAILABLE);
+    assert_says(err.text, "cannot look up the group 'crash': the name service ended with signal 9");
+    assert_int_equal(ask_group("no-memory", &gid, &err), KILN_UNAVAILABLE);
+    assert_says(err.text, strerror(ENOMEM));
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+}
