@@ -206,8 +206,8 @@ TEST(plain, an_unknown_part_of_a_driver_line_is_named)
         { "conv -m strange", "mode 'strange'" },
         { "conv -n 1 -c 3 -H 2 -W 2 -k 4 -y 5 -x 5", "output" },
         { "conv -n 1 -b 1", "-b 1: bias" },
-        { "conv -n 1 --tensor_vect=1", "-Z 1: vectorised" },
-        { "conv -n 1 --in_cast_type 1", "--in_cast_type 1: casts" },
+        { "conv -n 1 --tensor_vect=1", "-Z 1: a vectorised layout is not supported" },
+        { "conv -n 1 --in_cast_type 1", "--in_cast_type 1: a cast" },
         { "conv stray", "'stray'" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
