@@ -14,10 +14,20 @@
 #include "engine/service/requests/leases.h"
 #include "engine/service/requests/valid_counts.h"
 #include "engine/service/tuning/tuning_service.h"
+#include "engine/store/held_objects.h"
 
 #include <errno.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+/* Two users who hold as much as they may leave the full share to a third. */
+#define HELD_SHARES 4
+
+static struct held_limits held_limits_of(const struct engine_options *o)
+{
+    return (struct held_limits){ .bytes_uid = o->held_limit_bytes_uid,
+                                 .bytes = HELD_SHARES * o->held_limit_bytes_uid };
+}
 
 static enum kiln_code open_parts(struct engine *e, const struct engine_options *o,
                                  struct kiln_err *err)
@@ -31,6 +41,7 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     };
     struct hot_set_options hot = { .limit_bytes = o->hot_limit_bytes,
                                    .limit_count = o->hot_limit_count };
+    struct held_limits held = held_limits_of(o);
     struct compile_queue_options queue = { .executor = o->executor,
                                            .limit = o->queue_limit,
                                            .limit_uid = o->queue_limit_uid };
@@ -41,6 +52,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
         rc = inflights_create(&e->inflights, err);
     if (!rc)
         rc = hot_set_create(&hot, &e->hot, err);
+    if (!rc)
+        rc = held_objects_create(&held, &e->held, err);
     if (!rc)
         rc = toolchain_table_create(&e->toolchains, err);
     if (!rc)
@@ -108,6 +121,7 @@ void engine_close(struct engine *e)
     toolchains_destroy(e->probes);
     toolchain_table_destroy(e->toolchains);
     hot_set_destroy(e->hot);
+    held_objects_destroy(e->held);
     store_upkeep_destroy(e->upkeep);
     kernel_store_destroy(e->store);
     packages_close(e);
@@ -152,6 +166,8 @@ void engine_set_limits(struct engine *e, const struct engine_options *o)
     const struct hot_set_options hot = { .limit_bytes = o->hot_limit_bytes,
                                          .limit_count = o->hot_limit_count };
     hot_set_set_limits(e->hot, &hot);
+    const struct held_limits held = held_limits_of(o);
+    held_objects_set_limits(e->held, &held);
     kernel_store_set_limits(e->store, o->store_limit_bytes, o->store_limit_bytes_uid);
     compile_queue_set_limits(e->queue, o->queue_limit, o->queue_limit_uid);
     failure_memory_set_ttl(e->failures, o->failure_ttl_s);
@@ -182,6 +198,7 @@ void engine_tick(struct engine *e)
     built_in_tick(e);
     store_tidy(e);
     exported_files_tick(e);
+    held_objects_sweep(e->held);
     tuning_service_tick(e);
     leases_tick(e);
     client_compiles_tick(e);

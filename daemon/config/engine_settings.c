@@ -32,6 +32,13 @@ static void split_path(char *path, const char *ret_directories[PACKAGE_DIRECTORI
     ret_directories[count] = NULL;
 }
 
+/* As much as the hot set, and at least the largest object. */
+static uint64_t held_limit(const struct config *c)
+{
+    uint64_t hot = config_number(c, CONFIG_hot_limit);
+    return hot > LIMIT_CODE_OBJECT ? hot : LIMIT_CODE_OBJECT;
+}
+
 void engine_settings_of(const struct config *c, unsigned hot_count, struct engine_settings *s)
 {
     snprintf(s->packages, sizeof(s->packages), "%s/packages", config_text(c, CONFIG_state_dir));
@@ -53,6 +60,7 @@ void engine_settings_of(const struct config *c, unsigned hot_count, struct engin
         .require_signature = strcmp(config_text(c, CONFIG_require_signature), "yes") == 0,
         .hot_limit_bytes = config_number(c, CONFIG_hot_limit),
         .hot_limit_count = hot_count,
+        .held_limit_bytes_uid = held_limit(c),
         .failure_ttl_s = (unsigned)((config_number(c, CONFIG_failure_ttl) + 999) / 1000),
         .queue_limit = (unsigned)config_number(c, CONFIG_queue),
         .queue_limit_uid = (unsigned)config_number(c, CONFIG_queue_per_uid),

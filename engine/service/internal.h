@@ -22,6 +22,8 @@
 #include "engine/tuning/lease.h"
 #include "engine/tuning/tuning.h"
 
+struct held_objects;
+
 struct stats {
 #define STAT(name, metric, values, purpose) uint64_t name;
 #include "engine/service/metrics/metrics.def"
@@ -36,6 +38,7 @@ struct engine {
     struct built_in *built_in; /* owned: checks and describes the data built into the program */
     struct kernel_store *store;
     struct hot_set *hot;
+    struct held_objects *held; /* owned */
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;

@@ -7,7 +7,7 @@
 /* The kernel allocates memory in pages, so object sizes are rounded up. */
 #define PAGE 4096u
 
-struct entry {
+struct hot_entry {
     struct hash_link by_key;
     struct list_link by_use;
     struct digest key;
@@ -28,19 +28,21 @@ static uint64_t cost_of(const struct object *object)
     return (object->size + PAGE - 1) / PAGE * PAGE;
 }
 
-static struct entry *find_entry(const struct hot_set *set, const struct digest *key)
+static struct hot_entry *find_entry(const struct hot_set *set, const struct digest *key)
 {
-    HASH_EACH (&set->entries, digest_hash(key), struct entry, by_key, e)
+    HASH_EACH (&set->entries, digest_hash(key), struct hot_entry, by_key, e)
         if (digest_equal(&e->key, key))
             return e;
     return NULL;
 }
 
-static void drop_entry(struct hot_set *set, struct entry *e)
+static void drop_entry(struct hot_set *set, struct hot_entry *e)
 {
     hash_table_remove(&set->entries, &e->by_key);
     list_remove(&e->by_use);
     set->bytes -= cost_of(e->object);
+    if (e->object->hot_entry == e)
+        e->object->hot_entry = NULL;
     object_unref(e->object);
     free(e);
 }
@@ -50,7 +52,7 @@ static void evict_for(struct hot_set *set, uint64_t cost, unsigned count)
 {
     while (!list_is_empty(&set->by_use) && (set->bytes + cost > set->limits.limit_bytes ||
                                             set->entries.count + count > set->limits.limit_count)) {
-        drop_entry(set, LIST_LAST(&set->by_use, struct entry, by_use));
+        drop_entry(set, LIST_LAST(&set->by_use, struct hot_entry, by_use));
         set->evictions++;
     }
 }
@@ -78,7 +80,7 @@ void hot_set_destroy(struct hot_set *set)
 
 struct object *hot_set_find(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = find_entry(set, key);
+    struct hot_entry *e = find_entry(set, key);
     if (!e)
         return NULL;
     list_remove(&e->by_use);
@@ -88,13 +90,13 @@ struct object *hot_set_find(struct hot_set *set, const struct digest *key)
 
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = find_entry(set, key);
+    struct hot_entry *e = find_entry(set, key);
     return e ? e->object : NULL;
 }
 
 static void remove_key(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = find_entry(set, key);
+    struct hot_entry *e = find_entry(set, key);
     if (e)
         drop_entry(set, e);
 }
@@ -104,15 +106,25 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
     uint64_t cost = cost_of(object);
     if (cost > set->limits.limit_bytes || set->limits.limit_count == 0)
         return;
-    struct entry *e = malloc(sizeof(*e));
+    struct hot_entry *e = malloc(sizeof(*e));
     if (!e)
         return;
-    *e = (struct entry){ .key = *key, .object = object_ref(object) };
+    *e = (struct hot_entry){ .key = *key, .object = object_ref(object) };
     remove_key(set, key);
     evict_for(set, cost, 1);
     hash_table_add(&set->entries, &e->by_key, digest_hash(key));
     list_prepend(&set->by_use, &e->by_use);
     set->bytes += cost;
+    object->hot_entry = e;
+}
+
+bool hot_set_evict(struct hot_set *set, struct object *object)
+{
+    if (!object->hot_entry)
+        return false;
+    drop_entry(set, object->hot_entry);
+    set->evictions++;
+    return true;
 }
 
 void hot_set_remove(struct hot_set *set, const struct digest *key)
@@ -123,14 +135,14 @@ void hot_set_remove(struct hot_set *set, const struct digest *key)
 
 void hot_set_clear(struct hot_set *set)
 {
-    LIST_EACH (&set->by_use, struct entry, by_use, e)
+    LIST_EACH (&set->by_use, struct hot_entry, by_use, e)
         drop_entry(set, e);
     set->generation++;
 }
 
 void hot_set_remove_of(struct hot_set *set, uint32_t owner)
 {
-    LIST_EACH (&set->by_use, struct entry, by_use, e)
+    LIST_EACH (&set->by_use, struct hot_entry, by_use, e)
         if ((e->object->is_private || e->object->is_named) && e->object->owner == owner)
             drop_entry(set, e);
     set->generation++;

@@ -30,6 +30,8 @@ struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
 /* Adds an object, with an additional reference. Does nothing if the object is larger than the limit
  * of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
+/* Evicts this object.  Returns false if the set does not have it. */
+bool hot_set_evict(struct hot_set *set, struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);
 /* Removes objects that are private to the uid |owner|, and public ones that are cached because this

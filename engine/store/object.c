@@ -4,6 +4,7 @@
 #include "common/base/fs.h"
 #include "common/protocol/limits.h"
 #include "engine/digest/sha256.h"
+#include "engine/store/held_objects.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -107,6 +108,43 @@ enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
     return object_from_memfd(given, compile_ns, ret_object, err);
 }
 
+static enum kiln_code copy_file(const struct object *object, int *ret_fd, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = -1;
+    OBJECT_VIEW_AUTO struct object_view view = { 0 };
+    enum kiln_code rc = object_view_open(object, &view, err);
+    if (!rc)
+        rc = fs_memfd("kiln-object", &fd, err);
+    if (!rc)
+        rc = fs_write_all(fd, view.bytes, err);
+    if (!rc)
+        rc = fs_seal(fd, err);
+    if (rc)
+        return rc;
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_OK;
+}
+
+enum kiln_code object_copy(const struct object *object, struct object **ret_copy,
+                           struct kiln_err *err)
+{
+    struct object *copy = NULL;
+    int fd = -1;
+    enum kiln_code rc = copy_file(object, &fd, err);
+    if (!rc)
+        rc = object_from_checked(fd, object->size, &object->digest, &copy, err);
+    if (rc)
+        return rc;
+    copy->compile_ns = object->compile_ns;
+    copy->is_private = object->is_private;
+    copy->is_named = object->is_named;
+    copy->owner = object->owner;
+    copy->accounting_kind = object->accounting_kind;
+    *ret_copy = copy;
+    return KILN_OK;
+}
+
 struct object *object_ref(struct object *object)
 {
     object->references++;
@@ -119,7 +157,10 @@ struct object *object_unref(struct object *object)
         return NULL;
     if (object->data)
         munmap((void *)object->data, object->size);
-    close(object->fd);
+    if (object->held)
+        held_object_close(object->held, object->fd);
+    else
+        close(object->fd);
     free(object->origin);
     free(object);
     return NULL;

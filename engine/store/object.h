@@ -21,6 +21,9 @@
 
 #define ORIGIN_PROGRAM_MAX 96
 
+struct held_object;
+struct hot_entry;
+
 struct object_origin { /* what the object was compiled from, for usage accounting */
     char target[LIMIT_TARGET_TEXT];
     char program[ORIGIN_PROGRAM_MAX]; /* longer names are truncated */
@@ -28,14 +31,18 @@ struct object_origin { /* what the object was compiled from, for usage accountin
 
 struct object {
     unsigned references;
-    int fd;               /* owned memfd, sealed: shrink, grow, write, seal */
-    uint64_t size;        /* bytes */
-    struct digest digest; /* SHA-256 of the bytes */
-    uint64_t compile_ns;  /* wall-clock time of the compile; 0: unknown */
-    const uint8_t *data;  /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
-    bool is_private;      /* only |owner| may fetch it */
-    bool is_named;        /* public, and in the hot set under a name that |owner| requested */
-    uint32_t owner;       /* uid */
+    int fd;                   /* owned memfd, sealed: shrink, grow, write, seal */
+    uint64_t size;            /* bytes */
+    struct digest digest;     /* SHA-256 of the bytes */
+    uint64_t compile_ns;      /* wall-clock time of the compile; 0: unknown */
+    const uint8_t *data;      /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
+    bool is_private;          /* only |owner| may fetch it */
+    bool is_named;            /* public, and in the hot set under a name that |owner| requested */
+    uint32_t owner;           /* uid */
+    bool has_receiver;        /* for held_objects.h: only |receiver| may get a descriptor */
+    uint32_t receiver;        /* uid */
+    struct held_object *held; /* borrowed; NULL: no descriptor was sent yet */
+    struct hot_entry *hot_entry;  /* borrowed, for hot_set.c; NULL: not hot */
     struct object_origin *origin; /* owned; NULL: unknown, or already recorded by the service */
     uint32_t accounting_kind;     /* for the service: the accounting row that counts the hits */
     uint64_t counted_in;          /* for the service: the batch in which the last hit was counted */
@@ -55,6 +62,9 @@ KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
+/* Makes an object with the same bytes and properties in another memfd. */
+KILN_MUST_CHECK enum kiln_code object_copy(const struct object *object, struct object **ret_copy,
+                                           struct kiln_err *err);
 struct object *object_ref(struct object *object);
 /* Drops a reference. Accepts NULL; returns NULL. */
 struct object *object_unref(struct object *object);

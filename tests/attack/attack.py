@@ -204,6 +204,7 @@ class Measurement:
         self._wait_for_answers(attacked[1], figures.SHORT_WAIT_MAX_S if self.options.short else 0)
         add_new(self.broken, self.attack.inspect(self.stage))
         peak = host.memory("VmHWM")
+        objects = hosts.object_memory([host.pid, *self.attackers])
         self._end_attackers()
         time.sleep(LEAVE_S)
         add_new(self.broken, self._leftovers(waiting))
@@ -211,8 +212,9 @@ class Measurement:
         after = self._window(max(2.0, seconds / 2))
         self._wait_for_answers(after[1], figures.SHORT_WAIT_MAX_S)
         self.windows.append(Windows(quiet, attacked, after))
-        self.memories.append(figures.Memory(memory, peak, after_memory,
-                                            hosts.memory_limit(1 + len(self.attack.uids))))
+        users = 1 + len(self.attack.uids)
+        self.memories.append(figures.Memory(memory, peak, after_memory, hosts.memory_limit(users),
+                                            objects, hosts.objects_limit(users)))
 
     def _leftovers(self, before: hosts.Waiting) -> list[str]:
         """Returns what still waits or is connected although the attackers have left."""
@@ -261,8 +263,9 @@ class Measurement:
 
     def _outcome(self) -> figures.Outcome:
         quiet, attacked, after = map(self._waits, Windows._fields)
-        quiets, peaks, afters, limits = zip(*self.memories)
-        memory = figures.Memory(quiets[0], max(peaks), max(afters), limits[0])
+        quiets, peaks, afters, limits, objects, objects_limits = zip(*self.memories)
+        memory = figures.Memory(quiets[0], max(peaks), max(afters), limits[0], max(objects),
+                                objects_limits[0])
         broken = self.broken + memory.broken()
         if self.options.short:
             broken += figures.broken_short_waits("under attack", attacked)

@@ -108,16 +108,21 @@ def broken_short_waits(when: str, now: dict[str, Wait]) -> list[str]:
 
 
 class Memory(NamedTuple):
-    """Bytes of kilnd's memory that are resident."""
+    """Resident bytes of kilnd, and bytes of the code objects that kilnd and attackers have."""
     quiet: int
     peak: int
     after: int
     limit: int
+    objects: int = 0
+    objects_limit: int = 0
 
     def broken(self) -> list[str]:
         found = []
         if self.peak > self.limit:
             found.append(f"kilnd took {self.peak >> 20} MiB, limit {self.limit >> 20} MiB")
+        if self.objects > self.objects_limit:
+            found.append(f"kilnd and the attackers have {self.objects >> 20} MiB of code objects, "
+                         f"limit {self.objects_limit >> 20} MiB")
         if self.after > self.quiet + AFTER_MEMORY_MORE:
             found.append(f"kilnd has {self.after >> 20} MiB after the attack, "
                          f"{self.quiet >> 20} MiB before")

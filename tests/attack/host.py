@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import traceback
-from typing import Any, Callable, NamedTuple, NoReturn, TypeVar
+from typing import Any, Callable, Iterable, NamedTuple, NoReturn, TypeVar
 
 import wire
 
@@ -26,6 +26,9 @@ HOT_LIMIT = 64 * MIB
 QUEUE_PER_UID = 256 * MIB  # this and the next value are kilnd's defaults
 QUEUE_BYTES = 1024 * MIB
 KILND_ITSELF = 64 * MIB
+HELD_PER_UID = 256 * MIB  # of code objects that a user has received: hot-limit, if that is more
+HELD_BYTES = 4 * HELD_PER_UID
+OBJECT_FILE = "/memfd:kiln-object"
 SETTINGS = {
     "hot-limit": str(HOT_LIMIT),
     "hot-count": "16",  # few, so that kernels of the victim that are not in use come from the disk
@@ -37,6 +40,8 @@ SETTINGS = {
     "package-path": "",
 }
 
+HELD_BY_VICTIM = 8  # code objects that it receives at a time, at most
+
 PR_SET_PDEATHSIG = 1
 
 T = TypeVar("T")
@@ -47,6 +52,7 @@ class Waiting(NamedTuple):
     connections: int
     compiles: int
     size: int  # bytes of waiting requests
+    held: int  # code objects that kilnd closed and a client keeps
 
     def beyond(self, before: Waiting) -> list[str]:
         """Returns what is more than before the attack. The victim always has a few requests."""
@@ -57,6 +63,8 @@ class Waiting(NamedTuple):
             found.append(f"{self.compiles} waiting compiles, {before.compiles} before")
         if self.size > before.size + MIB:
             found.append(f"{self.size >> 20} MiB of waiting requests")
+        if self.held > before.held + HELD_BY_VICTIM:
+            found.append(f"{self.held} code objects that clients keep")
         return found
 
 
@@ -83,6 +91,33 @@ def memory_limit(users: int) -> int:
     """Returns the memory that kilnd may use for requests of |users| users, for objects, and for
     itself."""
     return min(users * QUEUE_PER_UID, QUEUE_BYTES) + HOT_LIMIT + KILND_ITSELF
+
+
+def objects_limit(users: int) -> int:
+    """The memory that code objects may take, which |users| users have received and keep."""
+    return min(users * HELD_PER_UID, HELD_BYTES) + HOT_LIMIT
+
+
+def object_memory(pids: Iterable[int]) -> int:
+    """Bytes of all code objects that a process has open, mapped, or opened as a path. Most of it is
+    resident memory of no process, but kilnd's cgroup is charged for it."""
+    sizes: dict[int, int] = {}  # by inode
+    for pid in pids:
+        for folder in ("fd", "map_files"):
+            sizes.update(_objects_in(pathlib.Path(f"/proc/{pid}/{folder}")))
+    return sum(sizes.values())
+
+
+def _objects_in(folder: pathlib.Path) -> dict[int, int]:
+    sizes = {}
+    for path in folder.iterdir():
+        try:
+            if os.readlink(path).startswith(OBJECT_FILE):
+                seen = os.stat(path)
+                sizes[seen.st_ino] = seen.st_blocks * 512
+        except FileNotFoundError:  # it was closed meanwhile
+            pass
+    return sizes
 
 
 def become(uid: int) -> None:
@@ -219,7 +254,8 @@ class Host:
 
     def waiting(self) -> Waiting:
         stats = self.ask("stats")
-        return Waiting(stats["clients"], stats["queued"], stats["queued_bytes"])
+        return Waiting(stats["clients"], stats["queued"], stats["queued_bytes"],
+                       stats["held_objects"])
 
     def stop(self) -> None:
         if self.process and self.process.poll() is None:

@@ -51,6 +51,8 @@ def text_of(outcome: figures.Outcome) -> str:
     if outcome.memory:
         lines.append(f"memory    {memory_text(outcome.memory)}, afterwards "
                      f"{size_of(outcome.memory.after)}; limit {size_of(outcome.memory.limit)}")
+        lines.append(f"objects   {size_of(outcome.memory.objects)} of kilnd and the attackers; "
+                     f"limit {size_of(outcome.memory.objects_limit)}")
     lines += [f"note: {note}" for note in outcome.notes]
     lines += [f"BROKEN: {sentence}" for sentence in outcome.broken] or ["all bounds hold"]
     return "\n".join(lines) + "\n"

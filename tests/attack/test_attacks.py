@@ -2,6 +2,7 @@
 """Tests the percentiles and bounds, and compares the list of attacks in CMake."""
 import argparse
 import math
+import os
 import pathlib
 import re
 import tempfile
@@ -9,6 +10,7 @@ import unittest
 
 import figures
 import host as hosts
+import load_attacks
 import report
 import run
 import victim as victims
@@ -81,6 +83,27 @@ class Figures(unittest.TestCase):
         self.assertEqual(len(figures.Memory(10 * mib, 40 * mib, 20 * mib, 30 * mib).broken()), 1)
         self.assertEqual(len(figures.Memory(10 * mib, 20 * mib, 90 * mib, 300 * mib).broken()), 1)
 
+    def test_code_objects_beyond_the_limit_are_broken(self):
+        within, beyond = (figures.Memory(0, 0, 0, 1, objects, 7) for objects in (7, 8))
+        self.assertEqual(within.broken(), [])
+        self.assertEqual(len(beyond.broken()), 1)
+
+    def test_code_objects_count_once_however_a_process_keeps_them(self):
+        before = hosts.object_memory([os.getpid()])
+        kept: list[load_attacks.Kept] = []
+        for i in range(3):
+            fd = os.memfd_create("kiln-object")
+            os.write(fd, bytes(1 << 20))
+            kept.append(os.dup(fd))
+            kept.append(load_attacks.keep(fd, i))
+        self.assertEqual(hosts.object_memory([os.getpid()]) - before, 3 << 20)
+        for one in kept:
+            if isinstance(one, int):
+                os.close(one)
+            else:
+                one.close()
+        self.assertEqual(hosts.object_memory([os.getpid()]), before)
+
 
 class Begun(unittest.TestCase):
     def test_an_operation_has_begun_when_its_last_or_running_sample_began_later(self):
@@ -96,12 +119,12 @@ class Begun(unittest.TestCase):
 
 class Leftovers(unittest.TestCase):
     def test_what_the_victim_always_has_is_no_leftover(self):
-        before = hosts.Waiting(8, 0, 0)
-        self.assertEqual(hosts.Waiting(8, 1, 20_000).beyond(before), [])
+        before = hosts.Waiting(8, 0, 0, 0)
+        self.assertEqual(hosts.Waiting(8, 1, 20_000, 3).beyond(before), [])
 
     def test_connections_compiles_and_bytes_of_attackers_are_leftovers(self):
-        before = hosts.Waiting(8, 0, 0)
-        self.assertEqual(len(hosts.Waiting(10, 5, 2 << 20).beyond(before)), 3)
+        before = hosts.Waiting(8, 0, 0, 0)
+        self.assertEqual(len(hosts.Waiting(10, 5, 2 << 20, 20).beyond(before)), 4)
 
 
 class Report(unittest.TestCase):

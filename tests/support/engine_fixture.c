@@ -62,6 +62,7 @@ static void fill_options(struct engine_fixture *f)
         .store_limit_bytes = 64u << 20,
         .hot_limit_bytes = 1u << 20,
         .hot_limit_count = 100,
+        .held_limit_bytes_uid = 1u << 30,
         .failure_ttl_s = 600,
         .queue_limit = 1000,
         .queue_limit_uid = 100,

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/inflight_compile.h"
+#include "engine/service/kernels/inflight_copy.h"
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/inflight_lookup.h"
 #include "engine/service/kernels/store_tasks.h"
@@ -96,10 +97,23 @@ static enum kiln_code start_inflight(struct engine *e, const struct digest *key,
     return rc;
 }
 
+/* The hot object that answers the fetch, but was given to another user. */
+static struct object *find_original(struct engine *e, const struct digest *key,
+                                    const struct fetch_options *options,
+                                    const struct fetch_ticket *ticket, struct digest *ret_key)
+{
+    const struct hot_lookup lookup = { .key = key, .name = options->name, .uid = ticket->uid };
+    return options->no_cache ? NULL : kernel_lookup_hot(e->hot, hot_set_peek, &lookup, ret_key);
+}
+
 static enum kiln_code join_or_start(struct engine *e, const struct digest *key,
                                     const struct fetch_options *options,
                                     struct fetch_ticket *ticket, struct kiln_err *err)
 {
+    struct digest hot_key;
+    struct object *original = find_original(e, key, options, ticket, &hot_key);
+    if (original)
+        return inflight_copy(e, &hot_key, original, ticket, err);
     struct digest place = inflight_place(key, options);
     struct inflight *f = options->no_cache ? NULL : inflight_find(e, &place);
     return f ? join_inflight(f, options, ticket, err)
@@ -115,7 +129,7 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
         return false;
     const struct hot_lookup lookup = { .key = key, .name = options->name, .uid = ticket->uid };
     struct object *object = kernel_lookup_hot(e->hot, hot_set_find, &lookup, &hot_key);
-    if (!object)
+    if (!object || !inflight_may_answer(object, ticket))
         return false;
     *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = hot_key, .object = object };
     metrics_hot_ends(&e->metrics, ticket->began_ns);

@@ -9,7 +9,7 @@
  *            called
  * Threading  the engine's thread
  *
- *   LOOKING --found--> (delivered)
+ *   LOOKING --found, copied--> (delivered)
  *      |--miss, a source is known--> QUEUED --object--> SEALING --> (delivered, stored)
  *      `--miss, none--> (NOT_FOUND)   `--failure--> (delivered, remembered)
  */
@@ -28,6 +28,7 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
+    bool no_object; /* only the result is wanted, not the object */
     uint64_t batch; /* number of the batch; 0: none. Several hits of one kernel in a batch count as
                      * one */
     /* Called with the result, but never from within the call to which the ticket was passed. */

@@ -71,6 +71,7 @@ void inflight_destroy(struct inflight *f)
     budget_return(f->engine->budget, f->uid, LOOKUP_COST);
     compile_result_done(&f->order.task.result);
     object_unref(f->object);
+    object_unref(f->original);
     source_destroy(f->source);
     name_key_destroy(f->name_key);
     free(f->result);

@@ -28,6 +28,7 @@ struct inflight {
     bool no_cache;
     struct source *source;       /* owned; NULL: there is no source to compile */
     struct name_key *name_key;   /* owned; NULL: no name */
+    struct object *original;     /* owned reference; NULL: it copies no object (inflight_copy.h) */
     uint64_t generation;         /* hot_set_generation() when the look-up began */
     struct list tickets;         /* of struct fetch_ticket, the newest first; borrowed */
     uid_t uid;                   /* the user who asked first */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/kernels/inflight_deliver.h"
 
+#include "engine/service/kernels/inflight_copy.h"
 #include "engine/service/kernels/source.h"
 
 #include <stdio.h>
@@ -40,6 +41,10 @@ static enum lookup_end count_tier(struct engine *e, enum tier tier)
     if (tier == TIER_PACKAGE) {
         e->stats.hits_package++;
         return LOOKUP_PACKAGE;
+    }
+    if (tier == TIER_HOT) {
+        e->stats.hits_hot++;
+        return LOOKUP_HOT;
     }
     e->stats.hits_disk++;
     return LOOKUP_DISK;
@@ -113,6 +118,20 @@ void inflight_label_object(struct inflight *f)
  * microsecond. */
 #define DELIVERED_AT_ONCE 2048
 
+static void give_result(struct engine *e, struct fetch_ticket *t, const struct fetch_result *r)
+{
+    inflight_count_result(e, r, t);
+    t->ready(t, r); /* it may cancel other tickets */
+}
+
+/* Copies the object, which was given to another user. */
+static void give_copy(struct engine *e, struct fetch_ticket *t, const struct fetch_result *r)
+{
+    struct fetch_result failure = { .err = KILN_ERR_INIT, .key = r->key, .reason = MISS_REFUSED };
+    if (inflight_copy(e, &r->key, r->object, t, &failure.err))
+        give_result(e, t, &failure);
+}
+
 /* Gives the result to some tickets. */
 static void deliver_some(struct inflight *f, const struct fetch_result *result)
 {
@@ -124,8 +143,10 @@ static void deliver_some(struct inflight *f, const struct fetch_result *result)
         struct fetch_ticket *t = LIST_FIRST(&f->tickets, struct fetch_ticket, waiting);
         const struct fetch_result *r = kernel_is_visible(result->object, t->uid) ? result : &hidden;
         inflight_detach(t);
-        inflight_count_result(e, r, t);
-        t->ready(t, r); /* it may cancel other tickets */
+        if (!r->object || inflight_may_answer(r->object, t))
+            give_result(e, t, r);
+        else
+            give_copy(e, t, r);
     }
 }
 
@@ -187,7 +208,7 @@ void inflight_deliver_object(struct inflight *f, enum tier tier)
     struct fetch_result result = {
         .tier = tier, .key = f->asked, .object = f->object, .reason = reason_of(f, KILN_OK)
     };
-    if (tier != TIER_COMPILED)
+    if (tier != TIER_COMPILED && tier != TIER_HOT)
         inflight_label_object(f);
     if (f->lookup.has_shared_key && !f->object->is_private) { /* |asked| is one user's key */
         f->object->is_named = true;

@@ -9,6 +9,7 @@
  */
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
+#include "engine/store/held_objects.h"
 
 /* Delivers the object that was found or compiled, and puts it into the hot set under the requested
  * key. */
@@ -16,6 +17,14 @@ void inflight_deliver_object(struct inflight *f, enum tier tier);
 /* Delivers an object of a package. The row of the package does not state the object's source, so
  * the object answers only requests by the same name. */
 void inflight_deliver_packaged(struct inflight *f);
+/* Whether the object may answer the ticket.  If not, the ticket's user needs a copy
+ * (inflight_copy.h).  Small objects are usually sent inside frames; if not, they are copied when
+ * they are sent. */
+static inline bool inflight_may_answer(struct object *object, const struct fetch_ticket *ticket)
+{
+    return object->size <= OBJECT_INLINE_MAX || ticket->no_object ||
+           object_reserve(object, ticket->uid);
+}
 /* |log| may be NULL. */
 void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, const char *log);
 

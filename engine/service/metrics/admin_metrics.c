@@ -4,6 +4,7 @@
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_service.h"
+#include "engine/store/held_objects.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -79,9 +79,9 @@ static void begin_item(struct build *b, struct build_item *item)
     PROGRAM_JOB_AUTO struct program_job p = { 0 };
     struct fetch_result result = { .err = KILN_ERR_INIT };
     b->fetches.under_way++;
-    item->ticket = (struct fetch_ticket){ .uid = b->base.uid,
-                                          .priority = PRIORITY_PREFETCH,
-                                          .ready = item_ready };
+    item->ticket = (struct fetch_ticket){
+        .uid = b->base.uid, .priority = PRIORITY_PREFETCH, .no_object = true, .ready = item_ready
+    };
     if (program_job_make(item->program, &b->target, &b->toolchain, &p, &result.err)) {
         take_result(item, &result);
         return;

@@ -7,6 +7,7 @@
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
+#include "engine/store/held_objects.h"
 
 #include <string.h>
 

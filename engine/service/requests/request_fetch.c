@@ -212,6 +212,7 @@ static struct fetch_ticket ticket_of(const struct caller *caller, const struct f
 {
     return (struct fetch_ticket){ .uid = caller->uid,
                                   .priority = input->priority,
+                                  .no_object = input->result.no_object,
                                   .ready = item_ready };
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/results.h"
 
+#include "engine/store/held_objects.h"
+
 /* Bytes before the records in the body of a 'kernels' message: the number of records and their
  * length. */
 #define HEAD_SIZE 8
@@ -39,20 +41,78 @@ static bool travels_inline(const struct result_list *list, const struct result_o
            (list->caller->capabilities & CAPABILITY_INLINE) && object->data;
 }
 
-static void place_object(struct result_list *list, const struct result_options *options,
-                         struct object *object, struct message_result *m)
+/* At most this many objects are evicted for one that is sent, so that it takes milliseconds. */
+#define EVICTED_AT_ONCE 256
+
+/* Evicts hot objects that count for the receiver of |object| while the user has too much.  The
+ * memory of those that nobody has open is then free. */
+static void make_space(struct engine *e, const struct object *object)
+{
+    for (unsigned i = 0; i < EVICTED_AT_ONCE && held_objects_exceed(e->held, object); i++) {
+        struct object *other = held_objects_next(e->held, object->receiver);
+        if (!other)
+            return;
+        (void)hot_set_evict(e->hot, other);
+    }
+}
+
+/* Takes a reference to |object|, counts the object for its receiver, and returns it. */
+static enum kiln_code count_object(struct engine *e, struct object *object,
+                                   struct object **ret_object, struct kiln_err *err)
+{
+    make_space(e, object);
+    enum kiln_code rc = held_objects_count(e->held, object, err);
+    if (!rc)
+        *ret_object = object_ref(object);
+    return rc;
+}
+
+/* Copies an object that was given to another user.  Large objects are not copied here
+ * (inflight_may_answer). */
+static enum kiln_code count_copy(struct engine *e, const struct object *object, uid_t uid,
+                                 struct object **ret_object, struct kiln_err *err)
+{
+    struct object *copy = NULL;
+    enum kiln_code rc = object_copy(object, &copy, err);
+    if (rc)
+        return rc;
+    (void)object_reserve(copy, uid);
+    rc = count_object(e, copy, ret_object, err);
+    object_unref(copy);
+    return rc;
+}
+
+/* Returns a new reference to |object|, or to a copy, which may be sent to the caller as a file. */
+static inline enum kiln_code object_for_caller(const struct result_list *list,
+                                               struct object *object, struct object **ret_object,
+                                               struct kiln_err *err)
+{
+    uid_t uid = list->caller->uid;
+    if (!object_reserve(object, uid))
+        return count_copy(list->engine, object, uid, ret_object, err);
+    if (!object->held)
+        return count_object(list->engine, object, ret_object, err);
+    *ret_object = object_ref(object); /* the usual case: it counts already */
+    return KILN_OK;
+}
+
+static enum kiln_code place_object(struct result_list *list, const struct result_options *options,
+                                   struct object *object, struct message_result *m,
+                                   struct kiln_err *err)
 {
     m->object = object->digest;
     m->size = object->size;
     m->spent_ns = object->compile_ns;
     if (options->no_object)
-        return;
+        return KILN_OK;
     if (travels_inline(list, options, object)) {
         m->content = bytes_of(object->data, object->size);
-        return;
+        return KILN_OK;
     }
-    m->descriptor = (uint16_t)list->object_count;
-    list->objects[list->object_count++] = object_ref(object);
+    enum kiln_code rc = object_for_caller(list, object, &list->objects[list->object_count], err);
+    if (!rc)
+        m->descriptor = (uint16_t)list->object_count++;
+    return rc;
 }
 
 static void put_u32_at(struct buffer *b, size_t at, uint32_t v)
@@ -88,10 +148,16 @@ void result_list_add(struct result_list *list, const struct result_options *opti
         .text = bytes_of_text(result->err.text),
         .log = bytes_of_text(result->log),
     };
-    if (result->object)
-        place_object(list, options, result->object, &m);
-    else
-        metrics_result_failed(&list->engine->metrics, result->err.code);
+    struct kiln_err err;
+    kiln_err_init(&err);
+    if (result->object && place_object(list, options, result->object, &m, &err))
+        m = (struct message_result){ .index = options->index,
+                                     .code = (uint16_t)err.code,
+                                     .descriptor = NO_DESCRIPTOR,
+                                     .key = result->key,
+                                     .text = bytes_of_text(err.text) };
+    if (m.code)
+        metrics_result_failed(&list->engine->metrics, (enum kiln_code)m.code);
     bool apart = list->is_frame && m.content.size >= RESULT_LIST_SEGMENT_MIN;
     if (apart)
         m.content.size = 0;

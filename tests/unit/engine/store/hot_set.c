@@ -218,3 +218,22 @@ TEST(plain, lower_limits_evict_the_least_recently_used)
     assert_int_equal(hot_set_bytes(set), 2 * PAGE);
     hot_set_destroy(set);
 }
+
+TEST(plain, one_object_can_be_evicted)
+{
+    struct hot_set *set = set_of(1 << 20, 100);
+    struct digest key = key_of(1);
+    struct object *object = object_of(100, 1, false);
+    assert_false(hot_set_evict(set, object));
+    hot_set_insert(set, &key, object);
+    keep(set, 2, 100);
+
+    assert_true(hot_set_evict(set, object));
+
+    assert_false(hot_set_evict(set, object));
+    assert_false(has(set, 1));
+    assert_true(has(set, 2));
+    assert_int_equal(hot_set_evictions(set), 1);
+    object_unref(object);
+    hot_set_destroy(set);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/held_objects.h"
+
+#include "common/base/clock.h"
+#include "common/base/hash_table.h"
+#include "common/base/list.h"
+#include "common/base/units.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+
+/* The kernel allocates memory in pages, so object sizes are rounded up. */
+#define PAGE 4096u
+
+struct holder { /* a user */
+    struct list_link link;
+    uid_t uid;
+    uint64_t bytes;
+    unsigned count;   /* objects that count for the user */
+    struct list open; /* of struct held_object: those that kilnd still has */
+};
+
+struct held_object {
+    struct held_objects *held;
+    struct holder *holder;
+    uint64_t bytes;
+    struct object *object;     /* borrowed; NULL: kilnd has closed it */
+    struct list_link link;     /* in |open| of its holder, or in |unwatched| */
+    struct hash_link by_watch; /* in |watched| */
+    int watch;                 /* its number in inotify */
+    uint64_t closed_s;         /* in |unwatched|: when it began to be unknown */
+};
+
+struct held_objects {
+    struct held_limits limits;
+    uint64_t bytes;            /* sum of all holders */
+    struct list holders;       /* of struct holder; owned */
+    struct hash_table watched; /* of struct held_object; owned */
+    struct list unwatched;     /* of struct held_object, the oldest first; owned */
+    int inotify;               /* owned; -1: not opened yet */
+    uint64_t unwatched_count;  /* since the start */
+};
+
+enum kiln_code held_objects_create(const struct held_limits *limits, struct held_objects **ret_held,
+                                   struct kiln_err *err)
+{
+    struct held_objects *h = calloc(1, sizeof(*h));
+    if (!h)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the list of held objects");
+    h->limits = *limits;
+    h->inotify = -1;
+    list_init(&h->holders);
+    list_init(&h->unwatched);
+    *ret_held = h;
+    return KILN_OK;
+}
+
+void held_objects_set_limits(struct held_objects *h, const struct held_limits *limits)
+{
+    h->limits = *limits;
+}
+
+/* ---- what counts for whom ---- */
+
+static struct holder *find_holder(const struct held_objects *h, uid_t uid)
+{
+    LIST_EACH (&h->holders, struct holder, link, one)
+        if (one->uid == uid)
+            return one;
+    return NULL;
+}
+
+static struct holder *add_holder(struct held_objects *h, uid_t uid)
+{
+    struct holder *holder = calloc(1, sizeof(*holder));
+    if (!holder)
+        return NULL;
+    holder->uid = uid;
+    list_init(&holder->open);
+    list_prepend(&h->holders, &holder->link);
+    return holder;
+}
+
+static void remove_if_unused(struct holder *holder)
+{
+    if (holder->count > 0)
+        return;
+    list_remove(&holder->link);
+    free(holder);
+}
+
+/* The object is free: it counts no longer. */
+static void forget(struct held_object *entry)
+{
+    struct holder *holder = entry->holder;
+    entry->held->bytes -= entry->bytes;
+    holder->bytes -= entry->bytes;
+    holder->count--;
+    list_remove(&entry->link);
+    hash_table_remove(&entry->held->watched, &entry->by_watch);
+    free(entry);
+    remove_if_unused(holder);
+}
+
+void held_objects_destroy(struct held_objects *h)
+{
+    if (!h)
+        return;
+    HASH_ALL (&h->watched, struct held_object, by_watch, entry)
+        forget(entry);
+    LIST_EACH (&h->unwatched, struct held_object, link, entry)
+        forget(entry);
+    hash_table_done(&h->watched);
+    if (h->inotify >= 0)
+        close(h->inotify);
+    free(h);
+}
+
+static uint64_t cost_of(const struct object *object)
+{
+    uint64_t pages = (object->size + PAGE - 1) / PAGE * PAGE;
+    return pages > HELD_OBJECT_MIN ? pages : HELD_OBJECT_MIN;
+}
+
+/* How much the user may have. */
+static uint64_t share_of(const struct held_objects *h, const struct holder *holder)
+{
+    uint64_t others = h->bytes - (holder ? holder->bytes : 0);
+    uint64_t left = h->limits.bytes > others ? (h->limits.bytes - others) / 2 : 0;
+    return left < h->limits.bytes_uid ? left : h->limits.bytes_uid;
+}
+
+static bool is_counted(const struct held_objects *h, const struct object *object)
+{
+    return object->held || h->limits.bytes_uid == 0;
+}
+
+bool held_objects_exceed(struct held_objects *h, const struct object *object)
+{
+    const struct holder *holder = find_holder(h, object->receiver);
+    uint64_t has = holder ? holder->bytes : 0;
+    return !is_counted(h, object) && has + cost_of(object) > share_of(h, holder);
+}
+
+static enum kiln_code refuse(const struct held_objects *h, const struct object *object,
+                             struct kiln_err *err)
+{
+    const struct holder *holder = find_holder(h, object->receiver);
+    char has[UNITS_TEXT_MAX], share[UNITS_TEXT_MAX];
+    return kiln_fail(
+        err, KILN_BUSY,
+        "user %u has received code objects of %s whose memory is not free, and at most "
+        "%s are permitted now (setting hot_limit): close kernels that are no longer "
+        "used, or end processes that keep them, then try again",
+        (unsigned)object->receiver, units_size(holder ? holder->bytes : 0, has),
+        units_size(share_of(h, holder), share));
+}
+
+static enum kiln_code add_entry(struct held_objects *h, struct object *object, struct kiln_err *err)
+{
+    struct held_object *entry = calloc(1, sizeof(*entry));
+    struct holder *holder = find_holder(h, object->receiver);
+    if (entry && !holder)
+        holder = add_holder(h, object->receiver);
+    if (!entry || !holder) {
+        free(entry);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot send a code object: out of memory");
+    }
+    *entry = (struct held_object){
+        .held = h, .holder = holder, .bytes = cost_of(object), .object = object
+    };
+    list_append(&holder->open, &entry->link);
+    holder->count++;
+    holder->bytes += entry->bytes;
+    h->bytes += entry->bytes;
+    object->held = entry;
+    return KILN_OK;
+}
+
+enum kiln_code held_objects_count(struct held_objects *h, struct object *object,
+                                  struct kiln_err *err)
+{
+    if (is_counted(h, object))
+        return KILN_OK;
+    if (held_objects_exceed(h, object))
+        held_objects_sweep(h);
+    if (held_objects_exceed(h, object))
+        return refuse(h, object, err);
+    return add_entry(h, object, err);
+}
+
+struct object *held_objects_next(struct held_objects *h, uid_t uid)
+{
+    struct holder *holder = find_holder(h, uid);
+    struct held_object *entry = holder ? LIST_POP(&holder->open, struct held_object, link) : NULL;
+    if (!entry)
+        return NULL;
+    list_append(&holder->open, &entry->link);
+    return entry->object;
+}
+
+/* ---- when an object is free ---- */
+
+/* Counts the object for a while, because nothing will tell when it is free. */
+static void count_unwatched(struct held_object *entry)
+{
+    struct held_objects *h = entry->held;
+    hash_table_remove(&h->watched, &entry->by_watch);
+    entry->closed_s = clock_monotonic_ns() / 1000000000u;
+    list_append(&h->unwatched, &entry->link);
+    h->unwatched_count++;
+}
+
+/* The kernel reports that a watched file is gone by the event IN_IGNORED, whatever the mask.  The
+ * mask must not be empty.  It names an event that a memfd cannot have, so that there is one event
+ * for each object, and nothing that its holder does causes others. */
+static int watch_file(struct held_objects *h, int fd)
+{
+    char path[sizeof("/proc/self/fd/") + 12];
+    if (h->inotify < 0)
+        h->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (h->inotify < 0)
+        return -1;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return inotify_add_watch(h->inotify, path, IN_MOVE_SELF);
+}
+
+void held_object_close(struct held_object *entry, int fd)
+{
+    struct held_objects *h = entry->held;
+    list_remove(&entry->link);
+    entry->object = NULL;
+    entry->watch = watch_file(h, fd);
+    close(fd); /* queues the event if no process has the file */
+    if (entry->watch < 0)
+        count_unwatched(entry);
+    else
+        hash_table_add(&h->watched, &entry->by_watch, (uint64_t)entry->watch);
+    held_objects_sweep(h);
+}
+
+static void forget_watched(struct held_objects *h, int watch)
+{
+    HASH_EACH (&h->watched, (uint64_t)watch, struct held_object, by_watch, entry) {
+        forget(entry);
+        return;
+    }
+}
+
+static void read_event(struct held_objects *h, const struct inotify_event *event)
+{
+    if (event->mask & IN_IGNORED)
+        forget_watched(h, event->wd);
+    if (event->mask & IN_Q_OVERFLOW) /* more events than fs.inotify.max_queued_events were lost */
+        HASH_ALL (&h->watched, struct held_object, by_watch, entry)
+            count_unwatched(entry);
+}
+
+static void read_events(struct held_objects *h)
+{
+    _Alignas(struct inotify_event) char events[4096];
+    ssize_t size;
+    while (h->inotify >= 0 && (size = read(h->inotify, events, sizeof(events))) > 0)
+        for (const char *at = events; at < events + size;) {
+            const struct inotify_event *event = (const void *)at;
+            read_event(h, event);
+            at += sizeof(*event) + event->len;
+        }
+}
+
+void held_objects_sweep(struct held_objects *h)
+{
+    read_events(h);
+    if (list_is_empty(&h->unwatched))
+        return;
+    uint64_t now_s = clock_monotonic_ns() / 1000000000u;
+    LIST_EACH (&h->unwatched, struct held_object, link, entry) {
+        if (now_s < entry->closed_s + HELD_UNKNOWN_S)
+            return;
+        forget(entry);
+    }
+}
+
+uint64_t held_objects_bytes(const struct held_objects *h) { return h->bytes; }
+
+unsigned held_objects_closed(const struct held_objects *h)
+{
+    unsigned count = (unsigned)h->watched.count;
+    LIST_EACH (&h->unwatched, struct held_object, link, entry)
+        count++;
+    return count;
+}
+
+uint64_t held_objects_unwatched(const struct held_objects *h) { return h->unwatched_count; }
