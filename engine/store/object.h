@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One code object in memory: a sealed memfd that can be passed to any number of clients.
+ * One code object in memory: a sealed memfd that can be passed to any number of one user's clients.
  *
  * Role       what all parts of the engine use for a code object: the store creates objects, the hot
  *            set caches them, replies contain them
