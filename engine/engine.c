@@ -47,7 +47,7 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
                                            .limit_uid = o->queue_limit_uid };
     enum kiln_code rc = kernel_store_open(&store, &e->store, e->notice, err);
     if (!rc)
-        rc = store_upkeep_create(&e->upkeep, err);
+        rc = store_upkeep_create(o->queue_bytes, o->queue_bytes_uid, &e->upkeep, err);
     if (!rc)
         rc = inflights_create(&e->inflights, err);
     if (!rc)
@@ -172,6 +172,7 @@ void engine_set_limits(struct engine *e, const struct engine_options *o)
     compile_queue_set_limits(e->queue, o->queue_limit, o->queue_limit_uid);
     failure_memory_set_ttl(e->failures, o->failure_ttl_s);
     budget_set_limits(e->budget, o->queue_bytes, o->queue_bytes_uid);
+    store_upkeep_set_limits(e->upkeep, o->queue_bytes, o->queue_bytes_uid);
     tuning_service_set_limits(e, o);
     packages_set_limits(e, o);
 }

@@ -29,7 +29,8 @@ def default_of(setting):
 class UnitLimits(unittest.TestCase):
     def test_the_units_memory_is_above_what_the_default_settings_permit(self):
         hot = size(default_of("hot_limit"))
-        needed = size(default_of("queue_bytes")) + hot + HELD_SHARES * hot + UNREAD
+        waiting = 2 * size(default_of("queue_bytes"))  # requests, and kernels to be stored
+        needed = waiting + hot + HELD_SHARES * hot + UNREAD
         self.assertGreater(size(unit_value("MemoryHigh")), needed)
         self.assertGreater(size(unit_value("MemoryMax")), size(unit_value("MemoryHigh")))
 

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "engine/compile/kernel_key.h"
+#include "engine/service/budget.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,20 +17,38 @@ struct store_upkeep {
     bool is_touched[TOUCHES_MAX];
     unsigned touched_count;
     uint64_t touched_at_ns;
-    bool is_touching; /* recency is being written */
-    bool is_tidying;  /* a step of cleaning is running */
+    bool is_touching;       /* recency is being written */
+    bool is_tidying;        /* a step of cleaning is running */
+    struct budget *waiting; /* owned: bytes of compiled objects that wait to be stored */
 };
 
-enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep, struct kiln_err *err)
+enum kiln_code store_upkeep_create(uint64_t waiting_bytes, uint64_t waiting_bytes_uid,
+                                   struct store_upkeep **ret_upkeep, struct kiln_err *err)
 {
     struct store_upkeep *upkeep = calloc(1, sizeof(*upkeep));
     if (!upkeep)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot record which kernels are used");
+    enum kiln_code rc = budget_create(waiting_bytes, waiting_bytes_uid, &upkeep->waiting, err);
+    if (rc) {
+        free(upkeep);
+        return rc;
+    }
     *ret_upkeep = upkeep;
     return KILN_OK;
 }
 
-void store_upkeep_destroy(struct store_upkeep *upkeep) { free(upkeep); }
+void store_upkeep_destroy(struct store_upkeep *upkeep)
+{
+    if (upkeep)
+        budget_destroy(upkeep->waiting);
+    free(upkeep);
+}
+
+void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes,
+                             uint64_t waiting_bytes_uid)
+{
+    budget_set_limits(upkeep->waiting, waiting_bytes, waiting_bytes_uid);
+}
 
 /* ---- one write ---- */
 
@@ -91,6 +110,7 @@ static void end_put(struct store_write *w)
     stats->puts_lost += !p->kept;
     stats->evictions += p->evicted;
     stats->evictions_quota += p->evicted_for_quota;
+    budget_return(w->engine->upkeep->waiting, p->source->uid, p->object->size);
     object_unref(p->object);
     source_destroy(p->source);
     free(p);
@@ -98,10 +118,31 @@ static void end_put(struct store_write *w)
 
 static const char *text_of(struct bytes b) { return (const char *)b.data; }
 
+/* Allocates the write of an object, and charges the object to its user. Returns NULL if that is not
+ * possible. */
+static struct put_task *create_put(struct engine *e, const struct digest *key, uid_t uid,
+                                   uint64_t size)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (budget_take(e->upkeep->waiting, uid, size, &err)) {
+        char text[160];
+        snprintf(text, sizeof(text),
+                 "compiled kernels of user %u that wait to be stored take too much memory, so that "
+                 "a kernel of %llu bytes is not stored",
+                 (unsigned)uid, (unsigned long long)size);
+        event_report_key(e, "store_error", key, text);
+        return NULL;
+    }
+    struct put_task *p = calloc(1, sizeof(*p));
+    if (!p)
+        budget_return(e->upkeep->waiting, uid, size);
+    return p;
+}
+
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object)
 {
-    struct put_task *p = calloc(1, sizeof(*p));
+    struct put_task *p = create_put(e, key, source->uid, object->size);
     e->stats.puts++;
     if (!p) { /* the kernel is only in the hot set, and is compiled again later */
         e->stats.puts_lost++;

@@ -28,11 +28,18 @@ void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
 struct store_upkeep; /* which kernels were used, and which background tasks run */
 
-KILN_MUST_CHECK enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep,
+/* |waiting_bytes|: the size of all compiled objects that may wait to be stored; of one user,
+ * |waiting_bytes_uid|. */
+KILN_MUST_CHECK enum kiln_code store_upkeep_create(uint64_t waiting_bytes,
+                                                   uint64_t waiting_bytes_uid,
+                                                   struct store_upkeep **ret_upkeep,
                                                    struct kiln_err *err);
 void store_upkeep_destroy(struct store_upkeep *upkeep);
+void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes,
+                             uint64_t waiting_bytes_uid);
 
-/* Stores a compiled kernel. Takes ownership of |source|; adds a reference to |object|. */
+/* Stores a compiled kernel. Takes ownership of |source|; adds a reference to |object|. If too many
+ * objects of the user wait already, the kernel is not stored, which is reported. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);

@@ -281,3 +281,54 @@ TEST_F(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
     assert_int_equal(counts.found, count);
     assert_int_equal(counts.frames_last, 1);
 }
+
+/* ---- compiled kernels that wait to be stored ---- */
+
+#define OBJECT_SIZE (60u << 10) /* one fits LIMIT, and two do not */
+
+static void end_compile(struct users *f)
+{
+    static const uint8_t object[OBJECT_SIZE] = { 1 };
+    assert_non_null(fake_executor_next_compile(&f->engine.executor));
+    fake_executor_compile(&f->engine.executor, bytes_of(object, sizeof(object)));
+}
+
+/* Ends a compile of each caller before any of the results is stored. */
+static void compile_both(struct users *f, struct test_caller *a, struct test_caller *b)
+{
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_fetch_source(a, 1, "one.cl", PRIORITY_INTERACTIVE);
+    test_caller_fetch_source(b, 2, "two.cl", PRIORITY_INTERACTIVE);
+    for (unsigned i = 0; i < 2; i++) /* the look-ups */
+        fake_executor_run_task(&f->engine.executor);
+    end_compile(f);
+    end_compile(f);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(last_result(a).code, KILN_OK);
+    assert_int_equal(last_result(b).code, KILN_OK);
+    assert_int_equal(users_stat(f, "puts"), 2);
+}
+
+TEST_F(admission, results_that_wait_to_be_stored_are_charged_to_their_user)
+{
+    limit_bytes(f);
+    compile_both(f, &f->ann, &f->ann);
+    assert_int_equal(users_stat(f, "puts_kept"), 1);
+    assert_int_equal(users_stat(f, "puts_lost"), 1);
+    const char *text = engine_fixture_reported(&f->engine, "store_error");
+    assert_non_null(text);
+    assert_says(text, "user 1000");
+
+    fetch_program(&f->ann, 3, "three.cl"); /* there is space again */
+    end_compile(f);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(users_stat(f, "puts_kept"), 2);
+}
+
+TEST_F(admission, results_of_another_user_are_stored)
+{
+    limit_bytes(f);
+    compile_both(f, &f->ann, &f->bob);
+    assert_int_equal(users_stat(f, "puts_kept"), 2);
+    assert_null(engine_fixture_reported(&f->engine, "store_error"));
+}
