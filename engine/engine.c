@@ -198,7 +198,7 @@ void engine_tick(struct engine *e)
     packages_tick(e);
     built_in_tick(e);
     store_tidy(e);
-    exported_files_tick(e);
+    exported_files_sweep(e->exported);
     held_objects_sweep(e->held);
     tuning_service_tick(e);
     leases_tick(e);

@@ -5,10 +5,7 @@
 #include "common/base/hash_table.h"
 #include "common/base/list.h"
 #include "common/base/units.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <sys/inotify.h>
+#include "engine/store/file_watches.h"
 
 /* The kernel allocates memory in pages, so object sizes are rounded up. */
 #define PAGE 4096u
@@ -28,7 +25,7 @@ struct held_object {
     struct object *object;     /* borrowed; NULL: kilnd has closed it */
     struct list_link link;     /* in |open| of its holder, or in |unwatched| */
     struct hash_link by_watch; /* in |watched| */
-    int watch;                 /* its number in inotify */
+    int watch;                 /* file_watches_add() */
     uint64_t closed_s;         /* in |unwatched|: when it began to be unknown */
 };
 
@@ -38,8 +35,8 @@ struct held_objects {
     struct list holders;       /* of struct holder; owned */
     struct hash_table watched; /* of struct held_object; owned */
     struct list unwatched;     /* of struct held_object, the oldest first; owned */
-    int inotify;               /* owned; -1: not opened yet */
-    uint64_t unwatched_count;  /* since the start */
+    struct file_watches watches;
+    uint64_t unwatched_count; /* since the start */
 };
 
 enum kiln_code held_objects_create(const struct held_limits *limits, struct held_objects **ret_held,
@@ -49,7 +46,7 @@ enum kiln_code held_objects_create(const struct held_limits *limits, struct held
     if (!h)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the list of held objects");
     h->limits = *limits;
-    h->inotify = -1;
+    file_watches_init(&h->watches);
     list_init(&h->holders);
     list_init(&h->unwatched);
     *ret_held = h;
@@ -112,8 +109,7 @@ void held_objects_destroy(struct held_objects *h)
     LIST_EACH (&h->unwatched, struct held_object, link, entry)
         forget(entry);
     hash_table_done(&h->watched);
-    if (h->inotify >= 0)
-        close(h->inotify);
+    file_watches_done(&h->watches);
     free(h);
 }
 
@@ -212,26 +208,12 @@ static void count_unwatched(struct held_object *entry)
     h->unwatched_count++;
 }
 
-/* The kernel reports that a watched file is gone by the event IN_IGNORED, whatever the mask.  The
- * mask must not be empty.  It names an event that a memfd cannot have, so that there is one event
- * for each object, and nothing that its holder does causes others. */
-static int watch_file(struct held_objects *h, int fd)
-{
-    char path[sizeof("/proc/self/fd/") + 12];
-    if (h->inotify < 0)
-        h->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (h->inotify < 0)
-        return -1;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return inotify_add_watch(h->inotify, path, IN_MOVE_SELF);
-}
-
 void held_object_close(struct held_object *entry, int fd)
 {
     struct held_objects *h = entry->held;
     list_remove(&entry->link);
     entry->object = NULL;
-    entry->watch = watch_file(h, fd);
+    entry->watch = file_watches_add(&h->watches, fd);
     close(fd); /* queues the event if no process has the file */
     if (entry->watch < 0)
         count_unwatched(entry);
@@ -248,30 +230,21 @@ static void forget_watched(struct held_objects *h, int watch)
     }
 }
 
-static void read_event(struct held_objects *h, const struct inotify_event *event)
+/* fs.inotify.max_queued_events was exceeded. */
+static void lose_watches(struct held_objects *h)
 {
-    if (event->mask & IN_IGNORED)
-        forget_watched(h, event->wd);
-    if (event->mask & IN_Q_OVERFLOW) /* more events than fs.inotify.max_queued_events were lost */
-        HASH_ALL (&h->watched, struct held_object, by_watch, entry)
-            count_unwatched(entry);
-}
-
-static void read_events(struct held_objects *h)
-{
-    _Alignas(struct inotify_event) char events[4096];
-    ssize_t size;
-    while (h->inotify >= 0 && (size = read(h->inotify, events, sizeof(events))) > 0)
-        for (const char *at = events; at < events + size;) {
-            const struct inotify_event *event = (const void *)at;
-            read_event(h, event);
-            at += sizeof(*event) + event->len;
-        }
+    HASH_ALL (&h->watched, struct held_object, by_watch, entry)
+        count_unwatched(entry);
 }
 
 void held_objects_sweep(struct held_objects *h)
 {
-    read_events(h);
+    int watch;
+    while ((watch = file_watches_next(&h->watches)) != FILE_WATCHES_END)
+        if (watch == FILE_WATCHES_LOST)
+            lose_watches(h);
+        else
+            forget_watched(h, watch);
     if (list_is_empty(&h->unwatched))
         return;
     uint64_t now_s = clock_monotonic_ns() / 1000000000u;

@@ -14,9 +14,6 @@
  * An object is sent to the processes of one user only; another user gets a copy.  Otherwise,
  * nobody could tell which of the receivers still has it, and a user could keep objects at the
  * expense of others.
- *
- * inotify(7) reports when the kernel frees an object's memory.  A lease (fcntl(2)) would not do: it
- * overlooks descriptors that were opened with O_PATH, which keep the memory, too.
  */
 #include "engine/store/object.h"
 

@@ -6,30 +6,29 @@
 #include "common/base/units.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
+#include "engine/store/file_watches.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* Some filesystems cannot report whether another descriptor of a file is open. There, a file counts
- * as open for this long. */
+/* A file that cannot be watched counts as open for this long. */
 #define UNKNOWN_S 600
 #define FREE_PART 16 /* a sixteenth of a small disk stays free */
 
 struct exported_file {
     struct list_link link;
     struct export_receiver to;
-    int fd; /* owned; the only descriptor of its file description */
+    int watch; /* file_watches_add(); -1: none, since |since_s| */
     uint64_t size, since_s;
 };
 
 struct exported_files {
-    bool is_sweeping;      /* a sweep is running; used only by the engine's thread */
     pthread_mutex_t mutex; /* guards what follows */
     struct list files;     /* of struct exported_file; owned */
     struct list spaces;    /* of struct export_space */
+    struct file_watches watches;
 };
 
 #define EACH_FILE(list, file) LIST_EACH (list, struct exported_file, link, file)
@@ -42,53 +41,65 @@ enum kiln_code exported_files_create(struct exported_files **ret_files, struct k
     pthread_mutex_init(&exported->mutex, NULL);
     list_init(&exported->files);
     list_init(&exported->spaces);
+    file_watches_init(&exported->watches);
     *ret_files = exported;
     return KILN_OK;
 }
 
-static void close_files(struct list *files)
+static void forget_file(struct exported_file *file)
 {
-    EACH_FILE(files, file)
-    {
-        list_remove(&file->link);
-        close(file->fd);
-        free(file);
-    }
+    list_remove(&file->link);
+    free(file);
 }
 
 void exported_files_destroy(struct exported_files *exported)
 {
     if (!exported)
         return;
-    close_files(&exported->files);
+    EACH_FILE(&exported->files, file)
+    forget_file(file);
+    file_watches_done(&exported->watches);
     pthread_mutex_destroy(&exported->mutex);
     free(exported);
 }
 
-/* Returns whether another process has the file open or mapped. The kernel grants a write lease
- * (fcntl(2)) only if there is no other file description of the file. */
-static bool is_open_elsewhere(const struct exported_file *file)
+static uint64_t now_s(void) { return clock_monotonic_ns() / 1000000000u; }
+
+static void forget_watched(struct exported_files *exported, int watch)
 {
-    if (fcntl(file->fd, F_SETLEASE, F_WRLCK) == 0)
-        return false; /* closing the descriptor ends the lease */
-    return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < file->since_s + UNKNOWN_S;
+    EACH_FILE(&exported->files, file)
+    if (file->watch == watch)
+        forget_file(file);
 }
 
-/* Closes the files after unlocking the mutex, because closing the last descriptor of a large file
- * takes time. */
-void exported_files_sweep(struct exported_files *exported)
+/* fs.inotify.max_queued_events was exceeded. */
+static void lose_watches(struct exported_files *exported)
 {
-    struct list unused = LIST_INIT(unused);
-    pthread_mutex_lock(&exported->mutex);
     EACH_FILE(&exported->files, file)
     {
-        if (is_open_elsewhere(file))
-            continue;
-        list_remove(&file->link);
-        list_append(&unused, &file->link);
+        file->watch = -1;
+        file->since_s = now_s();
     }
+}
+
+static void forget_unwatched(struct exported_files *exported)
+{
+    EACH_FILE(&exported->files, file)
+    if (file->watch < 0 && now_s() >= file->since_s + UNKNOWN_S)
+        forget_file(file);
+}
+
+void exported_files_sweep(struct exported_files *exported)
+{
+    int watch;
+    pthread_mutex_lock(&exported->mutex);
+    while ((watch = file_watches_next(&exported->watches)) != FILE_WATCHES_END)
+        if (watch == FILE_WATCHES_LOST)
+            lose_watches(exported);
+        else
+            forget_watched(exported, watch);
+    forget_unwatched(exported);
     pthread_mutex_unlock(&exported->mutex);
-    close_files(&unused);
 }
 
 unsigned exported_files_count(struct exported_files *exported)
@@ -215,22 +226,15 @@ void export_space_release(struct export_space *space)
 
 /* ---- exporting ---- */
 
-/* Notes a file that is sent. Opens it again, because the lease must not be on the file description
- * that the client gets. */
-static enum kiln_code note_file(struct exported_files *exported, const char *path,
-                                struct export_space *space, uint64_t size, struct kiln_err *err)
+static enum kiln_code note_file(struct exported_files *exported, const struct object *object,
+                                struct export_space *space, struct kiln_err *err)
 {
-    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot read '%s'", path);
     struct exported_file *file = calloc(1, sizeof(*file));
     if (!file)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to count the exported file '%s'", path);
-    *file = (struct exported_file){
-        .to = space->to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
-    };
-    fd = -1;
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to count an exported file");
+    *file = (struct exported_file){ .to = space->to, .size = object->size, .since_s = now_s() };
     pthread_mutex_lock(&exported->mutex);
+    file->watch = file_watches_add(&exported->watches, object->fd);
     list_prepend(&exported->files, &file->link);
     remove_space(space);
     pthread_mutex_unlock(&exported->mutex);
@@ -244,43 +248,10 @@ enum kiln_code exported_files_open(struct exported_files *exported, const char *
     struct object *object = NULL;
     enum kiln_code rc = object_of_file(path, &object, err);
     if (!rc)
-        rc = note_file(exported, path, space, object->size, err);
+        rc = note_file(exported, object, space, err);
     if (!rc)
         *ret_object = object;
     else
         object_unref(object);
     return rc;
-}
-
-/* ---- sweeping ---- */
-
-struct sweep_task {
-    struct task task; /* first member */
-    struct engine *engine;
-};
-
-static void sweep_work(struct task *task)
-{
-    exported_files_sweep(((struct sweep_task *)task)->engine->exported);
-}
-
-static void sweep_done(struct task *task)
-{
-    struct engine *e = ((struct sweep_task *)task)->engine;
-    engine_task_ended(e);
-    e->exported->is_sweeping = false;
-    free(task);
-}
-
-void exported_files_tick(struct engine *e)
-{
-    if (e->exported->is_sweeping || e->draining || exported_files_count(e->exported) == 0)
-        return;
-    struct sweep_task *t = calloc(1, sizeof(*t));
-    if (!t)
-        return;
-    t->task = (struct task){ .work = sweep_work, .done = sweep_done };
-    t->engine = e;
-    e->exported->is_sweeping = true;
-    engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
 }

@@ -8,24 +8,21 @@
  *            as long as it likes, and no other quota counts its space.  The space counts for the
  *            user who requested the file. So no user can fill the disk, whose space the tuning
  *            database also needs
- * Ownership  the engine's; keeps a descriptor of each file, with which it finds out whether any
- *            other is open
- * Threading  any thread; closing the last descriptor of a large file takes time, so use a work
- *            queue
+ * Ownership  the engine's; a watch of each file reports when no process has it open
+ * Threading  any thread
  */
 #include "common/base/list.h"
 #include "engine/store/object.h"
 
 #include <sys/types.h>
 
-struct engine;
 struct exported_files;
 
 /* Limits of the files that a user who is not an administrator has open. The number allows two of
  * the largest answers, and the bytes allow a package of the default limit. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
-/* Limit for all such users together, because kilnd has a descriptor of each file. */
+/* Limit for all such users together, because the number of watches is limited. */
 #define EXPORTED_FILES_MAX 1024u
 /* This much of the disk stays free for the stores, or a sixteenth of the disk if that is less. */
 #define EXPORTED_FREE_MIN (1ull << 30)
@@ -59,14 +56,12 @@ KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exp
                                                       struct kiln_err *err);
 /* Ends the reservation of a file that will not be exported. Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Like object_of_file. From now on, the file is counted instead of the reservation |space|. */
+/* Like object_of_file. From now on, the file is counted instead of the reservation |space|. Remove
+ * the file's name afterwards. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* Closes the files that no other process has open. */
+/* Forgets the files that no process has open. */
 void exported_files_sweep(struct exported_files *exported);
 unsigned exported_files_count(struct exported_files *exported);
-
-/* Runs exported_files_sweep on a work queue. Call it every few seconds on the engine's thread. */
-void exported_files_tick(struct engine *e);

@@ -35,8 +35,20 @@ WRAP(int, statvfs, const char *path, struct statvfs *disk)
     return rc;
 }
 
+static bool cannot_watch;
+static uint64_t later_ns; /* the clock is this far ahead */
+
+WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask)
+{
+    return cannot_watch ? -1 : __real_inotify_add_watch(fd, path, mask);
+}
+
+WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + later_ns; }
+
 static int setup(void **state)
 {
+    cannot_watch = false;
+    later_ns = 0;
     struct fixture *f = calloc(1, sizeof(*f));
     snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-exported-XXXXXX");
     if (!mkdtemp(f->directory))
@@ -107,6 +119,37 @@ TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
     munmap(mapped, 4096);
     exported_files_sweep(f->exported);
 
+    assert_int_equal(exported_files_count(f->exported), 0);
+}
+
+/* Such a descriptor can be opened again. */
+TEST_F(exported_files, an_exported_file_that_is_only_opened_as_a_path_counts)
+{
+    char path[64];
+    export_file(f, &ann, 4096);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", f->objects[0]->fd);
+    int kept = open(path, O_PATH | O_CLOEXEC);
+    assert_true(kept >= 0);
+    close_all(f);
+    exported_files_sweep(f->exported);
+    assert_int_equal(exported_files_count(f->exported), 1);
+
+    close(kept);
+    exported_files_sweep(f->exported);
+
+    assert_int_equal(exported_files_count(f->exported), 0);
+}
+
+TEST_F(exported_files, a_file_that_cannot_be_watched_counts_for_ten_minutes)
+{
+    cannot_watch = true;
+    export_file(f, &ann, 4096);
+    close_all(f);
+    later_ns = 598000000000u;
+    exported_files_sweep(f->exported);
+    assert_int_equal(exported_files_count(f->exported), 1);
+    later_ns = 602000000000u;
+    exported_files_sweep(f->exported);
     assert_int_equal(exported_files_count(f->exported), 0);
 }
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Watches that report when the kernel has removed files that have no name: when no process has such
+ * a file open or mapped any longer.
+ *
+ * Role       held_objects.h and exported_files.h count files until then
+ * Ownership  struct file_watches is embedded in its owner; it owns an inotify instance
+ * Threading  the owner synchronises access; no call blocks
+ *
+ * inotify(7) covers every way to keep a file, and clients can neither cause nor suppress its event.
+ * A lease (fcntl(2)) overlooks descriptors that were opened with O_PATH.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/inotify.h>
+#include <sys/types.h>
+
+struct file_watches {
+    int inotify; /* owned; -1: not opened yet */
+    size_t at, size;
+    _Alignas(struct inotify_event) char events[4096]; /* read, but not yet returned from |at| on */
+};
+
+void file_watches_init(struct file_watches *w);
+void file_watches_done(struct file_watches *w);
+/* Watches the open file |fd|, whose last name is or will be removed. Returns the number of the
+ * watch, or -1: inotify has no resources left, or there is no /proc. */
+int file_watches_add(struct file_watches *w, int fd);
+
+#define FILE_WATCHES_END 0
+#define FILE_WATCHES_LOST (-1) /* the kernel lost events, so some files are never returned */
+/* Returns the watch of another file that was removed, or one of these. The watch has ended then. */
+int file_watches_next(struct file_watches *w);
