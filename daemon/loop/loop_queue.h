@@ -16,8 +16,9 @@
 
 #include <stdbool.h>
 
-/* The time that tasks may take in one loop iteration. The last task may exceed it. */
-#define LOOP_SLICE_NS 5000000u
+/* The time that tasks may take in one loop iteration. The last task may exceed it. A user whose
+ * request arrives meanwhile waits for that long, however little time the user's requests take. */
+#define LOOP_SLICE_NS 1000000u
 
 /* Adds a task, of which only the done callback is used (|work| may be unset).  It runs after the
  * events that have arrived by now, never within this call. */

@@ -12,11 +12,11 @@
 
 #define SWEEP_MS 1000
 #define RETRY_MS 10
-/* Maximum time of the reaper in one loop iteration; it continues in the next one. */
-#define REAP_NS 1000000u
-/* Maximum number of connections accepted in one loop iteration, so that many new connections do not
- * delay requests. */
-#define ACCEPTS_MAX 64
+/* Maximum time of the reaper, and of accepting connections, in one loop iteration; both continue in
+ * the next one. */
+#define TURN_NS 500000u
+/* Time between two turns of accepting if more connections wait. */
+#define ACCEPT_PAUSE_MS 2
 /* One connection in ADMINS_SHARE is reserved for administrators, but at most ADMINS_MAX in all, so
  * that many users together cannot lock administrators out. */
 #define ADMINS_SHARE 8u
@@ -139,12 +139,36 @@ static bool accept_one(struct server *server)
     return true;
 }
 
+/* Accepts connections for a limited time, then pauses.  Clients that connect and disconnect in a
+ * loop would otherwise keep the loop always busy.  On a busy host, the scheduler makes a busy
+ * thread wait, and with it every request. */
+static void on_accept(struct task *acceptor)
+{
+    struct server *server = LOOP_OWNER_OF(struct server, acceptor, acceptor);
+    const uint64_t end_ns = clock_monotonic_ns() + TURN_NS;
+    while (accept_one(server)) {
+        if (clock_monotonic_ns() < end_ns)
+            continue;
+        loop_watch_set(&server->watch, 0);
+        loop_timer_start(&server->accept_again, ACCEPT_PAUSE_MS, 0);
+        return;
+    }
+}
+
+static void on_accept_again(struct loop_timer *timer)
+{
+    struct server *server = LOOP_OWNER_OF(struct server, accept_again, timer);
+    loop_watch_set(&server->watch, WATCH_READ);
+}
+
+/* Accepting waits in the loop's queue, like requests.  Otherwise users who open many connections
+ * would delay the requests of others. */
 static void on_connection(struct loop_watch *watch, unsigned events)
 {
     (void)events;
     struct server *server = LOOP_OWNER_OF(struct server, watch, watch);
-    for (unsigned i = 0; i < ACCEPTS_MAX && accept_one(server); i++) {
-    }
+    if (!server->acceptor.item.user)
+        loop_queue_add(server->loop, &server->acceptor);
 }
 
 /* ---- sessions ---- */
@@ -168,7 +192,7 @@ static void drop_session(struct server *server, struct session *s)
 static void on_reap(struct task *reaper)
 {
     struct server *server = LOOP_OWNER_OF(struct server, reaper, reaper);
-    const uint64_t end_ns = clock_monotonic_ns() + REAP_NS;
+    const uint64_t end_ns = clock_monotonic_ns() + TURN_NS;
     LIST_EACH (&server->sessions, struct session, link, s) {
         if (!is_over(s))
             continue;
@@ -268,6 +292,7 @@ enum kiln_code server_create(const struct server_options *options, struct server
     if (!server)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the server");
     server->loop = loop;
+    server->acceptor = (struct task){ .done = on_accept, .uid = geteuid() };
     server->reaper = (struct task){ .done = on_reap, .uid = geteuid() };
     server->engine = options->engine;
     server->closer = options->closer;
@@ -285,6 +310,7 @@ enum kiln_code server_create(const struct server_options *options, struct server
         rc = listen_on(server, options->listener, err);
     if (rc)
         return rc;
+    loop_timer_init(loop, &server->accept_again, &server->owner, on_accept_again);
     loop_timer_init(loop, &server->sweep, &server->owner, on_sweep);
     loop_timer_init(loop, &server->retry, &server->owner, on_retry);
     loop_timer_start(&server->sweep, SWEEP_MS, SWEEP_MS);
@@ -308,6 +334,7 @@ void server_drain(struct server *server)
 {
     server->draining = true;
     loop_watch_close(&server->watch);
+    loop_queue_cancel(server->loop, &server->acceptor);
     server->listener = NULL;
     LIST_EACH (&server->sessions, struct session, link, s)
         session_drain(s);
@@ -327,7 +354,9 @@ void server_close(struct server *server, void (*closed)(void *context), void *co
     server->closed = closed;
     server->context = context;
     loop_watch_close(&server->watch);
+    loop_timer_close(&server->accept_again);
     loop_timer_close(&server->sweep);
+    loop_queue_cancel(server->loop, &server->acceptor);
     loop_queue_cancel(server->loop, &server->reaper);
     loop_timer_close(&server->retry);
 }

@@ -72,9 +72,11 @@ struct server {
     int spare_fd;
     bool draining, own_user_only;
     struct loop_owner owner;
-    struct loop_watch watch; /* watches the listener */
-    struct loop_timer sweep; /* finds slow peers, once a second */
-    struct task reaper;      /* closes ended sessions; a task of the loop's queue */
+    struct loop_watch watch;        /* watches the listener */
+    struct loop_timer accept_again; /* runs while the listener is not watched */
+    struct loop_timer sweep;        /* finds slow peers, once a second */
+    struct task acceptor;           /* accepts connections; a task of the loop's queue */
+    struct task reaper;             /* closes ended sessions; a task of the loop's queue */
     /* Soon retries what failed because the kernel or the closer was full. */
     struct loop_timer retry;
     void (*closed)(void *context);

@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MS 1000000u
+#define US 1000u
+#define MS (1000 * US)
 #define TASKS 10
+#define SOME_OF_SLICE (400 * US) /* a slice ends with the third such task */
 
 struct named_task {
     struct task task; /* first member */
@@ -109,7 +111,7 @@ TEST_F(loop_queue, users_are_served_by_the_time_that_their_tasks_took)
 TEST_F(loop_queue, a_slice_ends_after_its_time)
 {
     for (const char *name = "abcdefg"; *name; name++)
-        add_task(f, 1, *name, 2 * MS);
+        add_task(f, 1, *name, SOME_OF_SLICE);
     IN_TIME(loop_iteration(f->loop));
     assert_string_equal(seen.order, "abc");
     run_all(f);
@@ -119,7 +121,7 @@ TEST_F(loop_queue, a_slice_ends_after_its_time)
 TEST_F(loop_queue, events_are_seen_between_two_slices)
 {
     for (const char *name = "abcdefg"; *name; name++)
-        add_task(f, 1, *name, 2 * MS);
+        add_task(f, 1, *name, SOME_OF_SLICE);
     IN_TIME(loop_iteration(f->loop));
     loop_watch_set(&f->watch, WATCH_READ);
     assert_int_equal(write(f->ends[1], "x", 1), 1);
@@ -131,9 +133,9 @@ TEST_F(loop_queue, events_are_seen_between_two_slices)
 TEST_F(loop_queue, a_user_who_comes_later_does_not_wait_for_all_tasks_of_another)
 {
     for (const char *name = "abcdefg"; *name; name++)
-        add_task(f, 1, *name, 2 * MS);
+        add_task(f, 1, *name, SOME_OF_SLICE);
     IN_TIME(loop_iteration(f->loop));
-    add_task(f, 2, 'z', MS);
+    add_task(f, 2, 'z', SOME_OF_SLICE);
     run_all(f);
     assert_string_equal(seen.order, "abczdefg");
 }

@@ -8,20 +8,26 @@
 
 #define REQUESTS 40u
 #define REQUEST_NS 400000u
-#define FEW 8u /* requests: more than one turn has, far less than all */
+#define CLIENTS 3u /* the fixture's server accepts four */
+#define FEW 8u     /* requests: more than one turn has, far less than all */
 
 static uint64_t skew_ns; /* how far the clock is ahead */
+static uint64_t step_ns; /* how far the clock advances when it is read */
 
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + skew_ns; }
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+    skew_ns += step_ns;
+    return __real_clock_monotonic_ns() + skew_ns;
+}
 
 static void take_time(void) { skew_ns += REQUEST_NS; }
 
 static int set_up_slow(void **state)
 {
     int rc = set_up(state);
-    skew_ns = 0;
+    skew_ns = step_ns = 0;
     service.handling = take_time;
     return rc;
 }
@@ -110,4 +116,22 @@ TEST_F(slow_session, waiting_requests_go_on_when_the_client_reads_its_replies)
     assert_int_equal(receive_bytes(f, f->client, all, owed), owed);
 
     assert_int_equal(service.handled, REQUESTS);
+}
+
+TEST_F(slow_session, many_new_connections_are_accepted_in_turns)
+{
+    int clients[CLIENTS];
+    unsigned before = service.joined;
+    for (unsigned i = 0; i < CLIENTS; i++)
+        clients[i] = connect_to_server(f);
+    step_ns = 2 * REQUEST_NS;
+    while (service.joined == before)
+        IN_TIME(loop_iteration(f->loop));
+    step_ns = 0;
+
+    assert_true(service.joined - before < CLIENTS);
+    assert_int_equal(f->server->watch.events, 0); /* accepting pauses */
+    LOOP_UNTIL(f->loop, service.joined - before == CLIENTS);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        close(clients[i]);
 }
