@@ -17,8 +17,8 @@
 /* Maximum time without a line if the output is not a terminal. */
 #define SILENCE_NS 10000000000u
 #define TICK_S 1
-/* Work that takes less time prints no line if the output is not a terminal: 'miopen harvest' may
- * send thousands of files, and each of them has its own progress. */
+/* Work that takes less time than this prints no line if the output is not a terminal: 'miopen
+ * harvest' may send thousands of files, and each of them has its own progress. */
 #define BRIEF_NS 1000000000u
 
 static unsigned terminal_width(FILE *out)

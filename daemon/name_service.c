@@ -20,7 +20,7 @@ struct question {
 
 struct answer { /* of the child; fits in a pipe's atomic write */
     bool is_found;
-    int errnum; /* 0: the name service answered */
+    int errnum; /* 0 if the name service answered */
     struct name_service_user user;
 };
 

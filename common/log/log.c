@@ -123,7 +123,7 @@ static void write_record(const struct log_record *record)
         log_record_journal(&out, record);
         if (!out.failed && journal_send(journal, buffer_view(&out)))
             return;
-        out.size = 0; /* journald is being restarted, so the line goes to its stream instead */
+        out.size = 0; /* journald is being restarted, so the line goes to standard error */
         out.failed = false;
     }
     if (form == LOG_FORMAT_JSON)

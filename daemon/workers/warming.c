@@ -50,8 +50,8 @@ static bool note_need(struct warming *warming, const struct compile_job *job)
     return true;
 }
 
-/* Ends idle workers whose loaded libraries were upgraded since, because a job needs a new process
- * then. */
+/* Ends idle workers that have loaded an older version of the job's compiler.  Jobs for the upgraded
+ * compiler need a new process. */
 static void retire_stale(const struct warming *warming, const struct compile_job *job)
 {
     LIST_EACH (warming->workers, struct worker, link, w) {
