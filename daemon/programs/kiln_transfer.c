@@ -11,6 +11,7 @@
  *   send_snapshot   opens a database that may be in use, and sends its descriptor
  *   on_terminate    removes all files when SIGTERM comes
  */
+#include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/transfer/confine.h"
@@ -46,8 +47,6 @@
 /* Limit of processor time for a user's file.  It is lower than CPU_MAX_S, because such a file needs
  * no signature, so its content may be crafted to take long. */
 #define CPU_MAX_USER_S 300u
-/* Transfers have the same low priority as compilers. kilnd goes first, because many users wait for
- * it. */
 #define NICENESS 10
 #define PROGRESS_EVERY_NS 200000000u
 
@@ -127,11 +126,24 @@ static bool set_limit(int resource, uint64_t most)
     return setrlimit(resource, &now) == 0;
 }
 
+/* Lets kilnd run first on a busy processor, because many users wait for it.
+ *
+ * This process leads a session.  Linux gives each session the same share of processor time,
+ * whatever the nice values in it (CONFIG_SCHED_AUTOGROUP, sched(7)).  Many transfers would thus
+ * take most of the time from kilnd, so the session gets the nice value, too.  That fails where
+ * there are no such groups, or if many processes without CAP_SYS_ADMIN do it at the same time. */
+static void lower_priority(void)
+{
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
+    KILN_AUTO(fd) int session = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+    if (session >= 0 && getsid(0) == getpid())
+        dprintf(session, "%d", NICENESS);
+}
+
 static bool set_limits(const struct transfer_job *job)
 {
     /* So that a write beyond the limit fails with an error that can be reported. */
     signal(SIGXFSZ, SIG_IGN);
-    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
            set_limit(RLIMIT_CPU, job->of_user ? CPU_MAX_USER_S : CPU_MAX_S) &&
            set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&
@@ -188,6 +200,7 @@ static int serve_job(const struct transfer_user *user)
     struct received_job received;
     struct kiln_err err = KILN_ERR_INIT, notice = KILN_ERR_INIT;
     die_with_parent(SIGKILL);
+    lower_priority();
     if (transfer_receive_job(SOCKET_FD, &received, &err)) {
         fprintf(stderr, "kiln-transfer: %s\n", err.text);
         return EXIT_SURROUNDINGS;

@@ -391,6 +391,30 @@ TEST_F(transfer, a_transfer_gives_way_to_kilnd_on_a_busy_processor)
     assert_int_equal(niceness, 10);
 }
 
+/* The nice value of the scheduling group of the only transfer process (CONFIG_SCHED_AUTOGROUP). */
+static int niceness_of_group(void)
+{
+    char path[64];
+    int niceness = 0;
+    snprintf(path, sizeof(path), "/proc/%d/autogroup", (int)find_transfer());
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "/autogroup-%*d nice %d", &niceness), 1);
+    fclose(file);
+    return niceness;
+}
+
+TEST_F(transfer, the_session_of_a_transfer_gives_way_to_kilnd)
+{
+    struct transfer t;
+    NEED_ROOT(); /* other users may change few groups per second */
+    SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
+    begin_transfer(f, &t, /* is_of_user= */ true);
+    int niceness = niceness_of_group();
+    end_transfer(f, &t);
+    assert_int_equal(niceness, 10);
+}
+
 TEST_F(transfer, the_processor_time_of_a_transfer_is_limited)
 {
     expect_cpu_limit(f, /* is_of_user= */ false, 1200);
