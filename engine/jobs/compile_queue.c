@@ -58,7 +58,8 @@ static unsigned count_compilers(const struct compile_queue *q)
 
 static struct yield_question yield_now(const struct compile_queue *q)
 {
-    return (struct yield_question){ .running = &q->running,
+    return (struct yield_question){ .queue = q,
+                                    .running = &q->running,
                                     .use = &q->use,
                                     .compilers = count_compilers(q),
                                     .now_ns = clock_monotonic_ns() };
@@ -256,17 +257,11 @@ static void on_compiled(struct compile_task *task)
         order->done(order);
 }
 
-static unsigned count_of_user(const struct compile_queue *q, uid_t uid)
-{
-    return fair_queue_count_of(&q->waiting[PRIORITY_INTERACTIVE], uid) +
-           fair_queue_count_of(&q->waiting[PRIORITY_PREFETCH], uid);
-}
-
 enum kiln_code compile_queue_submit(struct compile_queue *q, struct compile_order *order,
                                     struct kiln_err *err)
 {
     enum kiln_code rc = fair_queue_check(&q->limits, compile_queue_waiting(q), order->uid,
-                                         count_of_user(q, order->uid), err);
+                                         compile_queue_waiting_of(q, order->uid), err);
     if (!rc)
         rc = fair_queue_push(&q->waiting[order->priority], order->uid, &order->slot, err);
     if (rc)
@@ -365,6 +360,12 @@ void compile_queue_each_user(const struct compile_queue *q,
 unsigned compile_queue_waiting(const struct compile_queue *q)
 {
     return q->waiting[PRIORITY_INTERACTIVE].count + q->waiting[PRIORITY_PREFETCH].count;
+}
+
+unsigned compile_queue_waiting_of(const struct compile_queue *q, uid_t uid)
+{
+    return fair_queue_count_of(&q->waiting[PRIORITY_INTERACTIVE], uid) +
+           fair_queue_count_of(&q->waiting[PRIORITY_PREFETCH], uid);
 }
 
 unsigned compile_queue_running(const struct compile_queue *q) { return q->running_count; }

@@ -90,4 +90,5 @@ void compile_queue_each_user(const struct compile_queue *queue,
                                            unsigned waiting),
                              void *context);
 unsigned compile_queue_waiting(const struct compile_queue *queue);
+unsigned compile_queue_waiting_of(const struct compile_queue *queue, uid_t uid);
 unsigned compile_queue_running(const struct compile_queue *queue);

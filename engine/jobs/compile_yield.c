@@ -55,6 +55,14 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
 
 /* ---- the choice ---- */
 
+/* Returns how much more compiler time |user| must have had so that |waiting| comes first. */
+static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waiting)
+{
+    bool is_single = compile_queue_waiting_of(q->queue, waiting) == 1 &&
+                     compile_queue_waiting_of(q->queue, user) > 0;
+    return is_single ? 0 : YIELD_LEAD_NS;
+}
+
 /* Returns how long the order may run before it must give way to |uid|, or UINT64_MAX if it need not
  * give way. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
@@ -62,7 +70,7 @@ static uint64_t share_of(const struct yield_question *q, const struct compile_or
 {
     uint64_t ran_ns = q->now_ns - order->started_ns;
     bool leads = used_by(q->use, order->uid, q->now_ns) + ran_ns >=
-                 used_by(q->use, uid, q->now_ns) + YIELD_LEAD_NS;
+                 used_by(q->use, uid, q->now_ns) + lead_of(q, order->uid, uid);
     bool is_in_share = q->compilers > 1 && held < 2 && !leads;
     if (order->has_yielded)
         return is_in_share ? UINT64_MAX : YIELD_SHARE_AGAIN_NS;

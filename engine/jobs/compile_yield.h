@@ -14,13 +14,15 @@
  *
  *     compilers    held by the user    the compile gives way
  *     several      several             always
- *     several      one                 if the user has had YIELD_LEAD_NS more compiler time lately
- *                                      (struct yield_use) than the user who waits; otherwise after
- *                                      it has run for YIELD_SHARE_NS
+ *     several      one                 if the user has had more compiler time lately (struct
+ *                                      yield_use) than the user who waits, by at least the lead;
+ *                                      otherwise after it has run for YIELD_SHARE_NS
  *     one          one                 after it has run for YIELD_SHARE_NS
  *
- * The lead protects a user who seldom compiles: users who compile endless sources cannot stop that
- * user's compiles, and cannot make that user wait again and again.  YIELD_SHARE_NS protects a user
+ * The lead is YIELD_LEAD_NS.  It is zero if the user who waits wants a single compile, and other
+ * compiles of the running one's user wait: a user with many compiles loses little by the exchange.
+ * It protects a user who seldom compiles: users who compile endless sources cannot stop that user's
+ * compiles, and cannot make that user wait again and again.  YIELD_SHARE_NS protects a user
  * who has compiled much: without it, other users could keep all compilers until they had used as
  * much time as that user.
  *
@@ -56,8 +58,9 @@ struct yield_use {
 void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t now_ns);
 
 struct yield_question {
-    const struct list *running;  /* of struct compile_order.running */
-    const struct yield_use *use; /* does not include the running compiles */
+    const struct compile_queue *queue; /* whose waiting orders count */
+    const struct list *running;        /* of struct compile_order.running */
+    const struct yield_use *use;       /* does not include the running compiles */
     unsigned compilers;
     uint64_t now_ns;
 };

@@ -364,6 +364,39 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
     compile_all(f);
 }
 
+/* Users 1 and 2 hold one compiler each, and several of their sources wait. */
+static void send_several_sources(struct fixture *f)
+{
+    f->executor.slots = 2;
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 2, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'd', 2, PRIORITY_INTERACTIVE), f->err);
+}
+
+TEST_F(queue, a_user_with_many_compiles_gives_way_to_a_single_one)
+{
+    send_several_sources(f);
+    must(submit(f, 'X', 3, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, MOMENT_NS);
+    let_give_way(f, 'a');
+    assert_string_equal(look(f).running, "Xb");
+    compile_all(f);
+}
+
+TEST_F(queue, users_with_many_compiles_give_way_to_each_other_after_a_while)
+{
+    send_several_sources(f);
+    must(submit(f, 'X', 3, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Y', 3, PRIORITY_INTERACTIVE), f->err);
+    let_time_pass(f, 2 * MOMENT_NS);
+    assert_int_equal(f->executor.compiles_stopped, 0);
+    let_time_pass(f, 2 * MOMENT_NS);
+    let_give_way(f, 'a');
+    assert_string_equal(look(f).running, "Xb");
+    compile_all(f);
+}
+
 /* Users 1 and 2 send sources that never end, and have compiled nothing before. */
 TEST_F(queue, a_user_who_compiled_much_waits_for_a_fair_share_at_most)
 {
@@ -383,13 +416,13 @@ TEST_F(queue, a_user_who_compiled_much_waits_for_a_fair_share_at_most)
 }
 
 /* Whether a compile of user 1, begun a moment ago, gives way to user 3. */
-static bool gives_way(const struct yield_use *use, uint64_t now_ns)
+static bool gives_way(const struct fixture *f, const struct yield_use *use, uint64_t now_ns)
 {
     struct list running;
     struct compile_order order = { .uid = 1, .started_ns = now_ns - MOMENT_NS };
     const struct compile_order waiting = { .uid = 3 };
     const struct yield_question question = {
-        .running = &running, .use = use, .compilers = 2, .now_ns = now_ns
+        .queue = f->queue, .running = &running, .use = use, .compilers = 2, .now_ns = now_ns
     };
     list_init(&running);
     list_append(&running, &order.running);
@@ -399,18 +432,17 @@ static bool gives_way(const struct yield_use *use, uint64_t now_ns)
 TEST_F(queue, compiler_time_of_a_user_is_forgotten_slowly)
 {
     struct yield_use use = { 0 };
-    (void)f;
     yield_use_add(&use, 1, 10 * MOMENT_NS, HOUR_NS);
-    assert_true(gives_way(&use, HOUR_NS));
-    assert_true(gives_way(&use, HOUR_NS + 60 * MOMENT_NS));
-    assert_false(gives_way(&use, HOUR_NS + 70 * MOMENT_NS));
+    assert_true(gives_way(f, &use, HOUR_NS));
+    assert_true(gives_way(f, &use, HOUR_NS + 60 * MOMENT_NS));
+    assert_false(gives_way(f, &use, HOUR_NS + 70 * MOMENT_NS));
     yield_use_add(&use, 3, 10 * MOMENT_NS, HOUR_NS);
-    assert_false(gives_way(&use, HOUR_NS));
+    assert_false(gives_way(f, &use, HOUR_NS));
 
     for (uid_t uid = 10; uid < 10 + 2 * YIELD_USERS; uid++) /* user 1 used more */
         yield_use_add(&use, uid, MOMENT_NS, HOUR_NS);
     yield_use_add(&use, 1, 10 * MOMENT_NS, HOUR_NS);
-    assert_true(gives_way(&use, HOUR_NS));
+    assert_true(gives_way(f, &use, HOUR_NS));
 }
 
 TEST_F(queue, the_only_compiler_changes_hands_after_a_fair_share)
