@@ -20,6 +20,7 @@ struct db {
     sqlite3_stmt *rollback;
     bool stuck; /* a failed transaction is still open; nothing is written until it is rolled back */
     bool read_only;
+    int log_pages, log_max; /* pages of the log after the last commit; checkpoint at |log_max| */
     _Atomic uint64_t *misreads; /* borrowed; NULL: statements are not repeated */
     unsigned work; /* calls of the progress handler in the current step (foreign files only) */
 };

@@ -126,6 +126,18 @@ static bool is_empty(struct db *db)
     return empty;
 }
 
+/* Checkpoints like SQLite's own hook, which it replaces, and notes the length of the log. */
+static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
+{
+    struct db *db = context;
+    db->log_pages = pages;
+    if (pages >= db->log_max) /* a failure is reported by the next change */
+        (void)sqlite3_wal_checkpoint_v2(handle, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return SQLITE_OK;
+}
+
+unsigned db_log_pages(const struct db *db) { return (unsigned)db->log_pages; }
+
 static const char *synchronous_of(const struct db_options *o)
 {
     return o->full_sync ? "full" : "normal";
@@ -145,14 +157,17 @@ static enum kiln_code configure_connection(struct db *db, const struct db_option
              "pragma synchronous = %s; %s pragma cell_size_check = on; pragma secure_delete = off; "
              "pragma temp_store = memory;"
              "pragma mmap_size = %d; pragma cache_size = -%u;"
-             "pragma journal_size_limit = %llu; pragma wal_autocheckpoint = %u",
+             "pragma journal_size_limit = %llu",
              fresh ? "off" : synchronous_of(o),
              fresh ? "pragma page_size = 4096; pragma auto_vacuum = incremental;" : "", MMAP_BYTES,
-             o->cache_kib, log_bytes, log_pages);
+             o->cache_kib, log_bytes);
     enum kiln_code rc = db_exec(db, sql, "set up", err);
-    if (!rc)
-        *ret_fresh = fresh;
-    return rc;
+    if (rc)
+        return rc;
+    db->log_max = (int)log_pages;
+    sqlite3_wal_hook(db->handle, on_commit, db);
+    *ret_fresh = fresh;
+    return KILN_OK;
 }
 
 /* Checkpoints the new file, which syncs its header and schema to the disk. This must happen before
@@ -267,20 +282,30 @@ uint64_t db_last_id(const struct db *db) { return (uint64_t)sqlite3_last_insert_
 
 void db_forget_pages(struct db *db) { sqlite3_db_release_memory(db->handle); }
 
+static enum kiln_code checkpoint(struct db *db, int mode, struct kiln_err *err)
+{
+    errno = 0;
+    int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, NULL, NULL);
+    bool waits = (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
+    return rc == SQLITE_OK || waits ? KILN_OK : db_fail(db, rc, "write to", err);
+}
+
+enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err)
+{
+    return checkpoint(db, SQLITE_CHECKPOINT_TRUNCATE, err);
+}
+
+enum kiln_code db_checkpoint_in_place(struct db *db, struct kiln_err *err)
+{
+    return checkpoint(db, SQLITE_CHECKPOINT_PASSIVE, err);
+}
+
 enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err)
 {
     sqlite3_busy_timeout(db->handle, 0);
     enum kiln_code rc = db_checkpoint(db, err);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
     return rc;
-}
-
-enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err)
-{
-    errno = 0;
-    int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    bool waits = (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
-    return rc == SQLITE_OK || waits ? KILN_OK : db_fail(db, rc, "write to", err);
 }
 
 enum kiln_code transaction_begin(struct transaction *t, struct db *db, struct kiln_err *err)

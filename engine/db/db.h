@@ -92,6 +92,11 @@ KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err
 /* Like db_checkpoint, but without waiting, for callers that must not block. Copies only pages that
  * no reader needs. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);
+/* Like db_checkpoint_now, but does not truncate the log: the next changes overwrite it, so that
+ * their syncs need not write the log's size. */
+KILN_MUST_CHECK enum kiln_code db_checkpoint_in_place(struct db *db, struct kiln_err *err);
+/* Pages that the log had after this connection's last commit. */
+unsigned db_log_pages(const struct db *db);
 
 /* A write transaction; rolled back at the end of its scope unless it was committed. */
 struct transaction {

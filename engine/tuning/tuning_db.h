@@ -185,6 +185,9 @@ KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *chang
 
 /* ---- maintenance ---- */
 
+/* Pages of the log that changes write to, and copying them into the file. */
+unsigned tuning_db_log_pages(const struct tuning_db *db);
+KILN_MUST_CHECK enum kiln_code tuning_db_checkpoint(struct tuning_db *db, struct kiln_err *err);
 /* Writes a consistent copy to |path|, which must not exist.  The database can be used meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,
                                                 struct kiln_err *err);

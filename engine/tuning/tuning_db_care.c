@@ -24,6 +24,13 @@ enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err)
     return tuning_file_check(db->db, db->rows, err);
 }
 
+unsigned tuning_db_log_pages(const struct tuning_db *db) { return db_log_pages(db->db); }
+
+enum kiln_code tuning_db_checkpoint(struct tuning_db *db, struct kiln_err *err)
+{
+    return db_checkpoint_in_place(db->db, err);
+}
+
 /* Uses a separate connection, which reads one consistent state while the other one writes. */
 enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path, struct kiln_err *err)
 {

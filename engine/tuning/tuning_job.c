@@ -5,9 +5,17 @@
 
 /* Length of a step on the work queue. */
 #define STEP_NS 20000000u
+/* How long a step applies records. The rest of it is for the commit, which writes the changed pages
+ * to the log and syncs it. */
+#define STORE_NS (STEP_NS / 2)
+/* Pages of the log at which a job copies them to the file. SQLite does that at 1000, and a step
+ * adds up to 750. */
+#define LOG_LONG 250u
 /* Number of records that one call of tuning_job_take copies into memory. This blocks the loop for
  * about a millisecond. */
 #define TAKE_STEP 250u
+/* Records that one step changes. Each changes two or three pages, so its commit writes 3 MiB. */
+#define STORE_MAX TAKE_STEP
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }
 
@@ -138,7 +146,7 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
             rc = write_changes(job, change, err);
         if (job->applied % 1000 == 0)
             job_progress(job, "writing", job->applied, job->given.count);
-        if (clock_monotonic_ns() >= end_ns)
+        if (job->changes.count >= STORE_MAX || clock_monotonic_ns() >= end_ns)
             break;
     }
     return rc;
@@ -212,6 +220,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;
+    job->needs_checkpoint =
+        !rc && !is_last_step(job) && tuning_db_log_pages(job->tuning->db) >= LOG_LONG;
     return rc;
 }
 
@@ -234,12 +244,27 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
     return rc;
 }
 
-static enum kiln_code work_step(struct tuning_job *job, uint64_t end_ns, struct kiln_err *err)
+/* Copies the log to the file in a separate step between two that store records. Otherwise SQLite
+ * does it in the commit that makes the log long, which may be that of another user's put. If it
+ * fails, SQLite tries again after a later commit. */
+static void checkpoint(struct tuning_job *job)
 {
+    struct kiln_err ignored = KILN_ERR_INIT;
+    job->needs_checkpoint = false;
+    (void)!tuning_db_checkpoint(job->tuning->db, &ignored);
+}
+
+static enum kiln_code work_step(struct tuning_job *job, struct kiln_err *err)
+{
+    const uint64_t now_ns = clock_monotonic_ns(), end_ns = now_ns + STORE_NS;
     size_t stored = job->type == JOB_PUT ? 0 : job->applied;
-    enum kiln_code rc = job->is_worked_out ? KILN_OK : work_out(job, end_ns, err);
-    if (rc || !job->is_worked_out)
-        return rc;
+    enum kiln_code rc = KILN_OK;
+    if (!job->is_worked_out) {
+        rc = work_out(job, now_ns + STEP_NS, err);
+        bool has_records = job->applied < job->given.count;
+        if (rc || !job->is_worked_out || (has_records && clock_monotonic_ns() >= end_ns))
+            return rc; /* the next step stores them */
+    }
     if (job->promotion.is_dry_run) {
         record_list_done(&job->changes);
         return KILN_OK;
@@ -260,8 +285,12 @@ enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_e
     if (job->is_on_disk) /* the previous step was taken over */
         tuning_job_clear(job);
     job->is_on_disk = false;
+    if (job->needs_checkpoint) {
+        checkpoint(job);
+        return KILN_OK;
+    }
     job->events = events;
-    enum kiln_code rc = work_step(job, clock_monotonic_ns() + STEP_NS, err);
+    enum kiln_code rc = work_step(job, err);
     job->events = NULL;
     return rc;
 }

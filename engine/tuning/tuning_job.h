@@ -46,6 +46,7 @@ struct tuning_job {
     struct tuning_table *pending; /* owned; finds |changes| by place; for jobs that may change a
                                    * record twice */
     bool is_on_disk;              /* whether |changes| are on disk */
+    bool needs_checkpoint;        /* the next step copies the log to the file */
     size_t taken;                 /* how many of |changes| the table has */
     struct system_slot *slot;     /* owned: the imported system database */
     struct system_slot *old;      /* owned; the slot that |slot| has replaced */

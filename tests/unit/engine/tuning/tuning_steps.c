@@ -5,11 +5,14 @@
 #include "tests/support/stepped_clock.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 #define SYSTEM_FILE "gfx90a68.HIP.fdb.txt"
 #define RECORDS 300u
-#define STEP_MAX 21u /* records of a step */
+#define STEP_MAX 21u    /* records that a step reads in 20 ms */
+#define STORED_MAX 250u /* records that a step stores, in whatever time */
 #define MS 1000000u
 
 static int setup_steps(void **state)
@@ -34,19 +37,31 @@ static const char *key_of(unsigned number)
     return key;
 }
 
-static struct tuning_import write_file(struct fixture *f, const char *name, enum tuning_tier tier)
+static void put_text(struct buffer *to, const char *text) { buffer_put(to, text, strlen(text)); }
+
+static struct tuning_import write_entries(struct fixture *f, const char *name,
+                                          enum tuning_tier tier, unsigned entries)
 {
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, 1u << 20);
+    buffer_init(&text, 4u << 20);
     for (unsigned i = 0; i < RECORDS; i++) {
-        char line[160];
-        int size = snprintf(line, sizeof(line), "%s=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n",
-                            key_of(i));
-        buffer_put(&text, line, (size_t)size);
+        put_text(&text, key_of(i));
+        for (unsigned j = 0; j < entries; j++) {
+            char entry[80];
+            snprintf(entry, sizeof(entry), "%cConv%c%.*s:1,0,miopenConvolutionFwdAlgoDirect",
+                     j ? ';' : '=', 'A' + j % 26, (int)(j / 26), "XXXXXXXX");
+            put_text(&text, entry);
+        }
+        put_text(&text, "\n");
     }
     buffer_put_u8(&text, '\0');
     write_source(f, name, (const char *)text.data);
     return import_of(f, name, tier, ALICE);
+}
+
+static struct tuning_import write_file(struct fixture *f, const char *name, enum tuning_tier tier)
+{
+    return write_entries(f, name, tier, 1);
 }
 
 static void import_all(struct fixture *f)
@@ -86,6 +101,55 @@ TEST_F(steps, an_import_reads_its_file_then_stores_some_records_in_each_step)
     assert_in_range(reading, RECORDS / STEP_MAX, RECORDS);
     assert_in_range(storing, RECORDS / STEP_MAX, RECORDS);
     assert_int_equal(tuning_job_counts(job)->added, RECORDS);
+}
+
+/* With this clock, only their number ends a step. */
+TEST_F(steps, a_step_stores_few_records_however_fast_the_machine_is)
+{
+    struct tuning_import import = write_file(f, USER_FILE, TUNING_TIER_USER);
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    uint64_t before = 0;
+    step_clock(1);
+    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
+
+    for (bool more = true; more;) {
+        more = do_step(f, job);
+        assert_in_range(stored(f), before, before + STORED_MAX);
+        before = stored(f);
+    }
+
+    assert_int_equal(before, RECORDS);
+}
+
+static off_t database_size(const struct fixture *f)
+{
+    char path[600];
+    struct stat seen;
+    snprintf(path, sizeof(path), "%s/tuning.db", f->directory);
+    assert_int_equal(stat(path, &seen), 0);
+    return seen.st_size;
+}
+
+/* Each record takes a page. */
+TEST_F(steps, the_log_is_copied_to_the_file_in_a_separate_step)
+{
+    struct tuning_import import = write_entries(f, USER_FILE, TUNING_TIER_USER, 100);
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    off_t size = database_size(f);
+    step_clock(1);
+    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
+    while (stored(f) == 0)
+        assert_true(do_step(f, job));
+    uint64_t before = stored(f);
+    assert_int_equal(database_size(f), size);
+
+    assert_true(do_step(f, job));
+
+    assert_true(database_size(f) > size);
+    assert_int_equal(stored(f), before);
+    while (do_step(f, job)) {
+    }
+    assert_int_equal(stored(f), RECORDS);
 }
 
 TEST_F(steps, an_import_that_is_given_up_while_it_reads_stores_nothing)
