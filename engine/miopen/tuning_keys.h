@@ -21,9 +21,18 @@ struct tuning_key_place { /* where a key is in the caller's memory */
     uint32_t hash;
 };
 
+struct tuning_key_table {            /* a hash table, at most half full */
+    struct tuning_key_place *places; /* owned */
+    size_t capacity;                 /* a power of two; 0: there is no table */
+};
+
 struct tuning_keys {
-    struct tuning_key_place *places; /* owned; a hash table whose capacity is a power of two */
-    size_t capacity, count;
+    struct tuning_key_table table;
+    /* While the set grows, the table that is being replaced.  Each added key moves some of its
+     * keys, so that no call takes long. */
+    struct tuning_key_table old;
+    size_t moved; /* slots of |old| whose keys were moved */
+    size_t count;
     struct hash_key hash_key;
 };
 
@@ -33,7 +42,7 @@ KILN_MUST_CHECK enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t
 void tuning_keys_done(struct tuning_keys *keys);
 static inline uint64_t tuning_keys_bytes(const struct tuning_keys *keys)
 {
-    return keys->capacity * sizeof(struct tuning_key_place);
+    return (keys->table.capacity + keys->old.capacity) * sizeof(struct tuning_key_place);
 }
 #define TUNING_KEYS_AUTO __attribute__((cleanup(tuning_keys_done)))
 /* Adds |key|, which lies in the caller's memory that begins at |base|. Sets |ret_known| if the key
