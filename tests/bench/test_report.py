@@ -45,7 +45,7 @@ class Report(unittest.TestCase):
                                    fetch("kiln", 4096, 1, "two", (32, 32, 32))])
         row = row_of(table, f"kiln : {report.WAYS['kiln-wire']}, p50")
         self.assertEqual((row["figure"], row["verdict"]), (1.6, report.MISSES))
-        self.assertIn("client and servers on a CPU each", report.text_of(table))
+        self.assertIn(report.CPUS["two"], report.text_of(table))
 
     def test_redis_is_judged_by_rate_and_size(self):
         table = report.make_table([

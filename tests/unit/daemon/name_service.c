@@ -58,7 +58,8 @@ TEST(plain, a_name_service_that_crashes_or_fails_is_not_an_absent_group)
     struct kiln_err err;
     gid_t gid;
     assert_int_equal(ask_group("crash", &gid, &err), KILN_UNAVAILABLE);
-    assert_says(err.text, "cannot look up the group 'crash': the name service ended with signal 9");
+    assert_says(err.text, "'crash'");
+    assert_says(err.text, "signal 9");
     assert_int_equal(ask_group("no-memory", &gid, &err), KILN_UNAVAILABLE);
     assert_says(err.text, strerror(ENOMEM));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
