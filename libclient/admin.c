@@ -100,7 +100,7 @@ static const char *call_complaint(const struct kiln_admin_call *call, char **ret
     return NULL;
 }
 
-/* Enters a call like client_enter, where a negative time-out means no limit. */
+/* Like client_enter, except that a negative time-out is allowed and means no deadline. */
 static enum kiln_code enter_unlimited(const struct kiln_client *client, int timeout_ms,
                                       uint64_t *ret_deadline_ns, struct kiln_err *err)
 {

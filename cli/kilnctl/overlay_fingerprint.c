@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A file that was changed less than this time ago is fresh.  Filesystems round times: most of Linux
- * to 10 ms, FAT to two seconds. */
+/* A file that was changed less than this time ago is fresh.  Filesystems round times: FAT to
+ * two seconds, most others on Linux to 10 ms or less. */
 #define FRESH_S 2
 #define CHUNK (256u << 10) /* bytes that are read and hashed at once */
 

@@ -6,8 +6,8 @@
  *     the socket is descriptor 3
  *
  *   main                  reads the arguments, confines the process, runs the jobs
- *   enter_box             sets limits, a process group, namespaces and the user: everything that
- *                         needs privileges, until none are left
+ *   enter_box             sets limits, a process group, namespaces and the user, and then gives up
+ *                         the privileges that these steps may need
  *   prepare_process       makes the process end with kilnd, sets directory and environment, and
  *                         removes access to everything on the host that a compiler does not need
  *   compiler_worker_serve runs the jobs (engine/compile/worker.c)

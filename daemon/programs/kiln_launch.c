@@ -18,12 +18,12 @@
  *   serve_requests  --keep: forks a child that does all of this for each program, until the engine
  *                   ends
  *
- * So kilnd needs no right to become another user, and no network for processes that fetch.  When
- * this program ends, the service manager ends everything that the process left running.  With
- * --keep, this program ends them itself.
+ * So kilnd needs neither the right to become another user nor the network access that fetching
+ * processes need.  When kiln-launch ends, the service manager ends everything that the process left
+ * running.  With --keep, kiln-launch ends all of it itself.
  *
- * If the program forks, its children have the other end of the connection open, and may run longer
- * than the program.  So kiln-launch also watches the program's process.
+ * If the program with the engine forks, its children have the other end of the connection open, and
+ * may run longer than it.  So with --keep, kiln-launch also watches the process of that program.
  */
 #include "common/base/cleanup.h"
 #include "common/base/units.h"

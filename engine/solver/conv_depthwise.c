@@ -254,9 +254,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
 }
 
-/* Returns whether an item sums one channel, not four.  An item has registers for the sums of only a
- * few taps of four channels.  With a large filter, it would read x and y again for each of several
- * blocks of taps. fp32 needs no vectors to read whole sectors. */
+/* Returns whether an item sums one channel, not four.  With four channels, an item has registers
+ * for the sums of only a few taps, so a large filter needs several blocks of taps, and x and y are
+ * read again for each block.  In fp32, neighbouring items read whole sectors of memory even if each
+ * reads one channel. */
 static bool sums_one_channel(const struct problem *p)
 {
     return is_for_weights(p) && p->type == TYPE_FLOAT32 &&

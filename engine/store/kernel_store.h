@@ -284,8 +284,8 @@ struct kernel_position { /* the position of an export; zeroed before the first c
 };
 
 /* Returns "gfx90a68@VERSION" if all named kernels of this device that the uid may fetch are stored
- * under this one version of MIOpen. Otherwise, also if only some kernels have no version, returns
- * KILN_NOT_FOUND without a message. */
+ * under this one version of MIOpen. Returns KILN_NOT_FOUND without a message if they have several
+ * versions, if one has no version, or if there are none. */
 KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
                                                          struct bytes database_id,
                                                          char ret_id[VERSIONED_ID_MAX],

@@ -296,7 +296,7 @@ static void write_tuning_entries(struct page *p)
 
 /* ---- all metrics ---- */
 
-/* Functions that write computed samples. All other samples come from the table. */
+/* Functions that write the samples that are not rows of metrics.def. */
 static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_up] = write_up,
     [METRIC_NAME_build_info] = write_build_info,

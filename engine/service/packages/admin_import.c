@@ -292,9 +292,9 @@ static void finish_import(struct upload *u)
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
     /* An object that is imported for all users may be in the hot set under several keys, one for
-     * each user who requested it. A private import only changes what this user's requests find. For
-     * example, once there is a second version of MIOpen, a database id without a version finds
-     * nothing. */
+     * each user who requested it. A private import changes only what this user's requests find.
+     * These may find public objects: once the user can fetch kernels of two versions of MIOpen, a
+     * request that names no version no longer finds any kernel with a version. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

@@ -5,9 +5,9 @@
  * Uploads. An upload is a request that brings a file, such as a package, a cache of MIOpen or a
  * tuning database.
  *
- * Role       lets kiln-transfer fetch, unpack and check the file (the executor's transfer), reports
- *            its progress, then hands the checked file to the request's kind.  Refuses uploads
- *            beyond the limits of engine/jobs/transfer_limits.h
+ * Role       lets kiln-transfer fetch, unpack and check the file (executor_ops.transfer), reports
+ *            its progress, then passes the checked file to the functions of the upload's kind.
+ *            Refuses uploads beyond the limits of engine/jobs/transfer_limits.h
  * Ownership  an upload lives until its last task is done, even if its caller has left; the staged
  *            file is removed unless it was moved away
  * Threading  the engine's thread; prepare runs on WORK_QUEUE_READ, take on WORK_QUEUE_WRITE
