@@ -4,9 +4,8 @@
  * For three channels, a matrix product would have only three rows.
  *
  * x is cut into blocks of KILN_STRIDE_H x KILN_STRIDE_W pixels.  A tap reaches exactly one pixel of
- * every block.  That pixel receives the pixel of y whose distance from the block's number is the
- * tap's OFFSET, so no product with zero is computed.  engine/solver/conv_direct_narrow.c has an
- * example.
+ * every block.  In block i along an axis, the tap multiplies pixel i + OFFSET of y, so no product
+ * with zero is computed.  engine/solver/conv_direct_narrow.c has an example.
  *
  * An item sums the channels of a group in a strip of KILN_COLUMNS neighbouring blocks.  A work
  * group computes KILN_ROWS rows of KILN_STRIPS strips.  KILN_DEPTH channels of y and their weights
@@ -39,8 +38,8 @@
 #define Y_K (KILN_Y_LAST ? 1 : KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_H * KILN_OUT_W)
 
-/* OFFSET is a tap's distance from a block's number to the pixel of y; PLACE is the pixel of the
- * block that the tap reaches. */
+/* For block i of x, row |r| or column |s| of the taps multiplies pixel i + OFFSET of y, and adds
+ * the product to pixel PLACE of the block. */
 #define CEIL_DIV(a, b) ((a) >= 0 ? ((a) + (b)-1) / (b) : -(-(a) / (b)))
 #define OFFSET_H(r) CEIL_DIV(KILN_PAD_H - (int)(r)*KILN_DILATION_H, KILN_STRIDE_H)
 #define OFFSET_W(s) CEIL_DIV(KILN_PAD_W - (int)(s)*KILN_DILATION_W, KILN_STRIDE_W)

@@ -6,7 +6,8 @@
  * The including file first describes operands A and B by these macros, where X is A or B:
  *   X_ALONG   1 if neighbours along the tile's rows or columns are contiguous in memory; 0 if
  *             neighbours along the sum are
- *   X_FOUR    1: four neighbours are aligned, and all inside or all outside
+ *   X_FOUR    1: four neighbours can be fetched at once, because they are aligned, and either all
+ *             or none of them are elements of the operand
  * This file defines struct fetcher, struct tile, FETCH_A and FETCH_B (one fetch of an item), and
  * keep_all if copies pass through registers.
  */
@@ -14,10 +15,11 @@
 #define KILN_IGEMM_VECTOR_FETCH_H
 
 /*
- * The items share the fetches of an operand's TILE x KILN_TILE_K elements.  If the operand is
- * contiguous along its rows or columns, it is fetched "along": neighbouring items fetch neighbours
- * of the tile.  Otherwise it is fetched "across": neighbouring items fetch neighbours of the sum.
- * Each item fetches |width| elements at SPANS positions along the tile times DEPTHS along the sum.
+ * In one step, a work group fetches TILE elements of an operand along the tile (its rows for A, its
+ * columns for B) times KILN_TILE_K elements along the sum.  If X_ALONG is 1, the operand is fetched
+ * "along": neighbouring items fetch neighbours along the tile.  Otherwise it is fetched "across":
+ * neighbouring items fetch neighbours along the sum.  Each item does SPANS x DEPTHS fetches of
+ * |width| elements: at SPANS positions along the tile, and DEPTHS positions along the sum.
  */
 #define LANES(along, tile, width)              \
     ((along) ? LESSER((tile) / (width), ITEMS) \

@@ -39,7 +39,7 @@
 #define A_GROUP (GROUP_K * W_K)
 #endif
 #define A_ALONG (A_M <= A_K)
-/* Whether four neighbours are aligned, and all inside or all outside. */
+/* Whether four neighbours are aligned, and either all or none of them are elements of A. */
 #define A_FOUR                                                                           \
     (A_ALONG ? A_M == 1 && A_K % 4 == 0 && (SUM_TAPS == 1 || A_TAP % 4 == 0) &&          \
                    (KILN_PREPARED || M_COUNT % 4 == 0)                                   \
@@ -187,7 +187,7 @@ KILN_INLINE kiln_u32 step_count(const struct tile *tile, kiln_u32 n)
 struct cursor {
     kiln_u32 channel, d, h, w; /* in a flat sum, |channel| is the position in the sum */
 };
-/* Whether each step is one tap of several. */
+/* Whether each step is for one of several taps. */
 #define TAP_BY_TAP (!KILN_FLAT && SUM_TAPS > 1)
 
 KILN_INLINE void cursor_init(struct cursor *at, const struct tile *tile, kiln_u32 step)
@@ -422,7 +422,7 @@ KILN_INLINE kiln_u32 patch_place(kiln_u32 m)
            tap / (KILN_FILTER_W * KILN_FILTER_H) * T_D;
 }
 
-/* Whether every four rows of a patch are neighbours in x. */
+/* Whether rows 4i to 4i + 3 of a patch are neighbours in x. */
 #define PATCH_FOUR                                                   \
     (T_LAST ? KILN_W_LAST && GROUP_C % 4 == 0 && T_CHANNELS % 4 == 0 \
             : !KILN_W_LAST && KILN_FILTER_W % 4 == 0)
