@@ -130,8 +130,8 @@ static bool set_limit(int resource, uint64_t most)
  *
  * This process leads a session.  Linux gives each session the same share of processor time,
  * whatever the nice values in it (CONFIG_SCHED_AUTOGROUP, sched(7)).  Many transfers would thus
- * take most of the time from kilnd, so the session gets the nice value, too.  That fails where
- * there are no such groups, or if many processes without CAP_SYS_ADMIN do it at the same time. */
+ * take most of the time from kilnd, so the session gets the nice value, too.  This fails if the
+ * kernel has no such groups, or if many processes without CAP_SYS_ADMIN do it at the same time. */
 static void lower_priority(void)
 {
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
@@ -142,7 +142,7 @@ static void lower_priority(void)
 
 static bool set_limits(const struct transfer_job *job)
 {
-    /* So that a write beyond the limit fails with an error that can be reported. */
+    /* A write beyond the limit then fails with an error, which can be reported. */
     signal(SIGXFSZ, SIG_IGN);
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
            set_limit(RLIMIT_CPU, job->of_user ? CPU_MAX_USER_S : CPU_MAX_S) &&

@@ -6,11 +6,11 @@
 #define CAPACITY_MIN 1024u
 #define EXPECTED_MAX (1u << 20) /* limits the memory that a hostile file's size can cause */
 
-/* Slots of the old table that each added key moves.  The new table is filled after half as many
- * keys as the old one had slots, so two would be enough. */
+/* How many slots of the old table are moved when a key is added.  Half as many keys as the old
+ * table has slots can be added before the new one is full, so two would be enough. */
 #define MOVED_MAX 4u
 
-/* The slot of the key, or the free slot where it belongs. */
+/* Returns the slot of the key, or the free slot where it belongs. */
 static struct tuning_key_place *find_place(const struct tuning_key_table *table, uint32_t hash,
                                            const uint8_t *base, struct bytes key)
 {

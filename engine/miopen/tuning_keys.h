@@ -23,7 +23,7 @@ struct tuning_key_place { /* where a key is in the caller's memory */
 
 struct tuning_key_table {            /* a hash table, at most half full */
     struct tuning_key_place *places; /* owned */
-    size_t capacity;                 /* a power of two; 0: there is no table */
+    size_t capacity;                 /* a power of two; 0 if there is no table */
 };
 
 struct tuning_keys {
@@ -31,7 +31,7 @@ struct tuning_keys {
     /* While the set grows, the table that is being replaced.  Each added key moves some of its
      * keys, so that no call takes long. */
     struct tuning_key_table old;
-    size_t moved; /* slots of |old| whose keys were moved */
+    size_t moved; /* number of slots of |old| whose keys were moved */
     size_t count;
     struct hash_key hash_key;
 };
