@@ -130,7 +130,7 @@ void db_send_print(const struct db_sending *sending, const struct json *answer)
     if (unlisted > 0)
         db_say("  %llu more bad lines or conflicts are not listed", (unsigned long long)unlisted);
     print_nonzero_count(answer, "verbatim",
-                        "kept unchanged: their keys match no problem known to kiln");
+                        "kept unchanged: kiln knows no problem with such a key");
     uint64_t verbatim = json_get_u64(answer, "verbatim", 0);
     if (verbatim > sending->listed_keys)
         db_say("  %llu more of these are not listed%s%s%s",
