@@ -15,7 +15,7 @@
 /* Maximum number of connections that wait to be accepted. kilnd accepts them in the order of their
  * arrival, whichever user they belong to, so each of them delays the next one.  If this many wait,
  * connect() blocks. */
-#define BACKLOG 512
+#define BACKLOG 128
 /* Maximum number of attempts.  Another process may remove the lock file after this process opened
  * it and before this process locked it; then this process tries again. */
 #define LOCK_TRIES 8

@@ -12,6 +12,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define MANY 200 /* connections: more than may wait */
 
 struct fixture {
     char directory[64];
@@ -80,6 +83,24 @@ TEST_F(listener, the_socket_is_open_only_to_its_owner_and_roots_group)
     assert_true(can_connect(f->path));
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
+}
+
+/* Each waiting connection delays the next one, so few may wait. */
+TEST_F(listener, at_most_128_connections_wait_to_be_accepted)
+{
+    int clients[MANY];
+    unsigned count = 0;
+    struct sockaddr_un address = address_of(f->path);
+    must(open_listener(f), f->err);
+
+    for (bool is_full = false; !is_full && count < MANY; count++) {
+        clients[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        is_full = connect(clients[count], (struct sockaddr *)&address, sizeof(address)) != 0;
+    }
+
+    assert_in_range(count - 1, 128, 129); /* Linux permits one more */
+    while (count > 0)
+        close(clients[--count]);
 }
 
 TEST_F(listener, a_missing_group_leaves_the_socket_to_root)
