@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Size of a piece.  Each piece is written to the disk before the next one is copied; otherwise the
- * sync at the end would have to write the whole file at once.  On a filesystem with reflinks,
- * copy_file_range shares the blocks of a piece.  FICLONE would share the blocks of the whole file,
- * and write them to the disk, in one step. */
+/* Size of a piece.  If the copy is synced, each piece is written to the disk before the next one is
+ * copied; otherwise the sync at the end would have to write the whole file at once.  On a filesystem
+ * with reflinks, copy_file_range shares the blocks of a piece.  FICLONE would share the blocks of the
+ * whole file, and write them to the disk, in one step. */
 #define PIECE (4u << 20)
 
 static enum kiln_code check_size(const struct stat *seen, uint64_t size_max, struct kiln_err *err)
@@ -59,7 +59,7 @@ static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
         done = copy_file_range(t->from, NULL, t->to, NULL,
                                t->left < PIECE ? (size_t)t->left : PIECE, 0);
     } while (done < 0 && errno == EINTR);
-    if (done < 0 || fdatasync(t->to) != 0)
+    if (done < 0 || (t->is_synced && fdatasync(t->to) != 0))
         return kiln_fail_errno(err, errno, "cannot copy the file that kiln-transfer wrote");
     t->left = done == 0 ? 0 : t->left - done;
     return KILN_OK;
@@ -68,7 +68,7 @@ static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 static enum kiln_code finish(struct file_take *t, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    if (fsync(t->to) != 0)
+    if (t->is_synced && fsync(t->to) != 0)
         rc = kiln_fail_errno(err, errno, "cannot write the file '%s'", t->own);
     if (!rc && rename(t->own, t->path) != 0)
         rc = kiln_fail_errno(err, errno, "cannot rename '%s'", t->own);

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -17,6 +18,8 @@ struct file_take {    /* the caller sets the members of the first part, and zero
     const char *path; /* borrowed, like |stopped| */
     uint64_t size_max;
     const atomic_int *stopped;
+    bool is_synced; /* the copy is written to the disk.  The copy of a file that is removed after
+                       use is not: syncs of large files would delay those of other users */
     /* The members below are private to take_copy. */
     bool has_begun;
     int from, to; /* owned until the last step */

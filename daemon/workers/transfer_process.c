@@ -83,6 +83,7 @@ static enum kiln_code move_file(struct transfer_process *p, const char *made)
                          strerror(errno));
     p->take = (struct file_take){ .path = o->path,
                                   .size_max = p->task->job.size_limit,
+                                  .is_synced = !p->task->job.of_user,
                                   .stopped = &p->unwanted };
     return KILN_OK;
 }

@@ -249,8 +249,9 @@ static enum kiln_code finish_file(struct transfer *t)
     enum kiln_code rc = bzip2_is_packed(t->file_fd) ? unpack_file(t) : rename_fetched(t);
     if (rc)
         return rc;
-    if (fchmod(t->file_fd, 0644) < 0 || fsync(t->file_fd) < 0)
-        return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->result->name);
+    /* The file is not synced, because kilnd copies it, and syncs the copy if it keeps it. */
+    if (fchmod(t->file_fd, 0644) < 0)
+        return kiln_fail_errno(t->err, errno, "cannot let kilnd read '%s'", t->result->name);
     if (t->job->unchecked)
         return KILN_OK;
     if (t->job->of_user)

@@ -31,6 +31,20 @@ WRAP(ssize_t, copy_file_range, int from, off_t *from_at, int to, off_t *to_at, s
     return __real_copy_file_range(from, from_at, to, to_at, 1, flags);
 }
 
+static atomic_uint syncs;
+
+WRAP(int, fdatasync, int fd)
+{
+    syncs++;
+    return __real_fdatasync(fd);
+}
+
+WRAP(int, fsync, int fd)
+{
+    syncs++;
+    return __real_fsync(fd);
+}
+
 /* Sharing the blocks of the whole file would write it to the disk in one step. */
 WRAP(int, ioctl, int fd, unsigned long request, ...)
 {
@@ -85,6 +99,33 @@ TEST_F(transfers, a_file_is_copied_piece_by_piece)
     wait_for_end(f, &t);
 
     assert_int_equal(copying.pieces, 7);
+    take_result(&t.task.result, "package");
+}
+
+TEST_F(transfers, a_package_is_synced_piece_by_piece)
+{
+    struct transfer t = transfer_of(f, "good");
+    syncs = 0;
+    begin_copy(f, &t);
+
+    copy_pieces(7);
+    wait_for_end(f, &t);
+
+    assert_int_equal(syncs, 7 + 1);
+    take_result(&t.task.result, "package");
+}
+
+TEST_F(transfers, a_file_that_a_user_imports_is_not_synced)
+{
+    struct transfer t = transfer_of(f, "good");
+    t.task.job.of_user = true;
+    syncs = 0;
+    begin_copy(f, &t);
+
+    copy_pieces(7);
+    wait_for_end(f, &t);
+
+    assert_int_equal(syncs, 0);
     take_result(&t.task.result, "package");
 }
 

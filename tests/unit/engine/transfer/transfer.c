@@ -29,6 +29,26 @@ TEST_F(transfer, takes_a_package_from_a_descriptor)
     expect_installed(f);
 }
 
+static unsigned syncs;
+
+WRAP(int, fsync, int fd)
+{
+    syncs++;
+    return __real_fsync(fd);
+}
+
+TEST_F(transfer, a_file_that_kilnd_copies_is_not_synced_before)
+{
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_descriptor(f, PACKAGE);
+    syncs = 0;
+
+    run(f);
+
+    assert_int_equal(syncs, 0);
+    expect_installed(f);
+}
+
 TEST_F(transfer, takes_a_package_from_a_server)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
