@@ -14,6 +14,8 @@ extern const unsigned char schema_kernels_0005[];
 extern const unsigned long schema_kernels_0005_size;
 extern const unsigned char schema_kernels_0006[];
 extern const unsigned long schema_kernels_0006_size;
+extern const unsigned char schema_kernels_0007[];
+extern const unsigned long schema_kernels_0007_size;
 
 static const struct db_migration migrations[] = {
     { schema_kernels_0001, &schema_kernels_0001_size },
@@ -22,6 +24,7 @@ static const struct db_migration migrations[] = {
     { schema_kernels_0004, &schema_kernels_0004_size },
     { schema_kernels_0005, &schema_kernels_0005_size },
     { schema_kernels_0006, &schema_kernels_0006_size },
+    { schema_kernels_0007, &schema_kernels_0007_size },
 };
 
 const struct db_schema kernel_schema = {

@@ -57,7 +57,11 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
         store->writer = NULL;
         return rc;
     }
-    store->vacuum_due = true; /* an earlier process may have left free pages */
+    /* An earlier process may have left free pages and pieces without an owner. */
+    store->vacuum_due = true;
+    store->orphans.is_scanning = false;
+    atomic_store(&store->orphans.are_due, true);
+    store->openings++;
     store_check_discard(store);
     return KILN_OK;
 }
@@ -134,6 +138,7 @@ static struct kernel_store *create_store(const struct kernel_store_options *opti
     if (!store)
         return NULL;
     pthread_mutex_init(&store->mutex, NULL);
+    list_init(&store->puttings);
     store_readers_init(store, options->readers);
     store->limit_bytes = options->limit_bytes;
     store->quota_bytes_uid = options->quota_bytes_uid;

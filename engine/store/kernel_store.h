@@ -22,6 +22,7 @@
  * dropped with KILN_OK, apart from an occasional retry. Explicitly requested writes (all others)
  * are always tried. A notice reports when writing works again.
  */
+#include "common/base/list.h"
 #include "common/miopen/device_database_id.h"
 #include "engine/store/kernel_name.h"
 #include "engine/store/object.h"
@@ -197,6 +198,31 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 const struct kernel_record *record,
                                                 const struct object *object, uint64_t *ret_evicted,
                                                 struct kiln_err *err);
+/* Larger objects are stored in pieces of this size. */
+#define KERNEL_PIECE_MAX (1u << 20)
+
+struct kernel_putting { /* a put or an import in steps; zeroed at first except for three members */
+    const struct kernel_record *record; /* borrowed during each step */
+    const struct object *object;        /* borrowed until it is over */
+    bool is_import;                     /* as kernel_store_import, not as kernel_store_put */
+    uint64_t evicted;                   /* kernels evicted so far */
+    bool is_over;
+    /* The members below are private to the store. */
+    struct list_link link;
+    uint64_t opening;     /* in which opening of the file the pieces were stored */
+    uint64_t piece_set;   /* number of the pieces' set; 0: none is stored */
+    uint64_t packed_size; /* bytes of the stored pieces */
+    uint64_t raw_size;    /* bytes of the object that the stored pieces have */
+};
+/* Does one step of a put or an import. A step packs and stores at most KERNEL_PIECE_MAX bytes, or
+ * evicts kernels for 20 ms. Call it until |is_over|, or call kernel_store_put_abandon. A failure
+ * ends it, too. Nothing can be read before the last step. */
+KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
+                                                     struct kernel_putting *putting,
+                                                     struct kiln_err *err);
+/* Ends a put early. What it has stored is removed later. Call it on any thread while no step of
+ * |putting| runs. Does nothing if it is over or has not begun. */
+void kernel_store_put_abandon(struct kernel_store *store, struct kernel_putting *putting);
 /* Number of puts and imports that stored something since the store was opened. A put that is
  * dropped while writing is off returns KILN_OK but does not count. Call it on the write queue. */
 uint64_t kernel_store_stored_count(const struct kernel_store *store);

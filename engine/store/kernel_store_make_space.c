@@ -31,14 +31,11 @@
 #define SPARE_SHARE 20u
 #define EXTRA_MAX 256u
 #define EVICT_BATCH 32u /* kernels that one transaction evicts */
-/* A lowered limit takes effect over several writes. Each evicts kernels for at most STEP_NS and
- * moves at most this many pages. */
-#define MOVE_MAX 4096u
-/* A write to a full store evicts at most this many kernels, however long that takes. With a lower
- * limit, a large object would never be stored. */
-#define EVICT_MAX 2048u
-#define VACUUM_STEPS 64u  /* steps in one call of kernel_store_tidy */
-#define STEP_NS 20000000u /* length of a step of an eviction for gc or a lowered limit */
+/* One step evicts kernels for this time and moves at most this many pages. A lowered limit takes
+ * effect over several writes. */
+#define STEP_NS 20000000u
+#define MOVE_MAX 1024u
+#define VACUUM_STEPS 64u /* steps in one call of kernel_store_tidy */
 
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 {
@@ -54,9 +51,8 @@ struct goal {
     uint64_t used_wanted;        /* bytes of used pages; eviction stops here */
     uint64_t used_max;           /* bytes of used pages; above this, the eviction has failed */
     uint64_t extra_max;          /* limit of kernels evicted below |used_max| */
-    uint64_t evicted_max;        /* limit of kernels evicted in all */
-    uint64_t end_ns;             /* the eviction ends after the batch that reaches this time; 0: no
-                                  * time limit */
+    uint64_t end_ns;             /* the eviction ends after the kernel that reaches this time */
+    uint64_t file_before;        /* bytes of the file's pages */
     /* So far: */
     uint64_t used, evicted, extra;
     bool repaired;
@@ -65,8 +61,14 @@ struct goal {
 
 static bool is_reached(const struct goal *g)
 {
-    return g->used <= g->used_wanted || g->none_left || g->evicted >= g->evicted_max ||
+    return g->used <= g->used_wanted || g->none_left ||
            (g->used <= g->used_max && g->extra >= g->extra_max);
+}
+
+/* A step evicts at least one kernel. */
+static bool is_late(const struct goal *g)
+{
+    return g->evicted > 0 && clock_monotonic_ns() >= g->end_ns;
 }
 
 /* Called when no kernel can be evicted: repairs the tables, which finds kernels without a recency
@@ -103,7 +105,7 @@ static enum kiln_code evict_batch(struct kernel_store *store, struct goal *g, st
     enum kiln_code rc = store_before_batch(store, err);
     if (!rc)
         rc = transaction_begin(&t, store->writer, err);
-    for (unsigned i = 0; !rc && i < batch && !is_reached(g); i++) {
+    for (unsigned i = 0; !rc && i < batch && !is_reached(g) && !is_late(g); i++) {
         struct store_space s = { 0 };
         bool gone = false;
         rc = g->own ? store_evict_own(store, g->own, &gone, err) : evict_fairly(store, &gone, err);
@@ -122,11 +124,8 @@ static enum kiln_code evict_kernels(struct kernel_store *store, struct goal *g,
                                     struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    bool is_late = false;
-    while (!rc && !is_reached(g) && !is_late) {
+    while (!rc && !is_reached(g) && !is_late(g))
         rc = evict_batch(store, g, err);
-        is_late = g->end_ns && clock_monotonic_ns() >= g->end_ns;
-    }
     store->vacuum_due |= g->evicted > 0;
     return rc;
 }
@@ -209,32 +208,38 @@ static enum kiln_code subtract_spare_blocks(struct kernel_store *store, uint64_t
 }
 
 struct space_request {
-    uint64_t need;               /* bytes that the write needs */
+    uint64_t need, whole;        /* see struct store_wanted */
     uint64_t max;                /* bytes that the file may have */
-    const struct store_own *own; /* see store_make_space */
+    const struct store_own *own; /* see struct store_wanted */
+    uint64_t end_ns;             /* end of the step */
 };
 
 /* The goal of an eviction. Of one user's own kernels, no more than necessary are evicted. */
 static struct goal goal_of(const struct space_request *r)
 {
     uint64_t below = r->max - r->max / SPARE_SHARE;
-    struct goal goal = { .own = r->own, .used_max = r->max - r->need, .evicted_max = EVICT_MAX };
+    struct goal goal = { .own = r->own, .used_max = r->max - r->need, .end_ns = r->end_ns };
     goal.used_wanted = r->own ? goal.used_max : below > r->need ? below - r->need : 0;
     goal.extra_max = r->own ? 0 : EXTRA_MAX;
     return goal;
 }
 
-/* Decides whether the write may begin. |s| is the space after evicting and truncating. */
+/* Decides whether the write may begin. |s| is the space after evicting and truncating. If too much
+ * is used because the limit was lowered, the write would have to wait for many steps. */
 static void judge_space(struct kernel_store *store, const struct space_request *r,
                         const struct goal *goal, const struct store_space *s,
                         struct store_space_result *result)
 {
+    const bool is_lowered = s->used > store->limit_bytes || s->file > store->limit_bytes;
+    const bool has_progress = goal->evicted > 0 || s->file < goal->file_before;
     if (goal->none_left && s->used > goal->used_max)
-        r->own ? refuse_own(store, r->own, result) : refuse_put(store, r->need, result);
-    else if (s->used > goal->used_max || (s->file > r->max && s->used < s->file))
-        refuse_for_now(store, result);
-    else
+        r->own ? refuse_own(store, r->own, result) : refuse_put(store, r->whole, result);
+    else if (s->used <= goal->used_max && (s->file <= r->max || s->used >= s->file))
         store->shrinking = false;
+    else if (has_progress && !is_lowered)
+        result->again = true;
+    else
+        refuse_for_now(store, result);
 }
 
 static enum kiln_code evict_and_cut(struct kernel_store *store, const struct space_request *r,
@@ -243,8 +248,8 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
     uint64_t pinned = 0;
     struct store_space s;
     enum kiln_code rc = count_pinned_bytes(store, &pinned, err);
-    if (!rc && r->need + pinned + EMPTY_BYTES > r->max) {
-        refuse_put(store, r->need, result);
+    if (!rc && r->whole + pinned + EMPTY_BYTES > r->max) {
+        refuse_put(store, r->whole, result);
         return KILN_OK;
     }
     if (!rc)
@@ -252,10 +257,8 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
     if (rc)
         return rc;
     struct goal goal = goal_of(r);
+    goal.file_before = s.file;
     goal.used = s.used;
-    /* The limit was lowered. This write does only one step of the eviction. */
-    if (s.used > store->limit_bytes)
-        goal.end_ns = clock_monotonic_ns() + STEP_NS;
     if (s.used > goal.used_max)
         rc = evict_kernels(store, &goal, err);
     result->evicted = goal.evicted;
@@ -268,26 +271,39 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
     return rc;
 }
 
-enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
-                                const struct store_own *own, struct store_space_result *ret_result,
-                                struct kiln_err *err)
+/* Removes what a put has left, and then evicts kernels, until there is enough space. */
+static enum kiln_code free_space(struct kernel_store *store, struct space_request *r,
+                                 struct store_space_result *result, struct kiln_err *err)
+{
+    struct store_space s;
+    enum kiln_code rc = store_remove_orphans(store, r->end_ns, &result->again, err);
+    if (!rc)
+        rc = store_measure(store, &s, err);
+    if (rc || result->again || is_enough(&s, r->need, r->max))
+        return rc;
+    rc = subtract_spare_blocks(store, &r->max, err);
+    return rc ? rc : evict_and_cut(store, r, result, err);
+}
+
+enum kiln_code store_make_space(struct kernel_store *store, const struct store_wanted *wanted,
+                                struct store_space_result *ret_result, struct kiln_err *err)
 {
     *ret_result = (struct store_space_result){ 0 };
-    uint64_t limit = store->limit_bytes;
+    uint64_t limit = store->limit_bytes, need = wanted->need;
     uint64_t share = store_log_share(limit), log_need = need + CHANGED_BYTES;
     uint64_t log_bytes = log_need > share ? log_need : share;
     struct space_request request = { .need = need,
+                                     .whole = wanted->whole,
                                      .max = limit > log_bytes ? limit - log_bytes : 0,
-                                     .own = own };
+                                     .own = wanted->own,
+                                     .end_ns = clock_monotonic_ns() + STEP_NS };
     struct store_space s;
     enum kiln_code rc = store_bound_log(store, log_bytes - log_need, err);
     if (!rc)
         rc = store_measure(store, &s, err);
     if (rc || is_enough(&s, need, request.max))
         return rc;
-    rc = subtract_spare_blocks(store, &request.max, err);
-    if (!rc)
-        rc = evict_and_cut(store, &request, ret_result, err);
+    rc = free_space(store, &request, ret_result, err);
     return rc ? rc : store_bound_log(store, log_bytes - log_need, err);
 }
 
@@ -302,7 +318,6 @@ enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
         return rc;
     struct goal goal = { .used_max = used_max,
                          .used_wanted = used_max,
-                         .evicted_max = UINT64_MAX,
                          .end_ns = clock_monotonic_ns() + STEP_NS,
                          .used = s.used };
     rc = evict_kernels(store, &goal, err);
@@ -327,16 +342,19 @@ static enum kiln_code try_to_write(struct kernel_store *store, struct kiln_err *
 
 static enum kiln_code tidy_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {
-    bool *more = context;
+    bool *more = context, has_orphans = false;
+    const struct store_wanted nothing = { .need = 0 };
     struct store_space_result result = { 0 };
     enum kiln_code rc = KILN_OK;
     if (store->health.state != KERNEL_HEALTH_OK)
         rc = try_to_write(store, err);
     if (!rc)
-        rc = store_make_space(store, 0, /* own= */ NULL, &result, err);
-    for (unsigned i = 0; !rc && store->vacuum_due && i < VACUUM_STEPS; i++)
+        rc = store_remove_orphans(store, clock_monotonic_ns() + STEP_NS, &has_orphans, err);
+    if (!rc && !has_orphans)
+        rc = store_make_space(store, &nothing, &result, err);
+    for (unsigned i = 0; !rc && store->vacuum_due && !has_orphans && i < VACUUM_STEPS; i++)
         rc = store_vacuum(store, err);
-    *more = !rc && (store->vacuum_due || result.later);
+    *more = !rc && (store->vacuum_due || has_orphans || result.later || result.again);
     return rc;
 }
 

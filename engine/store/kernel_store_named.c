@@ -52,6 +52,14 @@ static enum kiln_code copy_texts(struct walk *w, struct kernel_record *r, struct
     return KILN_OK;
 }
 
+static enum kiln_code add_piece(void *context, struct bytes piece, struct kiln_err *err)
+{
+    struct walk *w = context;
+    buffer_put(&w->object, piece.data, piece.size);
+    return w->object.failed ? kiln_fail(err, KILN_NO_MEMORY, "cannot copy a kernel: out of memory")
+                            : KILN_OK;
+}
+
 /* Copies an uncompressed object, because it is borrowed from the query. A compressed object needs
  * no copy: it was unpacked into the codec's memory. */
 static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct bytes *raw,
@@ -59,13 +67,9 @@ static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct by
 {
     if (raw->size == 0 || raw->data != stored.data)
         return KILN_OK;
-    w->object.size = 0;
-    buffer_put(&w->object, raw->data, raw->size);
-    if (w->object.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot copy a kernel of %zu bytes: out of memory",
-                         raw->size);
-    *raw = buffer_view(&w->object);
-    return KILN_OK;
+    enum kiln_code rc = add_piece(w, *raw, err);
+    *raw = rc ? *raw : buffer_view(&w->object);
+    return rc;
 }
 
 static enum kiln_code check_kernel(struct walk *w, const struct query *q, struct found_kernel *t,
@@ -76,15 +80,22 @@ static enum kiln_code check_kernel(struct walk *w, const struct query *q, struct
                                     .sha256 = query_bytes(q, 1),
                                     .packed = { .codec = query_u64(q, RECORD_COLUMN_COUNT + 1),
                                                 .raw_size = t->record.raw_size,
-                                                .stored =
-                                                    query_bytes(q, RECORD_COLUMN_COUNT + 2) } };
+                                                .stored = query_bytes(q, RECORD_COLUMN_COUNT + 2) },
+                                    .piece_set = query_u64(q, RECORD_COLUMN_COUNT + 3),
+                                    .db = w->reader->db };
+    const struct piece_sink sink = { add_piece, w };
     struct checked_row checked;
-    enum kiln_code rc = store_check_row(&row, w->reader->codec, &checked, err);
+    w->object.size = 0;
+    enum kiln_code rc = store_check_row(&row, w->reader->codec, &sink, &checked, err);
     t->skipped = rc == KILN_NOT_FOUND;              /* only a newer kiln can read it */
     if (rc == KILN_NOT_FOUND || rc == KILN_CORRUPT) /* |raw| stays empty */
         return KILN_OK;
     if (rc)
         return rc;
+    if (row.piece_set) {
+        t->raw = buffer_view(&w->object);
+        return KILN_OK;
+    }
     t->raw = checked.raw;
     return copy_object(w, row.packed.stored, &t->raw, err);
 }

@@ -13,6 +13,7 @@
  *   kernel_store_read.c        get, show, list, match, usage, probes
  *   kernel_store_named.c       each_named, only_version
  *   kernel_store_nearest.c     nearest
+ *   kernel_store_pieces.c      the pieces of large objects
  *   kernel_store_put.c         put, import
  *   kernel_store_write.c       touch, remove, probe_put
  *   kernel_store_many.c        count, clear, pin
@@ -99,6 +100,12 @@ struct store_retry {   /* kernel_store_health.c: while writing is off */
     uint64_t wanted;   /* bytes that did not fit on the disk */
 };
 
+struct store_orphans {   /* kernel_store_pieces.c: the search for sets of pieces without an owner */
+    atomic_bool are_due; /* begin a search; set on any thread */
+    bool is_scanning;    /* a search is under way */
+    uint64_t after;      /* the set that was examined last */
+};
+
 struct store_notice {
     enum kernel_notice kind;
     char text[512];
@@ -124,6 +131,8 @@ struct kernel_store {
     uint64_t quota_evictions; /* kernels evicted by quotas */
     uint64_t kept;            /* kernels stored by put and import */
     struct store_retry retry;
+    uint64_t openings; /* how often the file was opened: what was stored before may be gone */
+    struct store_orphans orphans;
 
     atomic_bool file_damaged;  /* set by a reader: the next write rebuilds the file */
     _Atomic uint64_t misreads; /* damage that a second read from the disk did not confirm */
@@ -134,6 +143,7 @@ struct kernel_store {
     struct kernel_health health;
     struct store_checked checked;
     struct store_notice notice;
+    struct list puttings; /* of struct kernel_putting, borrowed: those with pieces */
 };
 
 static inline struct bytes digest_view(const struct digest *d)
@@ -233,14 +243,23 @@ struct stored_row { /* a row of kernel with its object; borrowed from the query 
     const struct digest *key;
     struct bytes claim, sha256;
     struct packed_object packed;
+    uint64_t piece_set; /* 0: |packed| is the whole object, not only its size */
+    struct db *db;      /* to read the pieces */
 };
 struct checked_row {
     struct digest digest;
     struct bytes raw;   /* borrowed, see codec_unpack */
     enum damage damage; /* which part is damaged, if the row failed the check */
 };
-/* Unpacks and checks a row. With KILN_CORRUPT, only |ret_checked|->damage is set. */
+struct piece_sink { /* takes the unpacked pieces of a large object, one after the other */
+    enum kiln_code (*put)(void *context, struct bytes piece, struct kiln_err *err);
+    void *context;
+};
+/* Unpacks and checks a row. With KILN_CORRUPT, only |ret_checked|->damage is set. If the object is
+ * stored in pieces, |ret_checked|->raw is empty and |sink| gets the bytes before they are checked.
+ */
 KILN_MUST_CHECK enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
+                                               const struct piece_sink *sink,
                                                struct checked_row *ret_checked,
                                                struct kiln_err *err);
 struct object_request {
@@ -259,6 +278,30 @@ enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
  * a row id could lead to an intact but wrong object. */
 #define CLAIM_SIZE 16
 void store_claim(const struct digest *key, const struct digest *object, uint8_t claim[CLAIM_SIZE]);
+
+/* ---- pieces of large objects ---- */
+
+/* Whether an object is stored in pieces. */
+bool store_is_large(const struct object *object);
+/* Call it in each step of a put before its pieces are used: they are forgotten if the file was
+ * replaced since the latest step. */
+void store_pieces_resume(const struct kernel_store *store, struct kernel_putting *putting);
+/* Stores the next piece. */
+KILN_MUST_CHECK enum kiln_code store_piece_add(struct kernel_store *store,
+                                               struct kernel_putting *putting,
+                                               const struct packed_object *piece,
+                                               struct kiln_err *err);
+/* The put has ended. |are_owned| false: its pieces belong to no object, and are removed later. Call
+ * it on any thread while no step of the put runs. */
+void store_pieces_end(struct kernel_store *store, struct kernel_putting *putting, bool are_owned);
+/* Unpacks the pieces of |row|, which must not have more bytes than the row says, and returns the
+ * digest of all. */
+KILN_MUST_CHECK enum kiln_code store_read_pieces(const struct stored_row *row, struct codec *codec,
+                                                 const struct piece_sink *sink,
+                                                 struct digest *ret_digest, struct kiln_err *err);
+/* Removes pieces that belong to no object and no put, until |end_ns|. |ret_more|: call it again. */
+KILN_MUST_CHECK enum kiln_code store_remove_orphans(struct kernel_store *store, uint64_t end_ns,
+                                                    bool *ret_more, struct kiln_err *err);
 
 /* Copies a digest. Returns false, without copying, if |bytes| does not have the size of a
  * digest. */
@@ -345,14 +388,20 @@ KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint6
 
 struct store_space_result {
     uint64_t evicted; /* kernels */
+    bool again;       /* the step's time was not sufficient: call it again in another step */
     bool never;       /* the bytes cannot fit, whatever is evicted */
     bool later;       /* the file is being shrunk and is still too large */
     char why[320];    /* message, with |never| or |later| */
 };
-/* Frees space for a transaction that adds |need| bytes. Call it before that transaction, because it
- * uses separate ones. If |own| is not NULL, only the kernels that it describes are evicted. */
-KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store, uint64_t need,
-                                                const struct store_own *own,
+struct store_wanted {            /* the space that a write needs */
+    uint64_t need;               /* bytes that its transaction adds */
+    uint64_t whole;              /* bytes that all transactions of the put add at most */
+    const struct store_own *own; /* the kernels that may be evicted; NULL: the least valuable */
+};
+/* Frees space for a transaction, for about 20 ms. Call it before that transaction, because it uses
+ * separate ones. Refuses what can never fit (|whole|) before it evicts anything. */
+KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store,
+                                                const struct store_wanted *wanted,
                                                 struct store_space_result *ret_result,
                                                 struct kiln_err *err);
 /* The maximum number of bytes that a kernel's rows and an object of |stored_size| bytes may

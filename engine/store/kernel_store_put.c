@@ -11,9 +11,8 @@
 /* Bytes that the quota counts for a kernel's rows and index entries in kernel, object and recency,
  * without its texts. Measured: docs/formats/kernels-db.md. */
 #define ROW_BYTES 512u
-/* One put evicts at most this many kernels of its user. So if a quota is lowered, several puts are
- * needed until a user's kernels fit. */
-#define EVICT_OF_UID_MAX 512u
+/* A step of a put evicts kernels of its user for at most this time. */
+#define STEP_NS 20000000u
 #define VERSION_MAX 64u
 /* Limits the compile time that counts for a private kernel, because the kernel's user reports it.
  * Otherwise, a user could claim years, and other users' kernels would be evicted first. Most
@@ -22,10 +21,13 @@
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
 
-struct put {
-    const struct kernel_record *record;
+struct put { /* one step of a put */
+    struct kernel_putting *putting;
+    const struct kernel_record *record; /* that of |putting|, like the next two */
     const struct object *object;
     bool is_import;
+    bool again;              /* another step is needed */
+    bool are_owned;          /* the pieces of |putting| belong to an object now */
     struct object_view view; /* stays open because |stored| may point into it */
     struct bytes stored;     /* the packed object; borrowed from the codec */
     enum codec_id codec;
@@ -33,10 +35,9 @@ struct put {
     uint64_t object_id;     /* 0: the store has no such object */
     uint64_t unreadable_id; /* the object's id if it is stored with an unknown codec; else 0 */
     uint64_t stored_size;
-    uint64_t need;         /* bytes on the disk */
-    bool pinned;           /* the record, or the kernel that it replaces, is pinned */
-    uint64_t before_bytes; /* bytes of the replaced kernel if it counts for the same user */
-    uint64_t evicted;
+    uint64_t need;          /* bytes on the disk */
+    bool pinned;            /* the record, or the kernel that it replaces, is pinned */
+    uint64_t before_bytes;  /* bytes of the replaced kernel if it counts for the same user */
     enum kiln_code refused; /* why the kernel does not fit; not a failure of the disk */
     char why[400];
 };
@@ -101,15 +102,17 @@ static enum kiln_code pack_object(struct kernel_store *store, struct put *put, s
     return rc;
 }
 
-/* Determines the stored size: finds the object in the store, or packs it. */
+/* Determines the stored size: finds the object in the store, or packs it. Of a large object, the
+ * size is that of the pieces so far. */
 static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
     enum kiln_code rc = find_object(store, put, err);
-    if (!rc && !put->object_id)
+    if (rc || put->object_id)
+        return rc;
+    if (!store_is_large(put->object))
         rc = pack_object(store, put, err);
-    if (!rc && !put->object_id)
-        put->stored_size = put->stored.size;
+    put->stored_size = put->putting->packed_size + put->stored.size;
     return rc;
 }
 
@@ -125,18 +128,20 @@ static enum kiln_code remove_unreadable(struct kernel_store *store, const struct
 
 static enum kiln_code add_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
-    enum kiln_code rc = pack_object(store, put, err);
+    const bool is_large = store_is_large(put->object);
+    enum kiln_code rc = is_large ? KILN_OK : pack_object(store, put, err);
     if (rc)
         return rc;
+    put->stored_size = is_large ? put->putting->packed_size : put->stored.size;
     QUERY_AUTO struct query q = query_of(store->writer, KERNEL_ADD_OBJECT);
     query_bind_bytes(&q, 1, digest_view(&put->object->digest));
     query_bind_u64(&q, 2, put->codec);
     query_bind_u64(&q, 3, put->object->size);
-    query_bind_u64(&q, 4, put->stored.size);
+    query_bind_u64(&q, 4, put->stored_size);
     query_bind_bytes(&q, 5, put->stored);
+    query_bind_u64(&q, 6, is_large ? put->putting->piece_set : 0);
     rc = query_run(&q, err);
     put->object_id = db_last_id(store->writer);
-    put->stored_size = put->stored.size;
     return rc;
 }
 
@@ -279,58 +284,53 @@ static enum kiln_code check_quota(struct kernel_store *store, struct put *put, s
     return KILN_OK;
 }
 
-/* Evicts kernels of the same user until the quota is met, within the put's transaction. */
-static enum kiln_code enforce_quota(struct kernel_store *store, struct put *put, uint64_t *evicted,
+/* Evicts kernels of the same user until the quota is met, within a transaction. */
+static enum kiln_code evict_of_user(struct kernel_store *store, struct put *put, uint64_t *evicted,
                                     struct kiln_err *err)
 {
-    if (!store->quota_bytes_uid)
-        return KILN_OK;
-    uint32_t uid = put->record->uid;
-    uint64_t wants = counted_row_bytes(put) + put->stored_size, has = 0;
-    enum kiln_code rc = usage_of_uid(store, uid, &has, err);
-    while (!rc && has + wants > store->quota_bytes_uid && *evicted < EVICT_OF_UID_MAX) {
+    const uint64_t wants = counted_row_bytes(put) + put->stored_size;
+    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
+    for (;;) {
+        uint64_t has = 0;
         bool gone = false;
-        rc = store_evict_one(store, &uid, &gone, err);
-        *evicted += gone;
-        if (!rc && !gone)
-            return refuse_quota(store, put, has, ", and the rest is pinned");
+        enum kiln_code rc = usage_of_uid(store, put->record->uid, &has, err);
         if (!rc)
-            rc = usage_of_uid(store, uid, &has, err);
+            rc = read_replaced(store, put, err);
+        if (rc || has + wants <= store->quota_bytes_uid + put->before_bytes)
+            return rc;
+        put->again = *evicted > 0 && clock_monotonic_ns() >= end_ns;
+        if (put->again)
+            return KILN_OK;
+        rc = store_evict_one(store, &put->record->uid, &gone, err);
+        if (!rc && !gone)
+            rc = refuse_quota(store, put, has, ", and the rest is pinned");
+        if (rc || put->refused)
+            return rc;
+        ++*evicted;
     }
-    return rc;
 }
 
-/* ---- put ---- */
-
-static enum kiln_code put_rows(struct kernel_store *store, struct put *put, struct kiln_err *err)
+static enum kiln_code enforce_quota(struct kernel_store *store, struct put *put,
+                                    struct kiln_err *err)
 {
     uint64_t evicted = 0;
+    if (!store->quota_bytes_uid)
+        return KILN_OK;
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
     if (!rc)
-        rc = store_run_with_key(store, KERNEL_REMOVE, &put->record->key, err);
-    if (!rc)
-        rc = enforce_quota(store, put, &evicted, err);
-    if (rc || put->refused)
-        return rc;
-    rc = find_object(store, put, err);
-    if (!rc && put->unreadable_id)
-        rc = remove_unreadable(store, put, err);
-    if (!rc && !put->object_id)
-        rc = add_object(store, put, err);
-    if (!rc)
-        rc = add_rows(store, put, err);
+        rc = evict_of_user(store, put, &evicted, err);
     if (!rc)
         rc = transaction_commit(&t, err);
     if (rc)
         return rc;
-    put->evicted += evicted;
-    store->kept++;
+    put->putting->evicted += evicted;
     store->quota_evictions += evicted;
     store->vacuum_due |= evicted > 0;
-    store->pinned.is_known &= !put->pinned;
     return KILN_OK;
 }
+
+/* ---- put ---- */
 
 /* Sets |own|->shared_too if the user uses more than their share. */
 static enum kiln_code check_share(struct kernel_store *store, struct store_own *own,
@@ -343,23 +343,135 @@ static enum kiln_code check_share(struct kernel_store *store, struct store_own *
     return rc;
 }
 
-static enum kiln_code make_space(struct kernel_store *store, struct put *put, struct kiln_err *err)
+static enum kiln_code make_space(struct kernel_store *store, struct put *put,
+                                 struct store_wanted *wanted, struct kiln_err *err)
 {
     struct store_space_result space = { 0 };
-    bool had_object = put->object_id != 0;
-    put->need = store_need(had_object ? 0 : put->stored_size, put->texts_size);
     struct store_own own = { .uid = put->record->uid, .before = put->record->last_used };
     bool own_only = put->is_import && put->record->is_private;
+    put->need = wanted->need;
+    wanted->own = own_only ? &own : NULL;
     enum kiln_code rc = own_only ? check_share(store, &own, err) : KILN_OK;
     if (!rc)
-        rc = store_make_space(store, put->need, own_only ? &own : NULL, &space, err);
-    put->evicted += space.evicted;
+        rc = store_make_space(store, wanted, &space, err);
+    put->putting->evicted += space.evicted;
+    put->again |= space.again;
     if (!rc && (space.never || space.later))
         return refuse_put(put, space.never ? KILN_FULL : KILN_BUSY, space.why);
-    if (!rc && had_object && space.evicted)
-        rc = find_or_pack(store, put, err);
-    if (!rc && had_object && !put->object_id) /* the object's last kernel was evicted */
-        return make_space(store, put, err);
+    return rc;
+}
+
+/* ---- large objects ---- */
+
+/* Whether the object must be stored, and pieces of it are missing. */
+static bool lacks_pieces(const struct put *put)
+{
+    return !put->object_id && store_is_large(put->object) &&
+           put->putting->raw_size < put->object->size;
+}
+
+static enum kiln_code pack_piece(struct kernel_store *store, struct put *put,
+                                 struct packed_object *ret_piece, struct kiln_err *err)
+{
+    const uint64_t at = put->putting->raw_size, left = put->object->size - at;
+    enum kiln_code rc = KILN_OK;
+    if (!put->view.bytes.data)
+        rc = object_view_open(put->object, &put->view, err);
+    if (rc)
+        return rc;
+    enum codec_id codec;
+    struct bytes raw = bytes_of((const uint8_t *)put->view.bytes.data + at,
+                                left < KERNEL_PIECE_MAX ? left : KERNEL_PIECE_MAX);
+    rc = codec_pack(store->codec, raw, &ret_piece->stored, &codec, err);
+    ret_piece->codec = codec;
+    ret_piece->raw_size = raw.size;
+    return rc;
+}
+
+/* Stores the next piece. If others must be evicted for it, first checks that the whole object fits;
+ * how well the rest of it can be compressed is not known yet. */
+static enum kiln_code put_piece(struct kernel_store *store, struct put *put, struct kiln_err *err)
+{
+    struct kernel_putting *putting = put->putting;
+    struct packed_object piece;
+    enum kiln_code rc = pack_piece(store, put, &piece, err);
+    if (rc)
+        return rc;
+    put->stored_size = putting->packed_size + piece.stored.size;
+    rc = check_quota(store, put, err);
+    if (rc || put->refused)
+        return rc;
+    const uint64_t rest = put->object->size - putting->raw_size - piece.raw_size;
+    struct store_wanted wanted = {
+        .need = store_need(piece.stored.size, put->texts_size),
+        .whole = store_need(put->stored_size + rest, put->texts_size),
+    };
+    rc = make_space(store, put, &wanted, err);
+    if (!rc && !put->refused && !put->again)
+        rc = store_piece_add(store, putting, &piece, err);
+    put->again = true;
+    return rc;
+}
+
+/* ---- put ---- */
+
+/* Removes the kernel that is replaced. If it has the same object, which would go with it, it is
+ * only set aside until the new row refers to the object. */
+static enum kiln_code remove_replaced(struct kernel_store *store, struct put *put,
+                                      struct kiln_err *err)
+{
+    const struct digest *key = &put->record->key;
+    enum kiln_code rc = find_object(store, put, err);
+    if (!rc && put->object_id)
+        return store_run_with_key(store, KERNEL_SET_ASIDE, key, err);
+    if (!rc)
+        rc = store_run_with_key(store, KERNEL_REMOVE, key, err);
+    return rc ? rc : find_object(store, put, err); /* again: it may have been unreadable */
+}
+
+static enum kiln_code put_rows(struct kernel_store *store, struct put *put, struct kiln_err *err)
+{
+    TRANSACTION_AUTO struct transaction t = { 0 };
+    enum kiln_code rc = transaction_begin(&t, store->writer, err);
+    if (!rc)
+        rc = remove_replaced(store, put, err);
+    put->again = !rc && lacks_pieces(put); /* its last kernel was evicted for the quota */
+    if (rc || put->again)
+        return rc;
+    if (put->unreadable_id)
+        rc = remove_unreadable(store, put, err);
+    const bool is_added = !put->object_id;
+    if (!rc && is_added)
+        rc = add_object(store, put, err);
+    if (!rc)
+        rc = add_rows(store, put, err);
+    if (!rc && !is_added)
+        rc = store_run_with_key(store, KERNEL_REMOVE_ASIDE, &put->record->key, err);
+    if (!rc)
+        rc = transaction_commit(&t, err);
+    if (rc)
+        return rc;
+    put->are_owned = is_added;
+    store->kept++;
+    store->pinned.is_known &= !put->pinned;
+    return KILN_OK;
+}
+
+/* Makes space for an object in one row, and for the kernel's rows. */
+static enum kiln_code prepare_rows(struct kernel_store *store, struct put *put,
+                                   struct kiln_err *err)
+{
+    const bool has_object = put->object_id != 0, is_whole = !store_is_large(put->object);
+    const uint64_t evicted = put->putting->evicted;
+    struct store_wanted wanted = {
+        .need = store_need(!has_object && is_whole ? put->stored_size : 0, put->texts_size),
+    };
+    wanted.whole = wanted.need;
+    enum kiln_code rc = make_space(store, put, &wanted, err);
+    /* Otherwise the object's last kernel may be among those that were evicted. */
+    put->again |= has_object && put->putting->evicted > evicted;
+    if (!rc && !put->refused && !put->again)
+        rc = enforce_quota(store, put, err);
     return rc;
 }
 
@@ -367,28 +479,53 @@ static enum kiln_code put_work(struct kernel_store *store, void *context, struct
 {
     struct put *put = context;
     put->refused = KILN_OK;
+    put->again = put->are_owned = false;
+    store_pieces_resume(store, put->putting);
     enum kiln_code rc = read_replaced(store, put, err);
     if (!rc)
         rc = find_or_pack(store, put, err);
+    if (!rc && lacks_pieces(put))
+        return put_piece(store, put, err);
     if (!rc)
         rc = check_quota(store, put, err);
     if (!rc && !put->refused)
-        rc = make_space(store, put, err);
-    return rc || put->refused ? rc : put_rows(store, put, err);
+        rc = prepare_rows(store, put, err);
+    return rc || put->refused || put->again ? rc : put_rows(store, put, err);
 }
 
-static enum kiln_code put_with(struct kernel_store *store, struct put *put,
-                               enum store_write_kind kind, struct kiln_err *err)
+enum kiln_code kernel_store_put_some(struct kernel_store *store, struct kernel_putting *putting,
+                                     struct kiln_err *err)
 {
-    enum kiln_code rc = check_record(put->record, &put->texts_size, err);
-    if (rc)
-        return rc;
-    rc = store_write(store, kind, put_work, put, err);
+    struct put put = { .putting = putting,
+                       .record = putting->record,
+                       .object = putting->object,
+                       .is_import = putting->is_import };
+    enum kiln_code rc = check_record(put.record, &put.texts_size, err);
+    if (!rc)
+        rc = store_write(store, put.is_import ? STORE_AWAITED : STORE_BACKGROUND, put_work, &put,
+                         err);
     if (rc == KILN_FULL)
-        store->retry.wanted = put->need;
-    object_view_done(&put->view);
-    if (!rc && put->refused)
-        return kiln_fail(err, put->refused, "%s", put->why);
+        store->retry.wanted = put.need;
+    object_view_done(&put.view);
+    /* While the store is being shrunk, a put is dropped without a failure. A notice reported that
+     * once. */
+    if (!rc && put.refused && (put.is_import || put.refused != KILN_BUSY))
+        rc = kiln_fail(err, put.refused, "%s", put.why);
+    putting->is_over = rc || put.refused || !put.again;
+    if (putting->is_over)
+        store_pieces_end(store, putting, put.are_owned);
+    return rc ? kiln_while(err, put.is_import ? "importing a kernel" : "storing a kernel")
+              : KILN_OK;
+}
+
+static enum kiln_code put_all(struct kernel_store *store, struct kernel_putting *putting,
+                              uint64_t *ret_evicted, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    while (!rc && !putting->is_over)
+        rc = kernel_store_put_some(store, putting, err);
+    if (!rc)
+        *ret_evicted += putting->evicted;
     return rc;
 }
 
@@ -396,14 +533,16 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
                                 const struct object *object, uint64_t *ret_evicted,
                                 struct kiln_err *err)
 {
-    struct put put = { .record = record, .object = object };
-    enum kiln_code rc = put_with(store, &put, STORE_BACKGROUND, err);
-    /* While the store is being shrunk, a put is dropped without a failure; a notice was reported
-     * once. */
-    if (rc && !(rc == KILN_BUSY && put.refused))
-        return kiln_while(err, "storing a kernel");
-    *ret_evicted += put.evicted;
-    return KILN_OK;
+    struct kernel_putting putting = { .record = record, .object = object };
+    return put_all(store, &putting, ret_evicted, err);
+}
+
+enum kiln_code kernel_store_import(struct kernel_store *store, const struct kernel_record *record,
+                                   const struct object *object, uint64_t *ret_evicted,
+                                   struct kiln_err *err)
+{
+    struct kernel_putting putting = { .record = record, .object = object, .is_import = true };
+    return put_all(store, &putting, ret_evicted, err);
 }
 
 uint64_t kernel_store_stored_count(const struct kernel_store *store) { return store->kept; }
@@ -411,16 +550,4 @@ uint64_t kernel_store_stored_count(const struct kernel_store *store) { return st
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store)
 {
     return store->quota_evictions;
-}
-
-enum kiln_code kernel_store_import(struct kernel_store *store, const struct kernel_record *record,
-                                   const struct object *object, uint64_t *ret_evicted,
-                                   struct kiln_err *err)
-{
-    struct put put = { .record = record, .object = object, .is_import = true };
-    enum kiln_code rc = put_with(store, &put, STORE_AWAITED, err);
-    if (rc)
-        return kiln_while(err, "importing a kernel");
-    *ret_evicted += put.evicted;
-    return KILN_OK;
 }

@@ -166,7 +166,7 @@ TEST_F(store, kernels_without_a_recency_row_are_evicted_when_space_is_needed)
     for (unsigned i = 0; i < 8; i++)
         stored(f, (struct kernel){ .number = i, .size = 100000 });
     meddle(f, "delete from recency", NULL);
-    meddle(f, "insert into object values (99, x'00', 0, 1, 1, zeroblob(400000))", NULL);
+    meddle(f, "insert into object values (99, x'00', 0, 1, 1, zeroblob(400000), 0)", NULL);
     assert_int_equal(reopen(f, 1 << 20), KILN_OK);
 
     stored(f, (struct kernel){ .number = 9, .size = 100000 });
@@ -262,7 +262,7 @@ TEST_F(store, a_newer_schema_is_refused_with_a_clear_message)
 
     assert_says(f->err.text, "schema 42");
     assert_says(f->err.text, "newer version");
-    meddle(f, "pragma user_version = 6", NULL);
+    meddle(f, "pragma user_version = 7", NULL);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     assert_true(holds(f, 1));
 }

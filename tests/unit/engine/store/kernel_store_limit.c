@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Six kernels of LARGE bytes fit; each further one evicts one. */
-#define SIX (1u << 20)
+#define SIX ((1u << 20) + (32u << 10))
 #define LARGE 100000u
 #define NOW 1700000000ull
 
@@ -100,6 +100,34 @@ TEST_F(store, a_large_kernel_evicts_as_many_as_it_needs_whatever_the_time)
     step_ns = 0;
     assert_in_range(evicted, BATCH + 1, MANY);
     assert_true(holds(f, 1000));
+}
+
+/* With this clock, a step is over after each kernel that it evicts. */
+TEST_F(store, a_put_into_a_full_store_evicts_in_steps)
+{
+    assert_int_equal(reopen(f, 8 << 20), KILN_OK);
+    for (unsigned i = 1; i <= MANY + 100; i++)
+        stored(f, (struct kernel){ .number = i, .size = 20000, .last_used = NOW + i });
+    struct object *object = object_of(900000, 1000, false);
+    const struct kernel_record record = { .key = key_of(1000),
+                                          .target = "gfx90a",
+                                          .toolchain = "clang",
+                                          .program = "k.cpp",
+                                          .options = "",
+                                          .last_used = NOW };
+    struct kernel_putting putting = { .record = &record, .object = object };
+    unsigned steps = 0;
+    step_ns = 1000000000;
+    for (; !putting.is_over; steps++) {
+        const uint64_t before = putting.evicted;
+        assert_true(steps < MANY);
+        must(kernel_store_put_some(f->store, &putting, &f->err), f->err);
+        assert_true(putting.evicted <= before + 1);
+    }
+    step_ns = 0;
+    assert_true(steps > 10);
+    assert_true(holds(f, 1000));
+    object_unref(object);
 }
 
 TEST_F(store, eviction_leaves_free_space_below_the_limit)

@@ -30,14 +30,14 @@ static void fill_and_reopen(struct fixture *f)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 
-struct list {
+struct listed {
     unsigned count;
     unsigned misread_after; /* records; 0: never */
 };
 
 static void add_to_list(void *context, const struct kernel_record *record)
 {
-    struct list *list = context;
+    struct listed *list = context;
     assert_true(record->raw_size == 300);
     if (++list->count == list->misread_after)
         misreads_left = 1;
@@ -45,7 +45,7 @@ static void add_to_list(void *context, const struct kernel_record *record)
 
 static unsigned count_listed(struct fixture *f, unsigned misread_after)
 {
-    struct list list = { .misread_after = misread_after };
+    struct listed list = { .misread_after = misread_after };
     const struct kernel_page page = { .max = 2 * KERNELS };
     assert_int_equal(kernel_store_list(f->store, &page, add_to_list, &list, &f->err), KILN_OK);
     return list.count;
@@ -95,7 +95,7 @@ TEST_F(store, a_write_that_misreads_a_page_keeps_the_file)
 
 TEST_F(store, a_page_that_is_damaged_twice_costs_the_file)
 {
-    struct list list = { 0 };
+    struct listed list = { 0 };
     const struct kernel_page page = { .max = KERNELS };
     fill_and_reopen(f);
 

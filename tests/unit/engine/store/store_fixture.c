@@ -245,6 +245,14 @@ void meddle(struct fixture *f, const char *sql, const struct digest *key)
     db_destroy(db);
 }
 
+void undo_migration_7(struct fixture *f)
+{
+    meddle(f, "drop table piece", NULL);
+    meddle(f, "drop trigger pieces_gone", NULL);
+    meddle(f, "drop index object_of_pieces", NULL);
+    meddle(f, "alter table object drop column piece_set", NULL);
+}
+
 uint64_t ask(struct fixture *f, const char *sql)
 {
     struct db *db = second_connection(f, &sql);
