@@ -84,7 +84,8 @@ struct put_task {
     struct source *source;   /* owned */
     struct object *object;   /* owned reference */
     struct kernel_record record;
-    uint64_t evicted, evicted_for_quota;
+    struct kernel_putting putting;
+    uint64_t evicted_for_quota;
     bool kept;
 };
 
@@ -92,12 +93,16 @@ static enum kiln_code put_kernel(struct store_write *w, struct kiln_err *err)
 {
     struct put_task *p = (struct put_task *)w;
     struct kernel_store *store = w->engine->store;
-    p->record.source_id = kernel_source_id(&p->source->job);
-    p->record.headers_id = kernel_headers_id(&p->source->job);
+    if (!p->putting.record) {
+        p->record.source_id = kernel_source_id(&p->source->job);
+        p->record.headers_id = kernel_headers_id(&p->source->job);
+        p->putting.record = &p->record;
+        p->putting.object = p->object;
+    }
     uint64_t before = kernel_store_quota_evictions(store);
     uint64_t kept_before = kernel_store_stored_count(store);
-    enum kiln_code rc = kernel_store_put(store, &p->record, p->object, &p->evicted, err);
-    p->evicted_for_quota = kernel_store_quota_evictions(store) - before;
+    enum kiln_code rc = kernel_store_put_some(store, &p->putting, err);
+    p->evicted_for_quota += kernel_store_quota_evictions(store) - before;
     p->kept = kernel_store_stored_count(store) > kept_before;
     return rc;
 }
@@ -106,9 +111,13 @@ static void end_put(struct store_write *w)
 {
     struct put_task *p = (struct put_task *)w;
     struct stats *stats = &w->engine->stats;
+    if (!p->putting.is_over) {
+        store_write_run(w->engine, p->source->uid, w); /* other users' writes run in between */
+        return;
+    }
     stats->puts_kept += p->kept;
     stats->puts_lost += !p->kept;
-    stats->evictions += p->evicted;
+    stats->evictions += p->putting.evicted;
     stats->evictions_quota += p->evicted_for_quota;
     budget_return(w->engine->upkeep->waiting, p->source->uid, p->object->size);
     object_unref(p->object);

@@ -20,7 +20,11 @@ static const struct admin_member import_members[] = {
 
 /* State of an import that lasts from step to step. */
 struct import {
-    struct cache_rows *rows;   /* owned */
+    struct kernel_store *store; /* borrowed */
+    struct cache_rows *rows;    /* owned */
+    struct cache_object object; /* owned: the object that is being stored; zeroed: none */
+    struct kernel_putting putting;
+    bool replaces;             /* another object has the same name */
     uint64_t begun;            /* seconds since the epoch; the time of all kernels of this import */
     struct buffer keys;        /* of struct digest: the kernels imported in this step */
     uint64_t charged;          /* bytes charged to the user for the object that is being unpacked */
@@ -36,6 +40,7 @@ struct import_step { /* a step that stores what was unpacked */
     const char *gpu, *database_id; /* database_id includes the version of MIOpen, if one was
                                     * given */
     uint64_t imported, evicted, replaced;
+    uint64_t bytes; /* of objects, that were packed at most */
 };
 
 /* Notes a damaged row (a callback of struct cache_listener). */
@@ -81,13 +86,13 @@ static bool would_replace(struct kernel_store *store, const struct digest *key,
            other.differs;
 }
 
-/* Stores one kernel. All texts of its record end with a NUL. */
-static enum kiln_code store_object(struct import_step *s, const struct cache_object *o,
-                                   struct kiln_err *err)
+/* All texts of the record end with a NUL. */
+static struct kernel_record record_of(const struct import_step *s)
 {
     const struct upload *u = s->upload;
+    const struct cache_object *o = &s->import->object;
     bool for_all = json_get_bool(u->base.question, "for_all", false);
-    const struct kernel_record record = {
+    return (struct kernel_record){
         .key = kernel_name_key(for_all ? KERNEL_SCOPE_EVERYONE : (uint64_t)u->base.uid,
                                bytes_of_text(s->database_id), o->name, o->args),
         .object = o->object->digest,
@@ -104,30 +109,63 @@ static enum kiln_code store_object(struct import_step *s, const struct cache_obj
         .uid = (uint32_t)u->base.uid,
         .is_private = !for_all,
     };
-    buffer_put(&s->import->keys, &record.key, sizeof(record.key));
-    bool replaces = would_replace(u->base.engine->store, &record.key, &record.object);
-    enum kiln_code rc =
-        kernel_store_import(u->base.engine->store, &record, o->object, &s->evicted, err);
-    s->imported += !rc;
-    s->replaced += !rc && replaces;
+}
+
+static void begin_object(struct import_step *s)
+{
+    struct import *import = s->import;
+    const struct kernel_record record = record_of(s);
+    import->putting = (struct kernel_putting){ .object = import->object.object, .is_import = true };
+    import->replaces = would_replace(import->store, &record.key, &record.object);
+}
+
+/* Does one step of storing the current object. */
+static enum kiln_code store_object(struct import_step *s, struct kiln_err *err)
+{
+    struct import *import = s->import;
+    const struct kernel_record record = record_of(s);
+    const uint64_t evicted = import->putting.evicted;
+    import->putting.record = &record;
+    enum kiln_code rc = kernel_store_put_some(import->store, &import->putting, err);
+    import->putting.record = NULL;
+    s->bytes += record.raw_size < KERNEL_PIECE_MAX ? record.raw_size : KERNEL_PIECE_MAX;
+    if (import->putting.is_over)
+        buffer_put(&import->keys, &record.key, sizeof(record.key));
+    const bool is_stored = !rc && import->putting.is_over;
+    s->evicted += import->putting.evicted - evicted;
+    s->imported += is_stored;
+    s->replaced += is_stored && import->replaces;
     return rc;
 }
 
-/* Stores one kernel. If its row is invalid, reports the row and returns KILN_OK, so that the import
- * continues with the next row. */
-static enum kiln_code take_object(struct import_step *s, const struct cache_object *o,
-                                  struct kiln_err *err)
+/* Does one step of storing the current object. If its row is invalid, reports the row and returns
+ * KILN_OK, so that the import continues with the next row. */
+static enum kiln_code take_object(struct import_step *s, struct kiln_err *err)
 {
+    struct cache_object *o = &s->import->object;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = store_object(s, o, &why);
+    enum kiln_code rc = store_object(s, &why);
     if (rc == KILN_INVALID) {
         kiln_while(&why, "row %llu", (unsigned long long)o->id);
         note_damage(s->import, o->id, o->name, &why);
-        return KILN_OK;
-    }
-    if (rc)
+    } else if (rc) {
         *err = why;
-    return rc;
+    }
+    if (s->import->putting.is_over)
+        cache_object_done(o);
+    return rc == KILN_INVALID ? KILN_OK : rc;
+}
+
+/* Whether there is an object to store. */
+static bool has_object(struct import_step *s)
+{
+    struct import *import = s->import;
+    if (import->object.object)
+        return true;
+    if (!cache_rows_pop(import->rows, &import->object))
+        return false;
+    begin_object(s);
+    return true;
 }
 
 /* Adds |more| to a member of the answer, which has the sums of all steps. */
@@ -140,6 +178,9 @@ static void add_count(struct json *answer, const char *name, uint64_t more)
 static void import_destroy(void *state)
 {
     struct import *import = state;
+    if (import->object.object)
+        kernel_store_put_abandon(import->store, &import->putting);
+    cache_object_done(&import->object);
     cache_rows_destroy(import->rows);
     json_destroy(import->damaged_rows);
     buffer_done(&import->keys);
@@ -151,6 +192,7 @@ static enum kiln_code open_cache(struct upload *u, struct kiln_err *err)
     struct import *import = calloc(1, sizeof(*import));
     if (!import)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot import a cache");
+    import->store = u->base.engine->store;
     import->begun = clock_wall_s();
     import->reported_ns = clock_monotonic_ns();
     buffer_init(&import->keys, SIZE_MAX);
@@ -183,12 +225,9 @@ static enum kiln_code import_step(struct import_step *s, struct kiln_err *err)
 {
     struct json *answer = s->upload->base.answer;
     uint64_t end_ns = clock_monotonic_ns() + CACHE_STEP_NS;
-    struct cache_object o;
     enum kiln_code rc = KILN_OK;
-    while (!rc && clock_monotonic_ns() < end_ns && cache_rows_pop(s->import->rows, &o)) {
-        rc = take_object(s, &o, err);
-        cache_object_done(&o);
-    }
+    while (!rc && s->bytes < CACHE_STEP_BYTES && clock_monotonic_ns() < end_ns && has_object(s))
+        rc = take_object(s, err);
     add_count(answer, "imported", s->imported);
     add_count(answer, "evicted", s->evicted);
     add_count(answer, "replaced", s->replaced);
@@ -221,6 +260,8 @@ static enum kiln_code unpack_cache(struct upload *u, struct kiln_err *err)
         return rc;
     struct import *import = u->state;
     const struct cache_listener listener = { note_damage, import };
+    if (import->object.object)
+        return KILN_OK; /* it is not stored yet */
     rc = cache_rows_unpack(import->rows, &listener, err);
     return rc ? stopped_short(u, err) : KILN_OK;
 }
@@ -240,7 +281,7 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     }
     struct import_step step = { .upload = u, .import = import, .gpu = gpu, .database_id = text };
     rc = import_step(&step, err);
-    *ret_more = !rc && !cache_rows_is_over(import->rows);
+    *ret_more = !rc && (import->object.object || !cache_rows_is_over(import->rows));
     if (!*ret_more)
         answer_damage(u->base.answer, import);
     return rc;

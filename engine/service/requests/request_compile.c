@@ -22,6 +22,7 @@
 /* Maximum size of a file that compile_end stores. */
 #define RESULT_MAX (64u << 20)
 #define PIECE_SIZE (64u << 10) /* bytes of the file that are copied at a time */
+#define STEP_SIZE (4u << 20)   /* bytes of the file that one step copies */
 /* Sizes of the texts that describe a result to users, with the terminating NUL. */
 #define SHOWN_MAX 256
 #define OPTIONS_MAX 2048
@@ -266,8 +267,13 @@ struct end {
     int file;            /* owned; -1: no file */
     uint64_t size;       /* bytes of the file when it arrived, which are charged to the user */
     uint64_t compile_ns; /* as the client reports it */
+    uint64_t created;    /* seconds since the epoch */
     char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
+    int copy;              /* owned: the copied part of the file; -1: none */
+    uint64_t copied;       /* bytes */
+    struct sha256 sum;     /* over these */
     struct object *object; /* owned reference to the copy; NULL: not copied */
+    struct kernel_putting putting;
 };
 
 static void release_end(struct deferred *d)
@@ -275,6 +281,8 @@ static void release_end(struct deferred *d)
     struct end *x = (struct end *)d;
     if (x->file >= 0)
         engine_close_file(d->engine, d->uid, x->file);
+    kernel_store_put_abandon(d->engine->store, &x->putting);
+    fd_auto(&x->copy);
     object_unref(x->object);
 }
 
@@ -295,39 +303,69 @@ static const struct deferred_kind end_kind = { .size = sizeof(struct end),
                                                .reply = reply_recorded,
                                                .release = release_end };
 
-static enum kiln_code copy_piece(int from, int to, off_t at, size_t size, struct kiln_err *err)
+static enum kiln_code copy_piece(struct end *x, struct kiln_err *err)
 {
     uint8_t piece[PIECE_SIZE];
-    if (fs_read_at(from, piece, size, at) != (ssize_t)size)
+    const uint64_t left = x->size - x->copied;
+    const struct bytes read = bytes_of(piece, left < PIECE_SIZE ? left : PIECE_SIZE);
+    if (fs_read_at(x->file, piece, read.size, (off_t)x->copied) != (ssize_t)read.size)
         return kiln_fail(err, KILN_INVALID, "compile_end: the file changed while kilnd read it");
-    return fs_write_all(to, bytes_of(piece, size), err);
+    sha256_put(&x->sum, read);
+    x->copied += read.size;
+    return fs_write_all(x->copy, read, err);
 }
 
-/* Copies the client's file. Without a copy, the client could still change it, and decide how much
- * memory it takes.  For example, if the file has holes, reading a mapping of it would allocate
- * memory that counts as kilnd's, but is freed only after the client has closed the file. */
-static enum kiln_code copy_file(struct end *x, struct kiln_err *err)
+static enum kiln_code begin_copy(struct end *x, struct kiln_err *err)
 {
-    KILN_AUTO(fd) int copy = -1;
-    enum kiln_code rc = fs_memfd("kiln-object", &copy, err);
-    for (uint64_t at = 0; !rc && at < x->size; at += PIECE_SIZE) {
-        size_t size = x->size - at < PIECE_SIZE ? (size_t)(x->size - at) : PIECE_SIZE;
-        rc = copy_piece(x->file, copy, (off_t)at, size, err);
-    }
-    if (rc)
-        return kiln_while(err, "keeping the result of a compile");
-    int given = copy;
-    copy = -1;
-    return object_from_memfd(given, x->compile_ns, &x->object, err);
+    sha256_init(&x->sum);
+    return fs_memfd("kiln-object", &x->copy, err);
 }
 
-static void store_result(struct deferred *d)
+static enum kiln_code end_copy(struct end *x, struct kiln_err *err)
+{
+    struct digest digest = sha256_end(&x->sum);
+    enum kiln_code rc = fs_seal(x->copy, err);
+    if (rc)
+        return rc;
+    int fd = x->copy;
+    x->copy = -1;
+    rc = object_from_checked(fd, x->size, &digest, &x->object, err);
+    if (rc)
+        return rc;
+    x->object->compile_ns = x->compile_ns;
+    x->object->is_private = true;
+    x->object->owner = (uint32_t)x->base.uid;
+    return KILN_OK;
+}
+
+/* Copies a part of the client's file. Without a copy, the client could still change it, and decide
+ * how much memory it takes.  For example, if the file has holes, reading a mapping of it would
+ * allocate memory that counts as kilnd's, but is freed only after the client has closed the file.
+ */
+static void copy_some(struct deferred *d)
 {
     struct end *x = (struct end *)d;
-    uint64_t evicted = 0, now = clock_wall_s();
-    d->rc = copy_file(x, &d->err);
+    const uint64_t left = x->size - x->copied,
+                   end = left < STEP_SIZE ? x->size : x->copied + STEP_SIZE;
+    if (x->copy < 0)
+        d->rc = begin_copy(x, &d->err);
+    while (!d->rc && x->copied < end)
+        d->rc = copy_piece(x, &d->err);
+    if (!d->rc && x->copied == x->size)
+        d->rc = end_copy(x, &d->err);
     if (d->rc)
-        return;
+        kiln_while(&d->err, "keeping the result of a compile");
+}
+
+/* If the client has left, the work ends with this step. */
+static bool has_more_to_copy(struct deferred *d)
+{
+    return !d->rc && d->caller && !((struct end *)d)->object;
+}
+
+static void store_some(struct deferred *d)
+{
+    struct end *x = (struct end *)d;
     const struct kernel_record record = {
         .key = x->key,
         .object = x->object->digest,
@@ -338,14 +376,20 @@ static void store_result(struct deferred *d)
         .version = KILN_VERSION,
         .raw_size = x->object->size,
         .compile_ns = x->compile_ns,
-        .created = now,
-        .last_used = now,
+        .created = x->created,
+        .last_used = x->created,
         .uid = (uint32_t)d->uid,
         .is_private = true,
     };
-    x->object->is_private = true;
-    x->object->owner = (uint32_t)d->uid;
-    d->rc = kernel_store_put(d->engine->store, &record, x->object, &evicted, &d->err);
+    x->putting.record = &record;
+    x->putting.object = x->object;
+    d->rc = kernel_store_put_some(d->engine->store, &x->putting, &d->err);
+    x->putting.record = NULL;
+}
+
+static bool has_more_to_store(struct deferred *d)
+{
+    return d->caller && !((struct end *)d)->putting.is_over;
 }
 
 /* Puts the result into the hot set and gives it to the requests that wait for it, even if it could
@@ -384,9 +428,22 @@ static void end_compile(struct deferred *d)
     deferred_end(d);
 }
 
-static const struct deferred_step end_step = { .work_queue = WORK_QUEUE_WRITE,
-                                               .work = store_result,
-                                               .done = end_compile };
+static const struct deferred_step store_step = { .work_queue = WORK_QUEUE_WRITE,
+                                                 .work = store_some,
+                                                 .again = has_more_to_store,
+                                                 .done = end_compile };
+
+static void store_copy(struct deferred *d)
+{
+    if (d->rc || !d->caller)
+        end_compile(d);
+    else
+        deferred_run(d, &store_step);
+}
+
+static const struct deferred_step copy_step = {
+    .work_queue = WORK_QUEUE_READ, .work = copy_some, .again = has_more_to_copy, .done = store_copy
+};
 
 /* Takes the client's file and charges its size.  Accepts only memory files: this runs on the loop's
  * thread, and fstat(2) of a file on FUSE would wait for the client's filesystem. F_GET_SEALS fails
@@ -462,13 +519,14 @@ enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
     struct end *x = deferred_create(&end_kind, e, caller, header->request_id, err);
     if (!x)
         return err->code;
-    x->file = -1;
+    x->file = x->copy = -1;
     x->key = key;
+    x->created = clock_wall_s();
     x->compile_ns = m.compile_ns;
     rc = take_texts(x, &m, err);
     if (!rc)
         rc = take_file(x, caller, err);
     if (!rc)
-        deferred_run(&x->base, &end_step);
+        deferred_run(&x->base, &copy_step);
     return deferred_wait_or_destroy(&x->base, rc);
 }

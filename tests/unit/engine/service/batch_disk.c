@@ -151,6 +151,25 @@ TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     assert_int_equal(f->engine.executor.laters, 1); /* a single result is not delayed */
 }
 
+#define LARGE_OBJECT (3u << 20)
+
+TEST_F(batch, a_large_compiled_kernel_is_stored_in_steps)
+{
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    void *content = calloc(1, LARGE_OBJECT);
+    assert_non_null(content);
+    test_caller_fetch_source(&f->ann, 1, "large.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    const unsigned writes = tasks[WORK_QUEUE_WRITE];
+
+    fake_executor_compile(&f->engine.executor, bytes_of(content, LARGE_OBJECT));
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_true(tasks[WORK_QUEUE_WRITE] - writes >= LARGE_OBJECT / KERNEL_PIECE_MAX);
+    assert_int_equal(last_result(&f->ann).code, KILN_OK);
+    free(content);
+}
+
 TEST_F(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 {
     put_source(f, "bad.cl");

@@ -13,6 +13,7 @@
 
 #define BEGUN 21 /* request ids */
 #define ENDED 22
+#define LARGE_RESULT (9u << 20)
 
 static const struct digest key = { .bytes = { 1, 2, 3 } };
 
@@ -266,6 +267,46 @@ TEST_F(users, a_file_that_shrinks_while_it_waits_is_refused)
     f->ann.base.file_count = 0;
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "changed");
     close(kept);
+}
+
+static void send_large_end(struct test_caller *c)
+{
+    const struct message_compile_end m = { .key = key };
+    c->base.files[0] = file_of("result");
+    c->base.file_count = 1;
+    assert_int_equal(ftruncate(c->base.files[0], LARGE_RESULT), 0);
+    SEND_MESSAGE(c, compile_end, ENDED, &m);
+    c->base.file_count = 0;
+}
+
+TEST_F(users, a_large_result_is_copied_and_stored_in_steps)
+{
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    const unsigned reads = tasks[WORK_QUEUE_READ], writes = tasks[WORK_QUEUE_WRITE];
+
+    send_large_end(&f->ann);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
+    assert_true(tasks[WORK_QUEUE_READ] - reads >= LARGE_RESULT / (4u << 20));
+    assert_true(tasks[WORK_QUEUE_WRITE] - writes >= LARGE_RESULT / KERNEL_PIECE_MAX);
+    assert_int_equal(users_stat(f, "store_objects"), 1);
+}
+
+TEST_F(users, a_client_that_leaves_ends_the_copy_and_the_storing_of_its_result)
+{
+    for (unsigned before = 1; before < 8; before++) {
+        send_large_end(&f->bob);
+        for (unsigned i = 0; i < before; i++)
+            assert_true(fake_executor_run_task(&f->engine.executor));
+        fake_executor_begin_task(&f->engine.executor);
+
+        test_caller_leave(&f->bob);
+
+        assert_true(fake_executor_run_tasks(&f->engine.executor) <= 2); /* it closes the file */
+        assert_int_equal(users_stat(f, "store_objects"), 0);
+        test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
+    }
 }
 
 TEST_F(users, a_result_beyond_64_mib_is_refused)

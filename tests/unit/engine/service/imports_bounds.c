@@ -63,6 +63,38 @@ TEST_F(users, a_large_object_is_unpacked_in_steps_of_four_mebibytes)
     assert_int_equal(f->ann.replies[f->ann.reply_count - 1].first_object_size, HUGE);
 }
 
+TEST_F(users, a_large_object_is_stored_in_steps_of_four_mebibytes)
+{
+    write_huge(f, HUGE);
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    unsigned writes = tasks[WORK_QUEUE_WRITE];
+
+    import_cache(f, &f->ann, "{}");
+
+    assert_true(tasks[WORK_QUEUE_WRITE] - writes >= HUGE / (4u << 20));
+    assert_int_equal(users_stat(f, "store_objects"), 1);
+}
+
+TEST_F(users, a_client_that_leaves_ends_the_import_of_a_large_object)
+{
+    write_huge(f, HUGE);
+    begin_import(f, &f->ann, "{}");
+    end_transfer(f);
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    const unsigned writes = tasks[WORK_QUEUE_WRITE];
+    for (unsigned i = 0; tasks[WORK_QUEUE_WRITE] < writes + 3; i++) {
+        assert_true(i < 1000);
+        assert_true(fake_executor_run_task(&f->engine.executor));
+    }
+
+    test_caller_leave(&f->ann);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_true(uploads_idle(f->engine.engine));
+    assert_int_equal(users_stat(f, "store_objects"), 0);
+    assert_true(tasks[WORK_QUEUE_WRITE] <= writes + 3);
+}
+
 TEST_F(users, an_object_beyond_64_mib_is_damaged_and_not_unpacked)
 {
     write_huge(f, (64u << 20) + 1);
