@@ -407,12 +407,20 @@ struct kernel_gc_result {
 
 #define KERNEL_STALE_MAX 256u /* stale toolchains; each compiler upgrade leaves one */
 
-enum kernel_collecting_phase { GC_BEGINNING, GC_STALE, GC_TRUNCATING, GC_SHRINKING, GC_OVER };
+enum kernel_collecting_phase {
+    GC_BEGINNING,
+    GC_REPAIRING,
+    GC_STALE,
+    GC_TRUNCATING,
+    GC_SHRINKING,
+    GC_OVER,
+};
 
 struct kernel_collecting { /* a gc in steps; zeroed before the first call, except for |gc| */
     struct kernel_gc gc;   /* its toolchains are borrowed */
     struct kernel_gc_result result;
     enum kernel_collecting_phase phase;
+    bool needs_repair; /* counters disagree with the rows, or rows with each other */
     struct digest stale[KERNEL_STALE_MAX]; /* identities in the store that are not installed */
     size_t stale_count, next;
     struct kernel_clearing clearing; /* clears a stale toolchain's kernels, or truncates the file */
@@ -421,10 +429,15 @@ struct kernel_collecting { /* a gc in steps; zeroed before the first call, excep
     bool is_evicting, none_left;
 };
 
+/* Begins a gc that is not a dry run: reads all rows, and writes nothing. Call it on any thread,
+ * before the steps. */
+KILN_MUST_CHECK enum kiln_code kernel_store_collect_begin(struct kernel_store *store,
+                                                          struct kernel_collecting *collecting,
+                                                          struct kiln_err *err);
 /* Does one step of a gc. It never removes pinned kernels. Named kernels, and others whose toolchain
  * is not known, are never stale. The gc also repairs counters that disagree with the rows, and
- * vacuums all free space. A step takes about 20 ms, but the first one reads all rows, and a large
- * object may take longer. Call it until the phase is GC_OVER. A dry run has one step. */
+ * vacuums all free space. A step takes about 20 ms, but a repair and a large object may take
+ * longer. Call it until the phase is GC_OVER. A dry run has one step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_collect_some(struct kernel_store *store,
                                                          struct kernel_collecting *collecting,
                                                          struct kiln_err *err);

@@ -47,13 +47,38 @@ static enum kiln_code repair_counters(struct kernel_store *store, struct kiln_er
     return rc ? rc : transaction_commit(&t, err);
 }
 
-static enum kiln_code begin_collecting(struct kernel_store *store, struct kernel_collecting *c,
-                                       struct kiln_err *err)
+/* Begins on a reader, because this reads all rows. The writer has to repair the counters only after
+ * damage. */
+static enum kiln_code begin_reading(struct kernel_store *store, struct db *db,
+                                    struct kernel_collecting *c, struct kiln_err *err)
 {
+    uint64_t disagrees = 0;
     c->result = (struct kernel_gc_result){ .taken_before = store_taken_bytes(store) };
-    enum kiln_code rc = repair_counters(store, err);
+    enum kiln_code rc = store_number(db, KERNEL_DISAGREES, &disagrees, err);
+    c->needs_repair = disagrees != 0;
     if (!rc)
-        rc = find_stale(store->writer, c, err);
+        rc = find_stale(db, c, err);
+    if (!rc)
+        c->phase = GC_REPAIRING;
+    return store_note_read(store, rc);
+}
+
+enum kiln_code kernel_store_collect_begin(struct kernel_store *store, struct kernel_collecting *c,
+                                          struct kiln_err *err)
+{
+    KILN_AUTO(store_reader) struct store_reader *reader = NULL;
+    enum kiln_code rc = store_reader_take(store, &reader, err);
+    if (!rc && reader)
+        rc = begin_reading(store, reader->db, c, err);
+    else if (!rc)
+        c->phase = GC_REPAIRING; /* there is nothing to read */
+    return rc ? kiln_while(err, "collecting garbage in the kernel cache") : KILN_OK;
+}
+
+static enum kiln_code repair(struct kernel_store *store, struct kernel_collecting *c,
+                             struct kiln_err *err)
+{
+    enum kiln_code rc = c->needs_repair ? repair_counters(store, err) : KILN_OK;
     if (!rc)
         c->phase = GC_STALE;
     return rc;
@@ -162,7 +187,8 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
     struct kernel_collecting *c = context;
     enum kiln_code rc = KILN_OK;
     switch (c->phase) {
-    case GC_BEGINNING: rc = begin_collecting(store, c, err); break;
+    case GC_BEGINNING: break; /* kernel_store_collect_begin was not called */
+    case GC_REPAIRING: rc = repair(store, c, err); break;
     case GC_STALE: rc = remove_stale(store, c, err); break;
     case GC_TRUNCATING: rc = truncate_file(store, c, err); break;
     case GC_SHRINKING: rc = shrink_some(store, c, err); break;
@@ -250,7 +276,7 @@ enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_g
                                struct kernel_gc_result *ret_result, struct kiln_err *err)
 {
     struct kernel_collecting c = { .gc = *gc };
-    enum kiln_code rc = KILN_OK;
+    enum kiln_code rc = gc->dry_run ? KILN_OK : kernel_store_collect_begin(store, &c, err);
     while (!rc && c.phase != GC_OVER)
         rc = kernel_store_collect_some(store, &c, err);
     if (!rc)

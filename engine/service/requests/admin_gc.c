@@ -16,7 +16,7 @@ static const struct admin_member gc_members[] = {
 struct collect {
     struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
     size_t count;
-    bool is_known, is_begun;
+    bool is_known;
     uint64_t counted; /* evicted kernels that the metrics already include */
     struct kernel_collecting collecting;
 };
@@ -26,8 +26,6 @@ static void begin_gc(struct admin *a)
     struct collect *c = a->own;
     const struct toolchain_table *table = a->base.engine->toolchains;
     const char *ignored;
-    if (c->is_begun)
-        return;
     c->is_known = toolchains_described(a->base.engine, &ignored);
     for (size_t i = 0; i < toolchain_table_count(table); i++)
         c->toolchains[c->count++] = toolchain_table_at(table, i)->identity;
@@ -36,7 +34,6 @@ static void begin_gc(struct admin *a)
 static enum kiln_code begin_collecting(struct admin *a, struct collect *c)
 {
     const struct json *q = a->base.question;
-    c->is_begun = true;
     c->collecting.gc = (struct kernel_gc){
         .stale = json_get_bool(q, "stale", false),
         .toolchains = c->toolchains,
@@ -74,9 +71,8 @@ static void answer_gc(struct json *answer, const struct kernel_collecting *c)
 static enum kiln_code work_gc(struct admin *a)
 {
     struct collect *c = a->own;
-    enum kiln_code rc = c->is_begun ? KILN_OK : begin_collecting(a, c);
-    if (!rc)
-        rc = kernel_store_collect_some(a->base.engine->store, &c->collecting, &a->base.err);
+    enum kiln_code rc =
+        kernel_store_collect_some(a->base.engine->store, &c->collecting, &a->base.err);
     a->more = !rc && c->collecting.phase != GC_OVER;
     if (!rc && !a->more)
         answer_gc(a->base.answer, &c->collecting);
@@ -95,10 +91,27 @@ static void count_evicted(struct admin *a)
     c->counted = evicted;
 }
 
+/* The first step reads the whole store and writes nothing. */
+static enum kiln_code begin_on_reader(struct admin *a)
+{
+    struct collect *c = a->own;
+    enum kiln_code rc = begin_collecting(a, c);
+    if (!rc)
+        rc = kernel_store_collect_begin(a->base.engine->store, &c->collecting, &a->base.err);
+    a->more = !rc;
+    return rc;
+}
+
 static void finish_gc(struct admin *a)
 {
     if (json_get_u64(a->base.answer, "kernels", 0) > 0)
         event_text(a->base.engine, "cleared", "kernels were collected by request");
+}
+
+static enum kiln_code work_dry_run(struct admin *a)
+{
+    enum kiln_code rc = begin_collecting(a, a->own);
+    return rc ? rc : work_gc(a);
 }
 
 /* A dry run scans the store and writes nothing. */
@@ -108,24 +121,41 @@ static const struct admin_kind dry_run_kind = {
     .own_size = sizeof(struct collect),
     .members = gc_members,
     .begin = begin_gc,
-    .work = work_gc,
+    .work = work_dry_run,
 };
 
 static const struct admin_kind gc_kind = {
     .work_queue = WORK_QUEUE_WRITE,
+    .own_size = sizeof(struct collect),
+    .members = gc_members,
+    .work = work_gc,
+    .ended = count_evicted,
+    .finish = finish_gc,
+};
+
+/* The other steps are those of gc_kind. */
+static void continue_on_writer(struct admin *a)
+{
+    if (a->more)
+        a->kind = &gc_kind;
+}
+
+static const struct admin_kind first_kind = {
+    .work_queue = WORK_QUEUE_READ,
+    .scans = true,
     .dry_run = &dry_run_kind,
     .own_size = sizeof(struct collect),
     .members = gc_members,
     .begin = begin_gc,
-    .work = work_gc,
-    .ended = count_evicted,
+    .work = begin_on_reader,
+    .ended = continue_on_writer,
     .finish = finish_gc,
 };
 
 enum kiln_code handle_gc(struct engine *e, struct caller *caller, const struct frame_header *header,
                          struct bytes body, struct kiln_err *err)
 {
-    return admin_run(e, &(struct request){ caller, header, body }, &gc_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &first_kind, err);
 }
 
 /* ---- pin ---- */

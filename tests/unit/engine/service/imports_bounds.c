@@ -308,6 +308,23 @@ TEST_F(users, a_gc_runs_in_steps_and_lets_others_in)
     assert_int_equal(users_stat(f, "evictions"), MANY);
 }
 
+TEST_F(users, a_gc_reads_all_rows_before_it_needs_the_write_queue)
+{
+    import_many(f);
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    const unsigned reads = tasks[WORK_QUEUE_READ], writes = tasks[WORK_QUEUE_WRITE];
+
+    test_caller_send(&f->admin, MESSAGE_gc, 3, bytes_of_text("{}"));
+
+    assert_int_equal(tasks[WORK_QUEUE_READ], reads + 1);
+    assert_int_equal(tasks[WORK_QUEUE_WRITE], writes);
+    test_caller_forget_replies(&f->admin);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(tasks[WORK_QUEUE_WRITE] > writes);
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    assert_int_equal(json_get_u64(answer, "kernels", 9), 0);
+}
+
 TEST_F(users, a_dry_run_of_a_gc_does_not_wait_for_writes)
 {
     const unsigned *tasks = f->engine.executor.tasks_of;

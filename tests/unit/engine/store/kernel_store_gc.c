@@ -2,8 +2,10 @@
 #include "store_fixture.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #define NOW 1700000000ull
 
@@ -50,6 +52,58 @@ TEST_F(store, kernels_of_uninstalled_toolchains_are_removed)
     assert_true(holds(f, 0));
     assert_false(holds(f, 3));
     assert_true(holds(f, 7)); /* named: never stale */
+}
+
+/* Reading the rows takes long, so it does not happen on the write queue. */
+TEST_F(store, gc_writes_nothing_if_the_counters_agree_with_the_rows)
+{
+    struct kernel_gc nothing = { 0 };
+    struct kernel_gc_result result;
+    struct stat before, after;
+    char log[200];
+    for (unsigned i = 0; i < 5; i++)
+        store_one(f, i);
+    tidy_store(f);
+    snprintf(log, sizeof(log), "%s-wal", f->file);
+    assert_int_equal(stat(log, &before), 0);
+
+    assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_OK);
+
+    assert_int_equal(stat(log, &after), 0);
+    assert_int_equal(after.st_size, before.st_size);
+    assert_int_equal(after.st_mtim.tv_sec, before.st_mtim.tv_sec);
+    assert_int_equal(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
+}
+
+static void expect_repair(struct fixture *f, const char *damage)
+{
+    struct kernel_gc nothing = { 0 };
+    struct kernel_gc_result result;
+    meddle(f, damage, NULL);
+    assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_OK);
+    assert_int_equal(usage(f).kernels, ask(f, "select count(*) from kernel"));
+    assert_int_equal(usage(f).objects, ask(f, "select count(*) from object"));
+    assert_int_equal(ask(f, "select count(*) from recency where uid = 1000"), 5);
+    assert_int_equal(ask(f, "select sum(kernels) from usage_uid"), 5);
+    assert_int_equal(ask(f, "select sum(bytes) from usage_uid"),
+                     usage(f).stored_bytes + usage(f).row_bytes);
+}
+
+TEST_F(store, gc_repairs_each_disagreement)
+{
+    for (unsigned i = 0; i < 5; i++)
+        store_one(f, i);
+    expect_repair(f, "update usage set kernels = 7");
+    expect_repair(f, "update usage set objects = 7");
+    expect_repair(f, "update usage set stored_bytes = 7");
+    expect_repair(f, "update usage set row_bytes = 7");
+    expect_repair(f, "delete from usage");
+    expect_repair(f, "update usage_uid set bytes = 7");
+    expect_repair(f, "delete from usage_uid");
+    expect_repair(f, "insert into usage_uid values (77, 1, 1)");
+    expect_repair(f, "delete from recency where kernel = 2");
+    expect_repair(f, "update recency set uid = 7 where kernel = 2");
+    expect_repair(f, "insert into object values (99, x'00', 0, 1, 1, x'00', 0)");
 }
 
 TEST_F(store, gc_keeps_pinned_kernels)

@@ -59,15 +59,6 @@ static void put_large(struct fixture *f, unsigned number, uint64_t seed)
 
 static uint64_t pieces(struct fixture *f) { return ask(f, "select count(*) from piece"); }
 
-static void tidy(struct fixture *f)
-{
-    bool more = true;
-    for (unsigned i = 0; more; i++) {
-        assert_true(i < 1000);
-        must(kernel_store_tidy(f->store, &more, &f->err), f->err);
-    }
-}
-
 /* ---- steps ---- */
 
 TEST_F(store, a_large_object_is_stored_one_piece_a_step_and_its_key_last)
@@ -166,7 +157,7 @@ TEST_F(store, two_puts_of_the_same_large_object_store_it_once)
     assert_true(b.putting.is_over);
     assert_true(holds(f, 1));
     assert_true(holds(f, 2));
-    tidy(f);
+    tidy_store(f);
     assert_int_equal(pieces(f), STEPS - 1);
     end_put(f, &a);
     end_put(f, &b);
@@ -211,7 +202,7 @@ TEST_F(store, pieces_of_a_put_that_was_killed_are_removed_and_others_stay)
     assert_int_equal(pieces(f), STEPS - 1 + 3);
     assert_false(holds(f, 2));
 
-    tidy(f);
+    tidy_store(f);
 
     assert_int_equal(pieces(f), STEPS - 1);
     assert_true(holds(f, 1));
@@ -227,7 +218,7 @@ TEST_F(store, an_abandoned_put_leaves_no_pieces_and_others_continue)
     run_steps(f, &other, 2);
 
     end_put(f, &gone);
-    tidy(f);
+    tidy_store(f);
 
     assert_int_equal(pieces(f), 2);
     run_steps(f, &other, STEPS - 2);
@@ -247,7 +238,7 @@ TEST_F(store, many_pieces_without_an_owner_are_removed_in_steps)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
     must(kernel_store_tidy(f->store, &more, &f->err), f->err);
-    tidy(f);
+    tidy_store(f);
 
     assert_int_equal(pieces(f), 0);
 }
@@ -267,7 +258,7 @@ TEST_F(store, a_put_continues_from_its_beginning_if_the_file_was_removed)
     assert_true(holds(f, 1));
     run_steps(f, &other, STEPS - 2);
     assert_true(holds(f, 2));
-    tidy(f);
+    tidy_store(f);
     assert_int_equal(pieces(f), 2 * (STEPS - 1));
     end_put(f, &p);
     end_put(f, &other);
@@ -285,7 +276,7 @@ TEST_F(store, a_large_object_that_can_never_fit_evicts_nothing)
 
     assert_says(f->err.text, "raise cache_limit");
     assert_int_equal(usage(f).kernels, 60);
-    tidy(f);
+    tidy_store(f);
     assert_int_equal(pieces(f), 0);
 }
 
@@ -326,7 +317,7 @@ TEST_F(store, a_large_import_beyond_the_quota_is_refused_and_leaves_no_pieces)
 
     assert_says(f->err.text, "quota");
     assert_true(holds(f, 1));
-    tidy(f);
+    tidy_store(f);
     assert_int_equal(pieces(f), 0);
 }
 

@@ -245,6 +245,15 @@ void meddle(struct fixture *f, const char *sql, const struct digest *key)
     db_destroy(db);
 }
 
+void tidy_store(struct fixture *f)
+{
+    bool more = true;
+    for (unsigned i = 0; more; i++) {
+        assert_true(i < 1000);
+        must(kernel_store_tidy(f->store, &more, &f->err), f->err);
+    }
+}
+
 void undo_migration_7(struct fixture *f)
 {
     meddle(f, "drop table piece", NULL);

@@ -70,6 +70,8 @@ void keys_of(unsigned from, unsigned to, struct digest *keys);
 
 /* Runs |sql| on a separate connection; ?1 is |key|, unless it is NULL. */
 void meddle(struct fixture *f, const char *sql, const struct digest *key);
+/* Does all steps of kernel_store_tidy that are due. */
+void tidy_store(struct fixture *f);
 /* For a test that goes back to an earlier schema. */
 void undo_migration_7(struct fixture *f);
 /* Returns the number that |sql| yields. */
