@@ -366,6 +366,24 @@ TEST_F(users, a_cache_larger_than_the_store_is_not_copied)
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
+/* kilnctl compares a file with them before it reads the file. */
+TEST_F(users, status_has_the_limits_of_uploaded_files)
+{
+    f->engine.options.store_limit_bytes = 2u << 20;
+    f->engine.options.package_limit = 1u << 30;
+    users_reopen(f);
+    struct json *status = test_caller_ask(&f->ann, MESSAGE_status, NULL);
+    const struct json *uploads = json_get(status, "uploads");
+    assert_int_equal(json_get_u64(uploads, "cache_limit_bytes", 0), 8u << 20);
+    assert_int_equal(json_get_u64(uploads, "tuning_limit_bytes", 0), 8u << 20);
+    f->engine.options.store_limit_bytes = 1u << 30;
+    users_reopen(f);
+    status = test_caller_ask(&f->ann, MESSAGE_status, NULL);
+    uploads = json_get(status, "uploads");
+    assert_int_equal(json_get_u64(uploads, "cache_limit_bytes", 0), 1u << 30);
+    assert_int_equal(json_get_u64(uploads, "tuning_limit_bytes", 0), 256u << 20);
+}
+
 TEST_F(users, a_user_has_at_most_two_imports_in_flight)
 {
     write_many(f, 1);
