@@ -23,7 +23,7 @@ static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Number of functions in struct rtc_functions.  |names| lists the functions in the order of the
  * struct. */
-#define FUNCTIONS (7 + 2 * RTC_OUTPUTS_MAX)
+#define FUNCTIONS (8 + 2 * RTC_OUTPUTS_MAX)
 #define CREATE 0
 
 static const char *const names[RTC_KINDS][FUNCTIONS] = {
@@ -31,7 +31,7 @@ static const char *const names[RTC_KINDS][FUNCTIONS] = {
                     "nvrtcCompileProgram", "nvrtcGetLoweredName", "nvrtcGetProgramLogSize",
                     "nvrtcGetProgramLog", "nvrtcGetCUBINSize", "nvrtcGetCUBIN", "nvrtcGetPTXSize",
                     "nvrtcGetPTX", "nvrtcGetLTOIRSize", "nvrtcGetLTOIR", "nvrtcGetOptiXIRSize",
-                    "nvrtcGetOptiXIR" },
+                    "nvrtcGetOptiXIR", "nvrtcSetFlowCallback" },
     [RTC_HIPRTC] = { "hiprtcCreateProgram", "hiprtcDestroyProgram", "hiprtcAddNameExpression",
                      "hiprtcCompileProgram", "hiprtcGetLoweredName", "hiprtcGetProgramLogSize",
                      "hiprtcGetProgramLog", "hiprtcGetCodeSize", "hiprtcGetCode",
@@ -83,6 +83,10 @@ int rtc_function_number(const char *name)
     {                                                                                       \
         return rtc_lowered(&libraries[n], program, expression, ret_name);                   \
     }                                                                                       \
+    static int set_callback_##n(void *program, rtc_callback_fn *callback, void *payload)    \
+    {                                                                                       \
+        return rtc_set_callback(&libraries[n], program, callback, payload);                 \
+    }                                                                                       \
     OUTPUT_WRAPPERS(n, 0)                                                                   \
     OUTPUT_WRAPPERS(n, 1)                                                                   \
     OUTPUT_WRAPPERS(n, 2)                                                                   \
@@ -104,6 +108,7 @@ WRAPPERS(5)
                      { size_1_##n, get_1_##n },                                           \
                      { size_2_##n, get_2_##n },                                           \
                      { size_3_##n, get_3_##n } },                                         \
+        .set_callback = set_callback_##n,                                                 \
     }
 static const struct rtc_functions wrappers[LIBRARIES_MAX] = { ROW(0), ROW(1), ROW(2),
                                                               ROW(3), ROW(4), ROW(5) };

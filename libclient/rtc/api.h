@@ -19,6 +19,8 @@ enum { RTC_OUTPUTS_MAX = 4, RTC_FILES_MAX = 8 };
 
 typedef int rtc_size_fn(void *program, size_t *ret_size);
 typedef int rtc_get_fn(void *program, char *ret_bytes);
+/* NVRTC calls such a function while it compiles.  It ends the compile if the function returns 1. */
+typedef int rtc_callback_fn(void *payload, void *reserved);
 
 /* The two functions of one kind of output, such as PTX. */
 struct rtc_output {
@@ -38,6 +40,8 @@ struct rtc_functions {
     struct rtc_output log;
     /* an element is zeroed if the library has no such output */
     struct rtc_output outputs[RTC_OUTPUTS_MAX];
+    /* NULL in libraries without it */
+    int (*set_callback)(void *program, rtc_callback_fn *callback, void *payload);
 };
 
 enum rtc_kind { RTC_NVRTC, RTC_HIPRTC, RTC_KINDS };

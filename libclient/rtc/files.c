@@ -5,6 +5,7 @@
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/preload.h"
+#include "libclient/rtc/words.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -38,11 +39,14 @@ enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 struct recording {
     const struct rtc_library *library; /* NULL if nothing is noted now */
     struct buffer paths;               /* sized texts: the use, then the path including its NUL */
+    struct buffer hashes;              /* a hash of each text in |paths| */
     struct buffer created;             /* directories that the compile made: sized texts */
     /* start of the compile, by the clock that the kernel uses for files' times */
     uint64_t began_ns;
     unsigned others;     /* |opened_by_others| at the start of the compile */
     const char *trouble; /* why the compile cannot be stored; NULL if it can */
+    const char *source;  /* borrowed; what is compiled */
+    bool expands_name;
 };
 
 static __thread struct recording recording;
@@ -54,9 +58,31 @@ static _Atomic unsigned opened_by_others;
 
 /* ---- noting ---- */
 
-static bool has_text(const struct buffer *texts, struct bytes text)
+static uint64_t hash_of(struct bytes text)
 {
-    struct reader r = reader_of(buffer_view(texts));
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < text.size; i++)
+        hash = (hash ^ text.data[i]) * 1099511628211u;
+    return hash;
+}
+
+static bool has_hash(uint64_t hash)
+{
+    const uint64_t *hashes = (const uint64_t *)recording.hashes.data;
+    size_t count = recording.hashes.size / sizeof(hash);
+    for (size_t i = 0; i < count; i++)
+        if (hashes[i] == hash)
+            return true;
+    return false;
+}
+
+/* Returns whether |text| was noted.  A compile examines hundreds of paths, many of them more than
+ * once, so this compares hashes first. */
+static bool is_in_paths(struct bytes text)
+{
+    struct reader r = reader_of(buffer_view(&recording.paths));
+    if (!has_hash(hash_of(text)))
+        return false;
     while (reader_left(&r)) {
         struct bytes seen = reader_sized(&r);
         if (seen.size == text.size && memcmp(seen.data, text.data, text.size) == 0)
@@ -110,8 +136,13 @@ static void note_use(enum use use, const char *path)
     }
     text[0] = (char)use;
     memcpy(text + 1, path, size);
-    if (!has_text(&recording.paths, bytes_of(text, size + 1)))
-        buffer_put_sized(&recording.paths, bytes_of(text, size + 1));
+    struct bytes noted = bytes_of(text, size + 1);
+    uint64_t hash = hash_of(noted);
+    if (is_in_paths(noted))
+        return;
+    buffer_put_sized(&recording.paths, noted);
+    buffer_put(&recording.hashes, &hash, sizeof(hash));
+    recording.paths.failed |= recording.hashes.failed;
 }
 
 struct call { /* a call of a function that uses a file */
@@ -156,13 +187,15 @@ static uint64_t nanoseconds(struct timespec t)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void files_begin(const struct rtc_library *library)
+void files_begin(const struct rtc_library *library, const char *source)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     recording = (struct recording){ .library = library,
                                     .began_ns = nanoseconds(now),
-                                    .others = opened_by_others };
+                                    .others = opened_by_others,
+                                    .source = source };
+    buffer_init(&recording.hashes, MANIFEST_MAX);
     buffer_init(&recording.paths, MANIFEST_MAX);
     buffer_init(&recording.created, MANIFEST_MAX);
     recording_count++;
@@ -197,14 +230,30 @@ static void put_times(struct buffer *to, const struct stat *seen)
     buffer_put_u64(to, nanoseconds(seen->st_ctim));
 }
 
+/* Reads a file that the compile has read.  Returns NULL, or why the compile cannot be stored. */
+static const char *examine_content(const char *path, struct digest *ret_digest)
+{
+    BUFFER_AUTO struct buffer content;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    buffer_init(&content, FILE_MAX);
+    if (fs_read_file(path, FILE_MAX, &content, &ignored) || content.failed)
+        return "a file that it read cannot be read again";
+    if (words_have_time(buffer_view(&content)))
+        return "a file that it read contains the time of its compile";
+    recording.expands_name |= words_expand_name(buffer_view(&content), recording.source);
+    *ret_digest = sha256_of(buffer_view(&content));
+    return NULL;
+}
+
 /* Appends the entry of a file that was read.  Returns NULL, or why the compile cannot be stored. */
 static const char *put_file(struct buffer *to, struct bytes path, const struct stat *seen)
 {
     struct digest digest;
     if (changed_meanwhile(seen))
         return "a file that it read changed meanwhile";
-    if (seen->st_size > FILE_MAX || !digest_content((const char *)path.data, &digest))
-        return "a file that it read cannot be read again";
+    const char *trouble = examine_content((const char *)path.data, &digest);
+    if (trouble)
+        return trouble;
     put_kind(to, ENTRY_FILE, path);
     buffer_put_u64(to, (uint64_t)seen->st_size);
     put_times(to, seen);
@@ -249,12 +298,11 @@ static const char *put_noted(struct buffer *to, struct bytes noted)
     struct bytes path = bytes_of(noted.data + 1, noted.size - 1);
     memcpy(opened, noted.data, noted.size);
     opened[0] = USE_OPEN;
-    bool is_covered =
-        noted.data[0] == USE_STAT && has_text(&recording.paths, bytes_of(opened, noted.size));
+    bool is_covered = noted.data[0] == USE_STAT && is_in_paths(bytes_of(opened, noted.size));
     return is_covered ? NULL : put_entry(to, (enum use)noted.data[0], path);
 }
 
-bool files_end(struct buffer *to, const char **ret_reason)
+struct files_outcome files_end(struct buffer *to)
 {
     struct reader r = reader_of(buffer_view(&recording.paths));
     recording.library = NULL;
@@ -265,9 +313,9 @@ bool files_end(struct buffer *to, const char **ret_reason)
     while (!trouble && reader_left(&r))
         trouble = put_noted(to, reader_sized(&r));
     buffer_done(&recording.paths);
+    buffer_done(&recording.hashes);
     buffer_done(&recording.created);
-    *ret_reason = trouble;
-    return !trouble;
+    return (struct files_outcome){ .reason = trouble, .expands_name = recording.expands_name };
 }
 
 struct entry {
@@ -351,6 +399,84 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
             sha256_put(digest, bytes_of(&e.mtime_ns, sizeof(e.mtime_ns)));
     }
     return true;
+}
+
+/* ---- the program's name ---- */
+
+static bool begins_with(const char *path, const char *beginning, size_t size)
+{
+    return strncmp(path, beginning, size) == 0;
+}
+
+/* Returns whether |path| is in the directory of the program |name|.  NVRTC itself looks for two
+ * files whose names begin with "__nv_" in the current directory. */
+static bool is_beside(const char *path, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    if (strcmp(path, name) == 0)
+        return false;
+    if (!slash)
+        return path[0] != '/' && !begins_with(path, "__nv_", 5);
+    return begins_with(path, name, (size_t)(slash - name) + 1);
+}
+
+bool files_use_directory(struct bytes manifest, const char *name)
+{
+    struct reader r = reader_of(manifest);
+    struct entry e;
+    while (reader_left(&r))
+        if (!read_entry(&r, &e) || is_beside((const char *)e.path.data, name))
+            return true;
+    return false;
+}
+
+/* Returns whether |path| is |whole| or one of the directories in which it is. */
+static bool is_prefix(const char *path, const char *whole)
+{
+    size_t size = strlen(path);
+    return begins_with(whole, path, size) && (whole[size] == '/' || whole[size] == '\0');
+}
+
+struct place { /* where a program seems to be */
+    const char *name, *environment;
+    char directory[PATH_MAX], path[2 * PATH_MAX];
+};
+
+static void find_place(const char *name, struct place *ret_place)
+{
+    ret_place->name = name;
+    ret_place->environment = getenv("PWD");
+    if (!getcwd(ret_place->directory, sizeof(ret_place->directory)))
+        ret_place->directory[0] = '\0';
+    snprintf(ret_place->path, sizeof(ret_place->path), "%s/%s",
+             name[0] == '/' ? "" : ret_place->directory, name[0] == '/' ? name + 1 : name);
+}
+
+static bool is_of_place(const struct entry *e, const struct place *place)
+{
+    const char *path = (const char *)e->path.data;
+    if (e->kind == ENTRY_FILE || e->kind == ENTRY_LISTING)
+        return false;
+    return strcmp(path, place->name) == 0 || strcmp(path, ".") == 0 ||
+           is_prefix(path, place->path) || strcmp(path, place->directory) == 0 ||
+           (place->environment && strcmp(path, place->environment) == 0);
+}
+
+bool files_without_program(struct bytes manifest, const char *name, struct buffer *to)
+{
+    struct place place;
+    struct reader r = reader_of(manifest);
+    struct entry e;
+    find_place(name, &place);
+    while (reader_left(&r)) {
+        const uint8_t *begin = manifest.data + (manifest.size - reader_left(&r));
+        if (!read_entry(&r, &e))
+            return false;
+        const uint8_t *end = manifest.data + (manifest.size - reader_left(&r));
+        if (!is_of_place(&e, &place))
+            buffer_put(to, begin, (size_t)(end - begin));
+    }
+    return !to->failed;
 }
 
 /* ---- libc's functions ---- */

@@ -14,12 +14,25 @@
 #include "common/base/bytes.h"
 #include "libclient/rtc/api.h"
 
-/* Begins to note the files that |library| opens on this thread. */
-void files_begin(const struct rtc_library *library);
-/* Ends the recording and appends a manifest to |to|.  Returns false, with the reason in
- * |ret_reason|, if the compile cannot be stored.  This is the case, for example, if the compile
- * wrote a file outside of the directories that it made, or if a file changed during the compile. */
-bool files_end(struct buffer *to, const char **ret_reason);
+struct files_outcome {
+    /* why the compile cannot be stored, for example because it wrote a file outside of the
+     * directories that it made, or because a file changed during the compile; NULL if it can */
+    const char *reason;
+    bool expands_name; /* a macro of a file may bring the program's name into the result */
+};
+
+/* Begins to note the files that |library| opens on this thread to compile |source|. */
+void files_begin(const struct rtc_library *library, const char *source);
+/* Ends the recording and appends a manifest to |to|. */
+struct files_outcome files_end(struct buffer *to);
+
+/* Returns whether the compile looked for files in the directory of the program with this name, as
+ * it does for #include "...". */
+bool files_use_directory(struct bytes manifest, const char *name);
+/* Appends |manifest| without the entries that exist only because of the program's name and the
+ * current directory: NVRTC examines the file with this name, and its directories.  Returns false if
+ * |manifest| is damaged or too large. */
+bool files_without_program(struct bytes manifest, const char *name, struct buffer *to);
 
 /* Returns whether the files are still as |manifest| describes them.  |manifest| comes from outside
  * this process, so it is checked; returns false if it is damaged. */

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -191,10 +192,15 @@ static bool are_options_known(const struct rtc_program *p)
 
 /* ---- sources ---- */
 
+/* Returns whether the source, a header given in memory, or an option contains |text|.  An option
+ * may define a macro. */
 static bool source_has(const struct rtc_program *p, const char *text)
 {
     if (strstr(p->source, text))
         return true;
+    for (size_t i = 0; i < p->option_count; i++)
+        if (strstr(p->options[i], text))
+            return true;
     for (size_t i = 0; i < p->header_count; i++)
         if (strstr(p->headers[i].text, text))
             return true;
@@ -207,14 +213,32 @@ bool key_needs_device(const struct rtc_program *p)
     return is_hip(p) && !has_option(p, architecture);
 }
 
+/* Returns whether an environment variable adds options, which may have any effect. */
+static bool has_more_options(const struct rtc_program *p)
+{
+    static const char *const nvrtc[] = { "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", NULL };
+    static const char *const hiprtc[] = { "HIPRTC_COMPILE_OPTIONS_APPEND",
+                                          "HIPRTC_LINK_OPTIONS_APPEND", NULL };
+    for (const char *const *name = is_hip(p) ? hiprtc : nvrtc; *name; name++) {
+        const char *value = getenv(*name);
+        if (value && *value)
+            return true;
+    }
+    return false;
+}
+
 const char *key_obstacle(const struct rtc_program *p)
 {
     if (p->library->trouble)
         return p->library->trouble;
     if (p->is_incomplete)
         return "out of memory";
+    if (p->has_callback)
+        return "a function of the program may end the compile";
     if (!are_options_known(p))
         return "an option is unknown or has side effects";
+    if (has_more_options(p))
+        return "an environment variable adds options";
     if (key_needs_device(p) && !p->architecture[0])
         return "no architecture is given, and the current device's is not known";
     if (source_has(p, "__DATE__") || source_has(p, "__TIME__") || source_has(p, "__TIMESTAMP__"))
@@ -234,16 +258,9 @@ static void put_text(struct sha256 *s, const char *text)
 static void put_environment(struct sha256 *s)
 {
     static const char *const names[] = {
-        "NVRTC_APPEND_FLAGS",
-        "NVRTC_PREPEND_FLAGS",
-        "NVRTC_DISABLE_PCH",
-        "NVRTC_DISABLE_CONCURRENT_NVVM",
-        "HIPRTC_COMPILE_OPTIONS_APPEND",
-        "HIPRTC_LINK_OPTIONS_APPEND",
-        "GPU_ENABLE_WGP_MODE",
-        "AMD_COMGR_SAVE_TEMPS",
-        "ROCM_PATH",
-        "HIP_PATH",
+        "NVRTC_DISABLE_PCH",   "NVRTC_DISABLE_CONCURRENT_NVVM",
+        "GPU_ENABLE_WGP_MODE", "AMD_COMGR_SAVE_TEMPS",
+        "ROCM_PATH",           "HIP_PATH",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = getenv(names[i]);
@@ -257,9 +274,10 @@ struct digest key_of_program(const struct rtc_program *p, bool with_name)
     char directory[PATH_MAX] = "";
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-2");
+    put_text(&s, "kiln-rtc-3");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     put_environment(&s);
+    sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));
     for (size_t i = 0; i < p->option_count; i++)
         put_text(&s, p->options[i]);
     put_text(&s, p->architecture);
@@ -273,6 +291,7 @@ struct digest key_of_program(const struct rtc_program *p, bool with_name)
         put_text(&s, "name");
         put_text(&s, p->name);
         put_text(&s, getcwd(directory, sizeof(directory)));
+        put_text(&s, getenv("PWD")); /* LLVM takes the current directory's path from it */
     }
     return sha256_end(&s);
 }
@@ -319,18 +338,34 @@ static void mangled_stem(const char *name, char ret_stem[64])
     ret_stem[size] = '\0';
 }
 
+/* Writes the last part of a path in the form that it has in PTX, as "107, 46, 99" for "k.c". */
+static void decimal_stem(const char *name, char ret_text[400])
+{
+    const char *slash = strrchr(name, '/');
+    size_t size = 0;
+    ret_text[0] = '\0';
+    for (const char *at = slash ? slash + 1 : name; *at && size < 390; at++)
+        size += (size_t)snprintf(ret_text + size, 400 - size, "%s%u", size ? ", " : "",
+                                 (unsigned)(unsigned char)*at);
+}
+
+const char *key_name(const struct rtc_program *p)
+{
+    return p->name && *p->name ? p->name : "default_program";
+}
+
 bool key_name_matters(const struct rtc_program *p, struct bytes result)
 {
-    char stem[64];
-    if (!p->name || !*p->name)
-        return has_name_options(p);
-    const char *slash = strrchr(p->name, '/');
-    mangled_stem(p->name, stem);
-    return has_name_options(p) || source_has(p, "__FILE__") || source_has(p, "__BASE_FILE__") ||
-           source_has(p, "source_location") || source_has(p, "__builtin_FILE") ||
-           source_has(p, "#include_next") || contains(result, "_GLOBAL__N_") ||
-           contains(result, "_INTERNAL_") || contains(result, stem) ||
-           contains(result, slash ? slash + 1 : p->name);
+    char stem[64], decimal[400];
+    const char *name = key_name(p), *slash = strrchr(name, '/');
+    mangled_stem(name, stem);
+    decimal_stem(name, decimal);
+    return has_name_options(p) || p->expands_name || source_has(p, "__FILE__") ||
+           source_has(p, "__BASE_FILE__") || source_has(p, "source_location") ||
+           source_has(p, "__builtin_FILE") || source_has(p, "#include_next") ||
+           contains(result, "_GLOBAL__N_") || contains(result, "_INTERNAL_") ||
+           contains(result, stem) || contains(result, decimal) ||
+           contains(result, slash ? slash + 1 : name);
 }
 
 const char *key_target(const struct rtc_program *p)

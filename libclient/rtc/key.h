@@ -21,5 +21,7 @@ const char *key_obstacle(const struct rtc_program *program);
 struct digest key_of_program(const struct rtc_program *program, bool with_name);
 /* Returns whether |result|, which rtc_result_collect wrote, may depend on the program's name. */
 bool key_name_matters(const struct rtc_program *program, struct bytes result);
+/* Returns the program's name, or the name that the library uses if the caller gave none. */
+const char *key_name(const struct rtc_program *program);
 /* Returns the architecture, to show it to users, or "" if it is not known. */
 const char *key_target(const struct rtc_program *program);

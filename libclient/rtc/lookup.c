@@ -329,14 +329,21 @@ static void end_lease(const struct publication *x, const struct lookup *l,
 bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes files,
                     struct bytes result, uint64_t compile_ns)
 {
+    BUFFER_AUTO struct buffer kept;
     struct publication x = { .program = p, .compile_ns = compile_ns };
     const struct digest plain = l->key;
     struct digest key;
-    bool finds_name = !l->with_name && key_name_matters(p, result);
+    bool finds_name =
+        !l->with_name && (key_name_matters(p, result) || files_use_directory(files, key_name(p)));
+    buffer_init(&kept, 4u << 20);
     describe(&x);
     if (finds_name) {
         l->key = key_of_program(p, /* with_name= */ true);
         drop_manifests(l);
+    } else if (!l->with_name) {
+        if (!files_without_program(files, key_name(p), &kept))
+            return false;
+        files = buffer_view(&kept);
     }
     if (!result_key(&l->key, files, &key) || !put(&x, &key, result) || !put_list(&x, l, files)) {
         return false;

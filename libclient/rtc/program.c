@@ -90,6 +90,31 @@ static void add_program(struct rtc_program *p)
     pthread_mutex_unlock(&programs.lock);
 }
 
+/* ---- compiling after all ---- */
+
+static int compile_real(struct rtc_program *p)
+{
+    p->is_stored = false;
+    rtc_result_done(&p->result);
+    return p->library->real.compile(p->handle, (int)p->option_count,
+                                    (const char *const *)p->options);
+}
+
+/* Returns the program if its calls are answered from a stored result, else NULL. */
+static struct rtc_program *find_stored(const struct rtc_library *library, const void *program)
+{
+    struct rtc_program *p = find_program(library, program);
+    return p && p->is_stored ? p : NULL;
+}
+
+/* Compiles with the real library, because the caller asks for something that the stored result
+ * lacks. */
+static void compile_after_all(struct rtc_program *p)
+{
+    settings_count_forwarded("the stored result does not have what the program asks for", p->name);
+    (void)compile_real(p);
+}
+
 /* ---- inputs ---- */
 
 /* Copies |text| unless it is NULL.  Sets |is_incomplete| if memory has run out. */
@@ -151,14 +176,29 @@ int rtc_destroy(struct rtc_library *library, void **program)
     return rc;
 }
 
+/* After a compile, the real library rejects name expressions.  So it must do the compile that a
+ * stored result has replaced. */
 int rtc_add_name(struct rtc_library *library, void *program, const char *expression)
 {
+    struct rtc_program *stored = find_stored(library, program);
+    if (stored)
+        compile_after_all(stored);
     int rc = library->real.add_name(program, expression);
     struct rtc_program *p = rc ? NULL : find_program(library, program);
     if (!p)
         return rc;
     buffer_put_sized(&p->expressions, bytes_of(expression, strlen(expression) + 1));
     p->is_incomplete |= p->expressions.failed;
+    return rc;
+}
+
+int rtc_set_callback(struct rtc_library *library, void *program, rtc_callback_fn *callback,
+                     void *payload)
+{
+    int rc = library->real.set_callback(program, callback, payload);
+    struct rtc_program *p = rc ? NULL : find_program(library, program);
+    if (p)
+        p->has_callback = callback != NULL;
     return rc;
 }
 
@@ -176,14 +216,6 @@ static void copy_options(struct rtc_program *p, int count, const char *const *op
 }
 
 /* ---- compiling ---- */
-
-static int compile_real(struct rtc_program *p)
-{
-    p->is_stored = false;
-    rtc_result_done(&p->result);
-    return p->library->real.compile(p->handle, (int)p->option_count,
-                                    (const char *const *)p->options);
-}
 
 /* Publishes what the real library has compiled.  Returns false, with the reason in |ret_reason|, if
  * that fails. */
@@ -207,13 +239,14 @@ static bool publish(struct lookup *l, struct rtc_program *p, struct bytes files,
 static int compile_first(struct lookup *l, struct rtc_program *p)
 {
     BUFFER_AUTO struct buffer files;
-    const char *reason = "the compile failed";
     buffer_init(&files, 4u << 20);
     uint64_t began_ns = clock_monotonic_ns();
-    files_begin(p->library);
+    files_begin(p->library, p->source);
     int rc = compile_real(p);
-    bool is_noted = files_end(&files, &reason);
-    if (!rc && is_noted &&
+    const struct files_outcome noted = files_end(&files);
+    const char *reason = noted.reason;
+    p->expands_name = noted.expands_name;
+    if (!rc && !reason &&
         publish(l, p, buffer_view(&files), clock_monotonic_ns() - began_ns, &reason)) {
         settings_count_stored(p->name);
         return rc;
@@ -270,20 +303,6 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
 }
 
 /* ---- results ---- */
-
-/* Returns the program if its calls are answered from a stored result, else NULL. */
-static struct rtc_program *find_stored(const struct rtc_library *library, const void *program)
-{
-    struct rtc_program *p = find_program(library, program);
-    return p && p->is_stored ? p : NULL;
-}
-
-/* Compiles with the real library, because the stored result lacks what the caller asks for. */
-static void compile_after_all(struct rtc_program *p)
-{
-    settings_count_forwarded("the stored result does not have what the program asks for", p->name);
-    (void)compile_real(p);
-}
 
 int rtc_lowered(struct rtc_library *library, void *program, const char *expression,
                 const char **ret_name)

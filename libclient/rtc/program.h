@@ -36,6 +36,10 @@ struct rtc_program {
     /* The architecture of the current device, for which hiprtc compiles if no option names one.
      * Empty if an option names one, or if the device's is not known. */
     char architecture[DEVICE_ARCHITECTURE_MAX];
+    /* set if a header that the last compile read defines a macro with __FILE__ that the source may
+     * use */
+    bool expands_name;
+    bool has_callback;        /* set if a function of the caller may end the compile */
     bool is_incomplete;       /* set if memory ran out, so that inputs are missing */
     struct rtc_result result; /* owned; answers later calls while |is_stored| is true */
     bool is_stored; /* set if |result| came from kilnd and the real library did not compile */
@@ -55,6 +59,8 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
                 const char *const *options);
 int rtc_lowered(struct rtc_library *library, void *program, const char *expression,
                 const char **ret_name);
+int rtc_set_callback(struct rtc_library *library, void *program, rtc_callback_fn *callback,
+                     void *payload);
 /* |output| is an index in rtc_functions.outputs, or RTC_OUTPUTS_MAX for the log. */
 int rtc_output_size(struct rtc_library *library, int output, void *program, size_t *ret_size);
 int rtc_output_get(struct rtc_library *library, int output, void *program, char *ret_bytes);

@@ -144,6 +144,11 @@ def test_a_name_that_reaches_the_output_matters(job, source):
         assert job.check("--name", name, source) == (1, 0)
 
 
+def test_a_program_without_a_name_does_not_answer_one_with_a_name(job):
+    assert job.check("static int s;") == (1, 0)
+    assert job.check("--name", "a_name.cu", "static int s;") == (1, 0)
+
+
 def test_a_name_matters_if_it_reaches_the_output_through_an_option(job):
     for name in "first_name.cu", "second_name.cu":
         assert job.check("--name", name, "--option", "-lineinfo", SOURCE) == (1, 0)
@@ -224,6 +229,19 @@ def test_errors_are_the_compilers_own(job):
     assert job.check("#error no") == (1, 1)
     assert "compile 6" in job.run("#error no")
     assert job.check("--option", "-bad", SOURCE) == (1, 1)
+
+
+def test_options_of_the_environment_are_forwarded(job):
+    assert job.check(SOURCE, environment={"NVRTC_APPEND_FLAGS": "-lineinfo"}) == (1, 1)
+    assert "environment variable adds options" in job.said
+
+
+def test_a_header_with_the_time_is_not_stored(job, headers):
+    header = job.directory / "second/a.h"
+    header.write_text("int seconds = sizeof(__TIME__);\n")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    assert job.check(*headers, INCLUDES) == (1, 1)
+    assert "contains the time" in job.said
 
 
 def test_sources_with_the_time_are_forwarded(job):

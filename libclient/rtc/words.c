@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/words.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define WORD_MAX 128u
+
+static bool contains(struct bytes text, const char *word)
+{
+    return text.size && memmem(text.data, text.size, word, strlen(word));
+}
+
+bool words_have_time(struct bytes header)
+{
+    return contains(header, "__DATE__") || contains(header, "__TIME__") ||
+           contains(header, "__TIMESTAMP__");
+}
+
+static bool is_of_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static struct bytes skip(struct bytes text, size_t size)
+{
+    return bytes_of(text.data + size, text.size - size);
+}
+
+/* Finds the next macro that |rest| defines, and sets |rest| to the text after its name.  Returns
+ * false if there is none. */
+static bool next_macro(struct bytes *rest, char ret_name[WORD_MAX])
+{
+    const uint8_t *found;
+    size_t size = 0;
+    if (!rest->size || !(found = memmem(rest->data, rest->size, "define", 6)))
+        return false;
+    *rest = skip(*rest, (size_t)(found - rest->data) + 6);
+    while (rest->size && (rest->data[0] == ' ' || rest->data[0] == '\t'))
+        *rest = skip(*rest, 1);
+    for (; size < rest->size && size < WORD_MAX - 1 && is_of_word((char)rest->data[size]); size++)
+        ret_name[size] = (char)rest->data[size];
+    ret_name[size] = '\0';
+    return true;
+}
+
+/* A macro with __FILE__ may be used by other macros of the same header, so all of them count. */
+bool words_expand_name(struct bytes header, const char *source)
+{
+    char name[WORD_MAX];
+    if (!contains(header, "__FILE__") && !contains(header, "__BASE_FILE__") &&
+        !contains(header, "__builtin_FILE") && !contains(header, "source_location"))
+        return false;
+    while (next_macro(&header, name))
+        if (name[0] && strstr(source, name))
+            return true;
+    return false;
+}
