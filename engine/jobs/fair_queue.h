@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The one queue in which users' work waits.
+ * A queue that is fair between users.  All work of users waits in such queues.
  *
  * Role       keeps waiting items, with limits in total and for each user.  It is fair: the next
  *            item belongs to the user who has been served least.  Items can be removed, and the
