@@ -4,8 +4,8 @@
 #
 #   gpu_prepare   puts programs into $bin, from --packed DIR, --build DIR or a build of
 #                 this checkout
-#   gpu_results   sets $results to $work or to the directory of --results, which must be from the
-#                 same programs
+#   gpu_results   sets $results to a directory in $work or to that of --results, whose results must
+#                 be from the same programs
 #   gpu_kilnd     starts a private kilnd and ends the previous one: gpu_kilnd NAME [keep]
 #
 # All other files are in $work. At the end of the script, $work is removed and kilnd is ended.
@@ -84,8 +84,8 @@ gpu_prepare() {
     unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
 }
 
-# gpu_results NETWORK WORD...: rejects results of other programs, of another NETWORK or of other
-# WORDs.
+# gpu_results NETWORK WORD...: fails if the directory has results of an earlier run in which the
+# programs, NETWORK or the WORDs were different.
 gpu_results() {
     local of network=$1 programs
     shift

@@ -183,7 +183,7 @@ static bool has_word(const char *options, const char *word, size_t size)
     return false;
 }
 
-/* Returns whether another kernel of the same program and target does not have this option. */
+/* Returns whether any other kernel of the same program and target lacks this option. */
 static bool tells_apart(const struct json *list, const struct json *kernel, const char *word,
                         size_t size)
 {

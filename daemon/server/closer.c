@@ -41,7 +41,7 @@ struct user {
     unsigned held;          /* number of received files that are not closed yet */
     unsigned sockets;       /* number of sockets in the queue */
     unsigned waiting;       /* number of files and sockets in the queue */
-    uint64_t full_since_ns; /* when a check first found the user full; 0 if the user is not full */
+    uint64_t full_since_ns; /* when a check first found that is_full() is true; 0: no check did */
     bool busy;              /* a thread is closing one of the user's descriptors */
     struct list unused;     /* unused entries of |files| */
     /* One for each file that the user may hold, so that adding a file cannot fail. */
@@ -206,7 +206,7 @@ static bool close_next(struct closer *closer)
     pthread_mutex_lock(&closer->lock);
     user->busy = false;
     user->held -= is_file;
-    /* Forget that the user was full, even if no check noticed the change. */
+    /* Forget that is_full() was true, even if no check noticed the change. */
     if (!is_full(closer, user))
         user->full_since_ns = 0;
     remove_if_gone(closer, user);

@@ -40,19 +40,19 @@ void closer_leave(struct closer *closer, uid_t uid);
 bool closer_is_full(struct closer *closer, uid_t uid);
 enum closer_state {
     CLOSER_HAS_SPACE,
-    /* The user is full; check again soon, because closing takes microseconds unless a file
+    /* closer_is_full is true; check again soon, because closing takes microseconds unless a file
      * hangs. */
     CLOSER_IS_FULL,
-    CLOSER_IS_STUCK, /* the user was full at every check for |grace_ms| */
+    CLOSER_IS_STUCK, /* the state was CLOSER_IS_FULL at every check for |grace_ms| */
 };
 enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_ms);
 /* Counts |count| received files of |uid| until closer_take has closed each.  The user must have
- * joined and must not be full. */
+ * joined, and closer_is_full must be false. */
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);
 /* Takes |fd|, which |uid| sent and which was charged. */
 void closer_take(struct closer *closer, uid_t uid, int fd);
 /* Takes a connection of |uid| that is no longer read.  A connection without unread data, and thus
  * without unread descriptors, is closed at once. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd);
-/* Fills |err| with the message for a user that is full. */
+/* Fills |err| with the message for a user who has reached the limit of files. */
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err);

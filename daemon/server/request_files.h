@@ -34,8 +34,8 @@ struct request_files_buffer {
     FD_MESSAGE_SPACE(space, LIMIT_FRAME_DESCRIPTORS);
 };
 
-/* Prepares |files|.  |uid| must have joined the closer.  Whenever a message is received, |uid| must
- * not be full. */
+/* Prepares |files|.  |uid| must have joined the closer.  Receive a message only while
+ * closer_is_full is false for |uid|. */
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
 /* Prepares |message| to receive descriptors; |control| is used until request_files_received. */
 void request_files_expect(struct request_files_buffer *control, struct msghdr *message);

@@ -27,7 +27,7 @@ struct server_limits {
     size_t bytes_per_session; /* limit of unread replies */
     size_t bytes_per_uid;     /* limit of unread replies and unfinished requests */
     size_t bytes;             /* limit of unread replies and unfinished requests for all users */
-    /* If a session has more bytes of unread replies, its requests are not read. */
+    /* If a session has more than this many bytes of unread replies, its requests are not read. */
     size_t pause_bytes;
 };
 
@@ -77,7 +77,7 @@ struct server {
     struct loop_timer sweep;        /* finds slow peers, once a second */
     struct task acceptor;           /* accepts connections; a task of the loop's queue */
     struct task reaper;             /* closes ended sessions; a task of the loop's queue */
-    /* Soon retries what failed because the kernel or the closer was full. */
+    /* Soon calls session_retry for the sessions that need it. */
     struct loop_timer retry;
     void (*closed)(void *context);
     void *context;

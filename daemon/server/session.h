@@ -66,7 +66,8 @@ void session_close(struct session *session);
 /* Called once a second: ends the session if the peer is too slow.  |now_ms| is a time of the loop's
  * clock. */
 void session_check_time(struct session *session, uint64_t now_ms);
-/* Retries what failed because the kernel or the closer was full. */
+/* Sends queued frames again, after Linux lacked memory or had too many of kilnd's descriptors in
+ * transit.  Reads requests again, after too many of the user's files waited to be closed. */
 void session_retry(struct session *session);
 /* Stops reading requests. */
 void session_drain(struct session *session);

@@ -25,7 +25,8 @@ struct log_state {
 };
 
 /* Examines the log at |path|. The state is zeroed if there is no log, or if no transaction in it is
- * complete. If nothing in the log can be interpreted, all its pages are lost. */
+ * complete. If neither the log's header nor the end of any transaction can be read, all its pages
+ * count as lost. */
 KILN_MUST_CHECK enum kiln_code log_inspect(const char *path, struct log_state *ret_state,
                                            struct kiln_err *err);
 /* Copies the readable pages of the log |path| into the database |file|, in their order. A page that

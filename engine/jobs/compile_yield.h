@@ -67,8 +67,8 @@ struct yield_question {
 
 /* Returns how many of the running orders are |uid|'s. */
 unsigned yield_count_of(const struct list *running, uid_t uid);
-/* Returns false if |order| gave way before and would occupy the last compiler that is left for
- * orders that did not. */
+/* Returns false if there are several compilers, |order| gave way before, and all compilers but one
+ * run orders that gave way. The last compiler is for orders that have not given way. */
 bool yield_may_start(const struct yield_question *question, const struct compile_order *order);
 /* Returns the running order that must give way to |waiting|, or NULL. An order whose result nobody
  * wants gives way first, however long it has run. If |waiting| is NULL, only such an order is

@@ -129,8 +129,9 @@ KILN_DEFINE_AUTO(kernel_store)
 enum kernel_notice {
     KERNEL_NOTICE_NONE,
     KERNEL_NOTICE_REPLACED,  /* the file was damaged, removed or replaced; another one is in use */
-    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while; or a
-                              * write that a caller waited for is the first one to fail */
+    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while; or
+                              * a write that a caller waited for failed, which changed the state of
+                              * kernel_store_health */
     KERNEL_NOTICE_RECOVERED, /* writing works again */
 };
 /* The kind of the notice that kernel_store_open returned in |ret_notice|. */

@@ -323,8 +323,8 @@ struct tuning_export {
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Writes a file in steps.  Other changes may run between two steps; each step writes what it finds.
- * |path| must not exist. */
+/* Writes a file in steps.  Records may change between two steps; each step writes the records that
+ * it finds.  |path| must not exist. */
 struct tuning_exporter;
 KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
                                                       const struct tuning_export *what,

@@ -112,8 +112,8 @@ static enum kiln_code make_operands(struct bench *b, enum operands kind,
     return rc;
 }
 
-/* Makes the operands for timing.  If there is too little memory, uses the operands for checks for
- * timing, too. */
+/* Makes the operands for timing.  If there is too little memory, times are measured on the operands
+ * that results are checked on. */
 static enum kiln_code make_timed(struct bench *b, struct kiln_err *err)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

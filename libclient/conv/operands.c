@@ -12,7 +12,8 @@
 #define FLOAT_EXACT 0x1p24
 #define FLOAT_UNIT 0x1p-24
 #define TF32_UNIT 0x1p-11
-/* Only one in 10^13 samples of a normal distribution is more standard deviations from the mean. */
+/* Fewer than one in 10^13 samples of a normal distribution are farther than this many standard
+ * deviations from the mean. */
 #define DEVIATIONS 8.0
 
 /* ---- elements of tensors ---- */

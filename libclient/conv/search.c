@@ -169,7 +169,7 @@ static enum kiln_code check_trial(struct search *s, size_t index, struct kiln_er
 }
 
 /* Makes the trial the best if it is faster and its result is correct.  A wrong result must not
- * become the best: correct trials that are much slower than it would then be cut short. */
+ * become the best, because correct trials that are much slower would then be cut short. */
 static enum kiln_code update_best(struct search *s, size_t index, struct kiln_err *err)
 {
     const struct search_trial *t = &s->trials[index];

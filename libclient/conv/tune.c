@@ -24,8 +24,9 @@
 /* A solver whose best known config takes this many times as long as the best solver is not tuned.
  */
 #define WORTH 6.0
-/* Of the remaining time, one part in this many goes to samples of the whole space, before the
- * neighbours of the best config are tried. */
+/* A process that tunes alone uses 1 / SAMPLE_PART of the remaining time for samples of the whole
+ * space, then tries the neighbours of the best config.  If several processes tune, 1 / SAMPLE_PART
+ * of the time is left for the neighbours, at the end. */
 #define SAMPLE_PART 3u
 /* In less time than this, no further config can be tried. */
 #define REST_NS 50000000ull

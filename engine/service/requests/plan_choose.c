@@ -7,7 +7,9 @@
 #include <string.h>
 
 #define IDENTITY_DIGITS 12
-#define VERSION_SHOWN 200 /* characters of a version, so that name and digits fit, too */
+/* Maximum characters of the version in a toolchain's identity text. The rest of PLAN_TOOLCHAIN_MAX
+ * is for the toolchain's name and IDENTITY_DIGITS. */
+#define VERSION_SHOWN 200
 
 /* ---- names ---- */
 

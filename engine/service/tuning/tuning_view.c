@@ -207,8 +207,8 @@ static void read_system(struct tuning_view *side, bool *ret_more)
 
 /* ---- a file ---- */
 
-/* Returns the key as stored records have it. Converts the keys of old text PerfDbs, which are those
- * of FindDb. */
+/* Returns the key as stored records have it. Old text PerfDbs have FindDb keys, which it converts
+ * to PerfDb keys. */
 static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
