@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 /* Size of a piece.  If the copy is synced, each piece is written to the disk before the next one is
- * copied; otherwise the sync at the end would have to write the whole file at once.  On a filesystem
- * with reflinks, copy_file_range shares the blocks of a piece.  FICLONE would share the blocks of the
- * whole file, and write them to the disk, in one step. */
+ * copied; otherwise the sync at the end would have to write the whole file at once.  On a
+ * filesystem with reflinks, copy_file_range shares the blocks of a piece.  FICLONE would share the
+ * blocks of the whole file, and write them to the disk, in one step. */
 #define PIECE (4u << 20)
 
 static enum kiln_code check_size(const struct stat *seen, uint64_t size_max, struct kiln_err *err)

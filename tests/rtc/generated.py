@@ -56,7 +56,8 @@ PARTS = (  # declarations, statements, name expressions
     ("#ifdef WHERE\n__device__ int size{n} = sizeof(WHERE);\n#endif", "", []),
     ("#warning number {n}", "", []))
 TIME = "const char *seconds{n}() {{ return __TIME__; }}"
-ERRORS = ("#error number {n}", "int broken{n} = undeclared;", "void f{n}( {{", "#include \"none{n}.h\"")
+ERRORS = ("#error number {n}", "int broken{n} = undeclared;", "void f{n}( {{",
+          "#include \"none{n}.h\"")
 
 
 def add_body(r, v):
