@@ -16,14 +16,14 @@ set(KILN_LONG_TESTS
   "^attack\\.(slow_transfers|scans|exports|builds|large_exports|clears|puts|queue)$"
   "^attack\\.(churn|tuning_files|perf_files|tuning_verify|tuning_exports|parallel_exports)$"
   "^attack\\.(tiny_rows|damaged_caches|kept_kernels|large_results)$"
-  "^attack\\.(control_characters|system_files)$"
+  "^attack\\.(control_characters|system_files)$" "^rtc\\.python$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store)$"
   "^integration\\.(targets|work)$"
   "_kill$" "worker_process$" "_damage$" "db\\.snapshot$")
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
 
 set(KILN_NO_ASAN_TESTS
-  "^kernels\\." "^lint\\." "^manual\\."
+  "^kernels\\." "^lint\\." "^manual\\." "^rtc\\.python$"
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)$"
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
