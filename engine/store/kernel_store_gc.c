@@ -78,7 +78,11 @@ enum kiln_code kernel_store_collect_begin(struct kernel_store *store, struct ker
 static enum kiln_code repair(struct kernel_store *store, struct kernel_collecting *c,
                              struct kiln_err *err)
 {
-    enum kiln_code rc = c->needs_repair ? repair_counters(store, err) : KILN_OK;
+    enum kiln_code rc = KILN_OK;
+    if (c->needs_repair)
+        rc = repair_counters(store, err);
+    else if (store->health.state != KERNEL_HEALTH_OK) /* a gc that writes nothing proves nothing */
+        rc = store_try_to_write(store, err);
     if (!rc)
         c->phase = GC_STALE;
     return rc;

@@ -327,7 +327,7 @@ enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
     return rc;
 }
 
-static enum kiln_code try_to_write(struct kernel_store *store, struct kiln_err *err)
+enum kiln_code store_try_to_write(struct kernel_store *store, struct kiln_err *err)
 {
     static const int64_t there_and_back[] = { 1, -1 };
     TRANSACTION_AUTO struct transaction t = { 0 };
@@ -347,7 +347,7 @@ static enum kiln_code tidy_work(struct kernel_store *store, void *context, struc
     struct store_space_result result = { 0 };
     enum kiln_code rc = KILN_OK;
     if (store->health.state != KERNEL_HEALTH_OK)
-        rc = try_to_write(store, err);
+        rc = store_try_to_write(store, err);
     if (!rc)
         rc = store_remove_orphans(store, clock_monotonic_ns() + STEP_NS, &has_orphans, err);
     if (!rc && !has_orphans)

@@ -424,6 +424,8 @@ KILN_MUST_CHECK enum kiln_code store_evict_some(struct kernel_store *store, uint
  * do. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err);
+/* Writes to the file without changing a row, to find out whether writing works again. */
+KILN_MUST_CHECK enum kiln_code store_try_to_write(struct kernel_store *store, struct kiln_err *err);
 /* Vacuums some of the pages of evicted kernels. Call it after a write. */
 KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
 /* Disk blocks of kernels.db and its log. */
