@@ -123,9 +123,9 @@ def add_headers(r, v):
 
 # ---- options ----
 
-ARCHITECTURES = (["-arch=sm_90"], ["-arch=sm_80"], ["--gpu-architecture=sm_90"], ["-arch=compute_90"],
-                 ["--gpu-architecture=compute_80"], ["-arch", "sm_90"], ["-arch=sm_90a"], [],
-                 ["-arch=sm_100"])
+ARCHITECTURES = (["-arch=sm_90"], ["-arch=sm_80"], ["--gpu-architecture=sm_90"],
+                 ["-arch=compute_90"], ["--gpu-architecture=compute_80"], ["-arch", "sm_90"],
+                 ["-arch=sm_90a"], [], ["-arch=sm_100"])
 OPTIONS = (
     ["-dlto"], ["-lineinfo"], ["-G"], ["-DN=3"], ["-D", "N=4"], ["-DHERE=__FILE__"],
     ["--define-macro=N=5"], ["-UN"], ["--std=c++17"], ["--std=c++20"], ["-std=c++14"],
