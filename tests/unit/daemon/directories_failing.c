@@ -204,7 +204,9 @@ static enum kiln_code take_path(const char *path, struct kiln_err *err)
     static struct file_take take;
     bool more = true;
     enum kiln_code rc = KILN_OK;
-    take = (struct file_take){ .path = path, .size_max = SIZE, .stopped = &stopped };
+    take = (struct file_take){
+        .path = path, .size_max = SIZE, .stopped = &stopped, .is_synced = true
+    };
     while (!rc && more)
         rc = take_copy(&take, &more, err);
     return rc;
