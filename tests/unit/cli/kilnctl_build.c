@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
+#include "tests/unit/cli/slow_clock.h"
 
 #include <kiln/plan.h>
 

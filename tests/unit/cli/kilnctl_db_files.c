@@ -6,6 +6,7 @@
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
+#include "tests/unit/cli/slow_clock.h"
 
 #include "engine/miopen/names/miopen_files.h"
 

@@ -5,14 +5,7 @@
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
-
-/* Wrapped, so that every step takes a second: brief work prints no progress. */
-uint64_t __wrap_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void)
-{
-    static uint64_t now_ns;
-    return now_ns += 1000000000u;
-}
+#include "tests/unit/cli/slow_clock.h"
 
 struct fixture {
     struct command_run run;
