@@ -95,19 +95,22 @@ struct broken {
 
 /* Sound kernels.db and tuning.db, with the parts of their schemas that the invariants read. */
 static const char kernels[] =
-    "create table object (id integer primary key, stored_size, raw_size, bytes);"
+    "create table object (id integer primary key, stored_size, raw_size, bytes,"
+    " piece_set default 0);"
+    "create table piece (id integer primary key, piece_set, bytes);"
     "create table kernel (id integer primary key, uid, object references object (id), scope,"
     " row_bytes);"
     "create table recency (kernel integer primary key, uid, scope);"
     "create table quarantine (id integer primary key);"
     "create table usage (kernels, objects, stored_bytes, raw_bytes, row_bytes);"
     "create table usage_uid (uid, kernels, bytes);"
-    "insert into object values (1, 3, 9, x'010203'), (2, 2, 5, x'0405');"
+    "insert into object values (1, 3, 9, x'010203', 0), (2, 2, 5, x'', 4);"
+    "insert into piece values (1, 4, x'04'), (2, 4, x'05');"
     "insert into kernel values (1, 7, 1, -1, 10), (2, 8, 2, 8, 20);"
     "insert into recency values (1, 7, -1), (2, 8, 8);"
     "insert into usage values (2, 2, 5, 14, 30);"
     "insert into usage_uid values (7, 1, 13), (8, 1, 22);"
-    "pragma user_version = 6;";
+    "pragma user_version = 7;";
 static const char tuning[] = "create table record (id integer primary key, key, content);"
                              "create table system_file (id integer primary key, content);"
                              "create table tally (id, number, inverse);"
@@ -128,13 +131,14 @@ static const struct broken stores[] = {
     { "kernels-order", "update recency set uid = 9 where kernel = 2", expect_sound_kernels },
     { "kernels-torn", "update object set bytes = x'01' where id = 1", expect_sound_kernels },
     { "kernels-orphan",
-      "insert into object values (3, 1, 1, x'01'); update usage set objects = 3,"
+      "insert into object values (3, 1, 1, x'01', 0); update usage set objects = 3,"
       " stored_bytes = 6, raw_bytes = 15",
       expect_sound_kernels },
     { "kernels-foreign",
       "update kernel set object = 5 where id = 2; delete from object where id ="
       " 2; update usage set objects = 1, stored_bytes = 3, raw_bytes = 9",
       expect_sound_kernels },
+    { "kernels-piece", "delete from piece where id = 2", expect_sound_kernels },
     { "kernels-damaged", "insert into quarantine values (1)", expect_sound_kernels },
     { "kernels-version", "pragma user_version = 5", expect_sound_kernels },
     { "kernels-half", "pragma user_version = 0", expect_sound_kernels },

@@ -94,7 +94,10 @@ static const char *const kernels_none[] = {
     /* each kernel has an object, and the reverse */
     "select count(*) from kernel where object not in (select id from object)",
     "select count(*) from object where id not in (select object from kernel)",
-    "select count(*) from object where stored_size <> length(bytes)",
+    "select count(*) from object where piece_set = 0 and stored_size <> length(bytes)",
+    /* large objects are stored in pieces */
+    "select count(*) from object o where piece_set > 0 and stored_size <> "
+    "(select coalesce(sum(length(bytes)), 0) from piece p where p.piece_set = o.piece_set)",
     /* each kernel has a place in the order of eviction, and the reverse */
     "select count(*) from recency where kernel not in (select id from kernel)",
     "select count(*) from kernel where id not in (select kernel from recency)",
