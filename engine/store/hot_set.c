@@ -36,6 +36,17 @@ static struct hot_entry *find_entry(const struct hot_set *set, const struct dige
     return NULL;
 }
 
+/* Finds the object of this key that is reserved for |receiver|. */
+static struct hot_entry *find_entry_of(const struct hot_set *set, const struct digest *key,
+                                       uint32_t receiver)
+{
+    HASH_EACH (&set->entries, digest_hash(key), struct hot_entry, by_key, e)
+        if (digest_equal(&e->key, key) && e->object->has_receiver &&
+            e->object->receiver == receiver)
+            return e;
+    return NULL;
+}
+
 static void drop_entry(struct hot_set *set, struct hot_entry *e)
 {
     hash_table_remove(&set->entries, &e->by_key);
@@ -78,14 +89,23 @@ void hot_set_destroy(struct hot_set *set)
     free(set);
 }
 
-struct object *hot_set_find(struct hot_set *set, const struct digest *key)
+static struct object *use_entry(struct hot_set *set, struct hot_entry *e)
 {
-    struct hot_entry *e = find_entry(set, key);
     if (!e)
         return NULL;
     list_remove(&e->by_use);
     list_prepend(&set->by_use, &e->by_use);
     return e->object;
+}
+
+struct object *hot_set_find(struct hot_set *set, const struct digest *key)
+{
+    return use_entry(set, find_entry(set, key));
+}
+
+struct object *hot_set_find_copy(struct hot_set *set, const struct digest *key, uint32_t receiver)
+{
+    return use_entry(set, find_entry_of(set, key, receiver));
 }
 
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key)
@@ -96,12 +116,25 @@ struct object *hot_set_peek(struct hot_set *set, const struct digest *key)
 
 static void remove_key(struct hot_set *set, const struct digest *key)
 {
-    struct hot_entry *e = find_entry(set, key);
+    for (struct hot_entry *e; (e = find_entry(set, key));)
+        drop_entry(set, e);
+}
+
+/* A copy replaces only the object of the same receiver. */
+static void drop_replaced(struct hot_set *set, const struct digest *key,
+                          const struct object *object, bool is_copy)
+{
+    if (!is_copy) {
+        remove_key(set, key);
+        return;
+    }
+    struct hot_entry *e = find_entry_of(set, key, object->receiver);
     if (e)
         drop_entry(set, e);
 }
 
-void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object)
+static void insert(struct hot_set *set, const struct digest *key, struct object *object,
+                   bool is_copy)
 {
     uint64_t cost = cost_of(object);
     if (cost > set->limits.limit_bytes || set->limits.limit_count == 0)
@@ -110,12 +143,22 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
     if (!e)
         return;
     *e = (struct hot_entry){ .key = *key, .object = object_ref(object) };
-    remove_key(set, key);
+    drop_replaced(set, key, object, is_copy);
     evict_for(set, cost, 1);
     hash_table_add(&set->entries, &e->by_key, digest_hash(key));
     list_prepend(&set->by_use, &e->by_use);
     set->bytes += cost;
     object->hot_entry = e;
+}
+
+void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object)
+{
+    insert(set, key, object, /* is_copy= */ false);
+}
+
+void hot_set_insert_copy(struct hot_set *set, const struct digest *key, struct object *copy)
+{
+    insert(set, key, copy, /* is_copy= */ true);
 }
 
 bool hot_set_evict(struct hot_set *set, struct object *object)

@@ -27,11 +27,18 @@ KILN_DEFINE_AUTO(hot_set)
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 /* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
-/* Adds an object, with an additional reference. Does nothing if the object is larger than the limit
- * of the set, or if memory runs out. */
+/* Adds an object, with an additional reference, in place of the objects that have this key. Does
+ * nothing if the object is larger than the limit of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
+/* The same for a copy, which is reserved for a user (held_objects.h): the objects of other users
+ * that have this key stay. hot_set_find and hot_set_peek return any of them. */
+void hot_set_insert_copy(struct hot_set *set, const struct digest *key, struct object *copy);
+/* Returns the object of this key that is reserved for the user |receiver|; NULL: none. It becomes
+ * the most recently used one. */
+struct object *hot_set_find_copy(struct hot_set *set, const struct digest *key, uint32_t receiver);
 /* Evicts this object.  Returns false if the set does not have it. */
 bool hot_set_evict(struct hot_set *set, struct object *object);
+/* Removes all objects of this key. */
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);
 /* Removes objects that are private to the uid |owner|, and public ones that are cached because this

@@ -129,7 +129,9 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
         return false;
     const struct hot_lookup lookup = { .key = key, .name = options->name, .uid = ticket->uid };
     struct object *object = kernel_lookup_hot(e->hot, hot_set_find, &lookup, &hot_key);
-    if (!object || !inflight_may_answer(object, ticket))
+    if (object && !inflight_may_answer(object, ticket))
+        object = hot_set_find_copy(e->hot, &hot_key, (uint32_t)ticket->uid);
+    if (!object)
         return false;
     *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = hot_key, .object = object };
     metrics_hot_ends(&e->metrics, ticket->began_ns);

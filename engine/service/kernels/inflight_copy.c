@@ -4,6 +4,7 @@
 #include "engine/digest/sha256.h"
 #include "engine/service/kernels/inflight_compile.h"
 #include "engine/service/kernels/inflight_deliver.h"
+#include "engine/store/held_objects.h"
 
 /* The place in the table: no look-up has it, because it is computed differently. */
 static struct digest place_of(const struct digest *key, uid_t uid)
@@ -22,6 +23,12 @@ static void copy_work(struct task *task)
     f->found = object_copy(f->original, &f->object, &f->order.task.result.err);
 }
 
+static void deliver_copy(struct inflight *f)
+{
+    (void)object_reserve(f->object, f->uid); /* new, so that nobody else has it */
+    inflight_deliver_object(f, TIER_HOT);
+}
+
 static void copy_done(struct task *task)
 {
     struct inflight *f = inflight_of_task(task);
@@ -31,7 +38,7 @@ static void copy_done(struct task *task)
     else if (f->found)
         inflight_deliver_failure(f, &f->order.task.result.err, NULL);
     else
-        inflight_deliver_object(f, TIER_HOT);
+        deliver_copy(f);
 }
 
 enum kiln_code inflight_copy(struct engine *e, const struct digest *key, struct object *object,

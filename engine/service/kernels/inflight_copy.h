@@ -9,8 +9,8 @@
  */
 #include "engine/service/kernels/inflight.h"
 
-/* Makes the ticket wait for a copy of |object|, the answer to |key|.  The copy then takes the place
- * of |object| in the hot set.  Fetches of the same user share it. */
+/* Makes the ticket wait for a copy of |object|, the answer to |key|.  If |object| is hot, so is the
+ * copy then, under the same key.  Fetches of the same user share it. */
 KILN_MUST_CHECK enum kiln_code inflight_copy(struct engine *e, const struct digest *key,
                                              struct object *object, struct fetch_ticket *ticket,
                                              struct kiln_err *err);

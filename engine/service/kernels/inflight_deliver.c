@@ -199,7 +199,11 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
  * because this kernel may be one of them. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
-    if (!f->no_cache && f->generation == hot_set_generation(f->engine->hot))
+    if (f->no_cache || f->generation != hot_set_generation(f->engine->hot))
+        return;
+    if (f->original)
+        hot_set_insert_copy(f->engine->hot, key, f->object);
+    else
         hot_set_insert(f->engine->hot, key, f->object);
 }
 

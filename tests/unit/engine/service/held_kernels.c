@@ -106,7 +106,24 @@ TEST_F(users, another_user_gets_a_copy_of_a_hot_object)
     (void)fetch_number(f, &f->bob, 1); /* the copy is hot */
     assert_int_equal(users_stat(f, "hits.hot"), 2);
     engine_tick(f->engine.engine);
-    assert_int_equal(held_bytes(f), SIZE);
+    assert_int_equal(held_bytes(f), 2 * SIZE); /* both are hot */
+    close_files(&bob);
+}
+
+TEST_F(users, users_who_fetch_an_object_in_turns_share_one_copy_each)
+{
+    struct files ann = { .count = 0 }, bob = { .count = 0 };
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(fetch_number(f, &f->ann, 1).code, KILN_OK);
+        receive(&f->ann, &ann);
+        assert_int_equal(fetch_number(f, &f->bob, 1).code, KILN_OK);
+        receive(&f->bob, &bob);
+        assert_int_equal(file_number(ann.fds[i]), file_number(ann.fds[0]));
+        assert_int_equal(file_number(bob.fds[i]), file_number(bob.fds[0]));
+    }
+    assert_int_equal(held_bytes(f), 2 * SIZE);
+    assert_int_equal(users_stat(f, "hot_objects"), 2);
+    close_files(&ann);
     close_files(&bob);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/hot_set.h"
 
+#include "engine/store/held_objects.h"
 #include "store_fixture.h"
 
 #define PAGE 4096u
@@ -235,5 +236,39 @@ TEST(plain, one_object_can_be_evicted)
     assert_true(has(set, 2));
     assert_int_equal(hot_set_evictions(set), 1);
     object_unref(object);
+    hot_set_destroy(set);
+}
+
+/* Returns a borrowed object of the set. */
+static struct object *keep_copy(struct hot_set *set, unsigned number, uint32_t receiver)
+{
+    struct digest key = key_of(number);
+    struct object *copy = object_of(100, number, false);
+    assert_true(object_reserve(copy, receiver));
+    hot_set_insert_copy(set, &key, copy);
+    object_unref(copy);
+    return copy;
+}
+
+TEST(plain, copies_of_an_object_stay_beside_each_other_and_are_removed_together)
+{
+    struct hot_set *set = set_of(1 << 20, 100);
+    struct digest key = key_of(1);
+    struct object *one = keep_copy(set, 1, 1000), *other = keep_copy(set, 1, 1001);
+    assert_ptr_equal(hot_set_find_copy(set, &key, 1000), one);
+    assert_ptr_equal(hot_set_find_copy(set, &key, 1001), other);
+    assert_null(hot_set_find_copy(set, &key, 1002));
+    struct object *again = keep_copy(set, 1, 1000); /* replaces only that user's copy */
+    assert_ptr_equal(hot_set_find_copy(set, &key, 1000), again);
+    assert_int_equal(hot_set_count(set), 2);
+    assert_int_equal(hot_set_bytes(set), 2 * PAGE);
+
+    hot_set_remove(set, &key);
+    assert_int_equal(hot_set_count(set), 0);
+    (void)keep_copy(set, 1, 1000);
+    (void)keep_copy(set, 1, 1001);
+    keep(set, 1, 100);
+    assert_int_equal(hot_set_count(set), 1);
+    assert_null(hot_set_find_copy(set, &key, 1000));
     hot_set_destroy(set);
 }
