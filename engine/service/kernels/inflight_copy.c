@@ -58,6 +58,7 @@ enum kiln_code inflight_copy(struct engine *e, const struct digest *key, struct 
     f->stage = LOOKING;
     f->generation = hot_set_generation(e->hot);
     f->original = object_ref(object);
+    f->no_cache = !object->hot_entry; /* too large, or removed while it was looked up */
     f->task = (struct task){ .work = copy_work, .done = copy_done, .is_brief = true };
     engine_run(e, f->uid, WORK_QUEUE_READ, &f->task);
     return KILN_OK;

@@ -4,6 +4,7 @@
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/protocol/limits.h"
+#include "engine/service/internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,6 +126,16 @@ TEST_F(users, users_who_fetch_an_object_in_turns_share_one_copy_each)
     assert_int_equal(users_stat(f, "hot_objects"), 2);
     close_files(&ann);
     close_files(&bob);
+}
+
+TEST_F(users, a_copy_of_an_object_that_was_removed_meanwhile_is_not_hot)
+{
+    fetch_program(&f->ann, 1, program(1));
+    fetch_program(&f->bob, 1, program(1));
+    hot_set_clear(f->engine.engine->hot); /* as when kernels are removed */
+    finish_compiles(f, bytes_of(content, SIZE));
+    assert_int_equal(last_result(&f->bob).code, KILN_OK);
+    assert_int_equal(users_stat(f, "hot_objects"), 0);
 }
 
 TEST_F(users, users_who_wait_for_one_compile_get_different_files)
