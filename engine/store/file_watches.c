@@ -2,6 +2,7 @@
 #include "engine/store/file_watches.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 void file_watches_init(struct file_watches *w)
@@ -52,4 +53,62 @@ int file_watches_next(struct file_watches *w)
             return event->wd;
     }
     return FILE_WATCHES_END;
+}
+
+/* ---- after a loss of events ---- */
+
+static bool append_watch(struct file_watch_list *list, int watch)
+{
+    const size_t n = list->count;
+    if ((n & (n - 1)) == 0) { /* the capacity is the next power of two */
+        int *more = realloc(list->watches, (n ? 2 * n : 1) * sizeof(*more));
+        if (!more)
+            return false;
+        list->watches = more;
+    }
+    list->watches[list->count++] = watch;
+    return true;
+}
+
+static int compare_watches(const void *a, const void *b)
+{
+    const int one = *(const int *)a, other = *(const int *)b;
+    return (one > other) - (one < other);
+}
+
+/* Reads a line "inotify wd:7f ino:..." for each watch. Returns false if memory runs out. */
+static bool read_watches(FILE *info, struct file_watch_list *list)
+{
+    char line[512];
+    unsigned watch;
+    while (fgets(line, sizeof(line), info))
+        if (sscanf(line, "inotify wd:%x ", &watch) == 1 && !append_watch(list, (int)watch))
+            return false;
+    return !ferror(info);
+}
+
+void file_watches_list(const struct file_watches *w, struct file_watch_list *ret_list)
+{
+    char path[sizeof("/proc/self/fdinfo/") + 12];
+    *ret_list = (struct file_watch_list){ .watches = calloc(1, sizeof(int)) };
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", w->inotify);
+    FILE *info = fopen(path, "re");
+    if (!info || !ret_list->watches || !read_watches(info, ret_list))
+        file_watch_list_done(ret_list);
+    if (ret_list->count > 0)
+        qsort(ret_list->watches, ret_list->count, sizeof(int), compare_watches);
+    if (info)
+        fclose(info);
+}
+
+bool file_watch_list_has(const struct file_watch_list *list, int watch)
+{
+    return list->count > 0 &&
+           bsearch(&watch, list->watches, list->count, sizeof(watch), compare_watches);
+}
+
+void file_watch_list_done(struct file_watch_list *list)
+{
+    free(list->watches);
+    *list = (struct file_watch_list){ .count = 0 };
 }

@@ -231,10 +231,16 @@ static void forget_watched(struct held_objects *h, int watch)
 }
 
 /* fs.inotify.max_queued_events was exceeded. */
-static void lose_watches(struct held_objects *h)
+static void lose_events(struct held_objects *h)
 {
+    struct file_watch_list left;
+    file_watches_list(&h->watches, &left);
     HASH_ALL (&h->watched, struct held_object, by_watch, entry)
-        count_unwatched(entry);
+        if (!left.watches)
+            count_unwatched(entry);
+        else if (!file_watch_list_has(&left, entry->watch))
+            forget(entry);
+    file_watch_list_done(&left);
 }
 
 void held_objects_sweep(struct held_objects *h)
@@ -242,7 +248,7 @@ void held_objects_sweep(struct held_objects *h)
     int watch;
     while ((watch = file_watches_next(&h->watches)) != FILE_WATCHES_END)
         if (watch == FILE_WATCHES_LOST)
-            lose_watches(h);
+            lose_events(h);
         else
             forget_watched(h, watch);
     if (list_is_empty(&h->unwatched))

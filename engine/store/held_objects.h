@@ -26,8 +26,8 @@ struct held_limits {
 
 /* A small object counts as this many bytes, because the kernel and kilnd need memory for each. */
 #define HELD_OBJECT_MIN (64u << 10)
-/* If inotify is not available, or has lost events, an object counts this long after kilnd has
- * closed it. */
+/* If inotify is not available, or has lost events and there is no /proc, an object counts this long
+ * after kilnd has closed it. */
 #define HELD_UNKNOWN_S 600
 
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,

@@ -72,14 +72,26 @@ static void forget_watched(struct exported_files *exported, int watch)
         forget_file(file);
 }
 
-/* fs.inotify.max_queued_events was exceeded. */
-static void lose_watches(struct exported_files *exported)
+static void forget_if_gone(struct exported_file *file, const struct file_watch_list *left)
 {
-    EACH_FILE(&exported->files, file)
-    {
-        file->watch = -1;
-        file->since_s = now_s();
+    if (file->watch < 0 || file_watch_list_has(left, file->watch))
+        return;
+    if (left->watches) {
+        forget_file(file);
+        return;
     }
+    file->watch = -1;
+    file->since_s = now_s();
+}
+
+/* fs.inotify.max_queued_events was exceeded. */
+static void lose_events(struct exported_files *exported)
+{
+    struct file_watch_list left;
+    file_watches_list(&exported->watches, &left);
+    EACH_FILE(&exported->files, file)
+    forget_if_gone(file, &left);
+    file_watch_list_done(&left);
 }
 
 static void forget_unwatched(struct exported_files *exported)
@@ -95,7 +107,7 @@ void exported_files_sweep(struct exported_files *exported)
     pthread_mutex_lock(&exported->mutex);
     while ((watch = file_watches_next(&exported->watches)) != FILE_WATCHES_END)
         if (watch == FILE_WATCHES_LOST)
-            lose_watches(exported);
+            lose_events(exported);
         else
             forget_watched(exported, watch);
     forget_unwatched(exported);
