@@ -6,11 +6,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* A name service in the network may take long. But a reload, which waits for it, occupies a thread
+ * of a work queue, and the child has copies of kilnd's descriptors and file locks. */
+#define ANSWER_MS 30000
 
 struct question {
     enum { USER, USER_OF_UID, GROUP } kind;
@@ -82,6 +88,17 @@ static enum kiln_code fail_question(const struct question *question, const char 
                      question->kind == USER_OF_UID ? uid : question->name, why);
 }
 
+/* Returns false if the child neither answers nor ends in time. */
+static bool wait_for_answer(int from)
+{
+    struct pollfd waiting = { .fd = from, .events = POLLIN };
+    int rc;
+    do
+        rc = poll(&waiting, 1, ANSWER_MS);
+    while (rc < 0 && errno == EINTR);
+    return rc > 0;
+}
+
 /* Returns whether the whole answer came. */
 static bool read_answer(int from, struct answer *ret_answer)
 {
@@ -130,6 +147,11 @@ static enum kiln_code ask_child(const struct question *question, struct answer *
         run_child(question, to);
     fd_auto(&to);
     to = -1;
+    if (!wait_for_answer(from)) {
+        kill(child, SIGKILL);
+        (void)wait_for_child(child);
+        return fail_question(question, "the name service did not answer within 30 s", err);
+    }
     bool is_whole = read_answer(from, ret_answer);
     return check_answer(question, is_whole, wait_for_child(child), ret_answer, err);
 }

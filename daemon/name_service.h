@@ -8,7 +8,7 @@
  *            an allocation fails (seen with 2.36: SIGSEGV, or an assertion in nss_database.c).
  *            kilnd then reports the failure instead of ending without a message
  * Ownership  plain values
- * Threading  any thread; blocks, and may use the network
+ * Threading  any thread; blocks for up to 30 s, and may use the network
  */
 #include "common/base/err.h"
 

@@ -1,26 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Look-ups of users and groups, also with a name service that fails or crashes. */
+/* Look-ups of users and groups, also with a name service that fails, crashes or hangs. */
 #include "daemon/name_service.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 struct group *__real_getgrnam(const char *name);
 struct group *__wrap_getgrnam(const char *name);
 struct group *__wrap_getgrnam(const char *name)
 {
+    if (strcmp(name, "hang") == 0)
+        pause();
     if (strcmp(name, "crash") == 0)
         raise(SIGKILL);
     if (strcmp(name, "no-memory") != 0)
         return __real_getgrnam(name);
     errno = ENOMEM;
     return NULL;
+}
+
+static bool is_hanging; /* the time limit passes at once */
+static int answer_ms;   /* the time limit that kilnd gave to poll(2) */
+
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    answer_ms = timeout_ms;
+    return __real_poll(fds, count, is_hanging ? 0 : timeout_ms);
 }
 
 static int ask_group(const char *name, gid_t *ret_gid, struct kiln_err *err)
@@ -62,5 +77,17 @@ TEST(plain, a_name_service_that_crashes_or_fails_is_not_an_absent_group)
     assert_says(err.text, "signal 9");
     assert_int_equal(ask_group("no-memory", &gid, &err), KILN_UNAVAILABLE);
     assert_says(err.text, strerror(ENOMEM));
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+}
+
+TEST(plain, a_name_service_that_hangs_is_ended)
+{
+    struct kiln_err err;
+    gid_t gid;
+    is_hanging = true;
+    assert_int_equal(ask_group("hang", &gid, &err), KILN_UNAVAILABLE);
+    is_hanging = false;
+    assert_says(err.text, "30 s");
+    assert_int_equal(answer_ms, 30000);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 }
