@@ -6,6 +6,9 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/store/held_objects.h"
 
+/* Copying this many bytes takes less than a millisecond. */
+#define BRIEF_MAX (1u << 20)
+
 /* The place in the table: no look-up has it, because it is computed differently. */
 static struct digest place_of(const struct digest *key, uid_t uid)
 {
@@ -59,7 +62,9 @@ enum kiln_code inflight_copy(struct engine *e, const struct digest *key, struct 
     f->generation = hot_set_generation(e->hot);
     f->original = object_ref(object);
     f->no_cache = !object->hot_entry; /* too large, or removed while it was looked up */
-    f->task = (struct task){ .work = copy_work, .done = copy_done, .is_brief = true };
+    f->task = (struct task){ .work = copy_work,
+                             .done = copy_done,
+                             .is_brief = object->size <= BRIEF_MAX };
     engine_run(e, f->uid, WORK_QUEUE_READ, &f->task);
     return KILN_OK;
 }

@@ -7,6 +7,7 @@
 #include "engine/service/internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -109,6 +110,30 @@ TEST_F(users, another_user_gets_a_copy_of_a_hot_object)
     engine_tick(f->engine.engine);
     assert_int_equal(held_bytes(f), 2 * SIZE); /* both are hot */
     close_files(&bob);
+}
+
+/* Lets Ann compile a program of this size, and Bob fetch it. Returns whether his copy is brief. */
+static bool is_copy_brief(struct users *f, unsigned number, size_t size)
+{
+    uint8_t *object = calloc(1, size);
+    assert_non_null(object);
+    fetch_program(&f->ann, 1, program(number));
+    finish_compiles(f, bytes_of(object, size));
+    free(object);
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_fetch_source(&f->bob, 1, program(number), PRIORITY_INTERACTIVE);
+    assert_int_equal(count_tasks(f), 1);
+    bool is_brief = LIST_FIRST(&f->engine.executor.tasks, struct task, item.link)->is_brief;
+    fake_executor_run_tasks(&f->engine.executor);
+    return is_brief;
+}
+
+TEST_F(users, only_copies_of_small_objects_may_use_the_thread_of_brief_tasks)
+{
+    f->engine.options.hot_limit_bytes = 8u << 20;
+    users_reopen(f);
+    assert_true(is_copy_brief(f, 1, SIZE));
+    assert_false(is_copy_brief(f, 2, 2 << 20));
 }
 
 TEST_F(users, users_who_fetch_an_object_in_turns_share_one_copy_each)
