@@ -114,6 +114,11 @@ struct object *hot_set_peek(struct hot_set *set, const struct digest *key)
     return e ? e->object : NULL;
 }
 
+const struct digest *hot_set_key_of(const struct object *object)
+{
+    return object->hot_entry ? &object->hot_entry->key : NULL;
+}
+
 static void remove_key(struct hot_set *set, const struct digest *key)
 {
     for (struct hot_entry *e; (e = find_entry(set, key));)

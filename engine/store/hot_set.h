@@ -38,6 +38,8 @@ void hot_set_insert_copy(struct hot_set *set, const struct digest *key, struct o
 struct object *hot_set_find_copy(struct hot_set *set, const struct digest *key, uint32_t receiver);
 /* Evicts this object.  Returns false if the set does not have it. */
 bool hot_set_evict(struct hot_set *set, struct object *object);
+/* Returns the key of a hot object, borrowed until the next call; NULL: it is not hot. */
+const struct digest *hot_set_key_of(const struct object *object);
 /* Removes all objects of this key. */
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);

@@ -67,19 +67,30 @@ static enum kiln_code count_object(struct engine *e, struct object *object,
     return rc;
 }
 
-/* Copies an object that was given to another user.  Large objects are not copied here
- * (inflight_may_answer). */
+/* Copies an object that was given to another user.  The copy becomes hot if the object is.  Large
+ * objects are not copied here (inflight_may_answer). */
 static enum kiln_code count_copy(struct engine *e, const struct object *object, uid_t uid,
                                  struct object **ret_object, struct kiln_err *err)
 {
+    const struct digest *hot_key = hot_set_key_of(object);
+    const struct digest key = hot_key ? *hot_key : object->digest;
     struct object *copy = NULL;
     enum kiln_code rc = object_copy(object, &copy, err);
     if (rc)
         return rc;
     (void)object_reserve(copy, uid);
     rc = count_object(e, copy, ret_object, err);
+    if (!rc && hot_key)
+        hot_set_insert_copy(e->hot, &key, copy); /* may evict |object| */
     object_unref(copy);
     return rc;
+}
+
+/* Returns the hot copy of |object| that the user already has, or NULL. */
+static struct object *find_copy(struct engine *e, const struct object *object, uid_t uid)
+{
+    const struct digest *key = hot_set_key_of(object);
+    return key ? hot_set_find_copy(e->hot, key, (uint32_t)uid) : NULL;
 }
 
 /* Returns a new reference to |object|, or to a copy, which may be sent to the caller as a file. */
@@ -87,12 +98,14 @@ static inline enum kiln_code object_for_caller(const struct result_list *list,
                                                struct object *object, struct object **ret_object,
                                                struct kiln_err *err)
 {
+    struct engine *e = list->engine;
     uid_t uid = list->caller->uid;
-    if (!object_reserve(object, uid))
-        return count_copy(list->engine, object, uid, ret_object, err);
-    if (!object->held)
-        return count_object(list->engine, object, ret_object, err);
-    *ret_object = object_ref(object); /* the usual case: it counts already */
+    struct object *own = object_reserve(object, uid) ? object : find_copy(e, object, uid);
+    if (!own)
+        return count_copy(e, object, uid, ret_object, err);
+    if (!own->held)
+        return count_object(e, own, ret_object, err);
+    *ret_object = object_ref(own); /* the usual case: it counts already */
     return KILN_OK;
 }
 

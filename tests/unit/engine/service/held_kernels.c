@@ -190,6 +190,10 @@ TEST_F(users, a_small_object_that_is_sent_as_a_file_is_copied_for_another_user)
     assert_int_equal(files.count, 2);
     assert_int_not_equal(file_number(files.fds[0]), file_number(files.fds[1]));
     assert_int_equal(held_bytes(f), 2 * (64 << 10));
+    SEND_MESSAGE(&f->bob, fetch, 2, &m); /* the copy is hot */
+    receive(&f->bob, &files);
+    assert_int_equal(file_number(files.fds[2]), file_number(files.fds[1]));
+    assert_int_equal(held_bytes(f), 2 * (64 << 10));
     close_files(&files);
 }
 
