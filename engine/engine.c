@@ -108,7 +108,6 @@ void engine_close(struct engine *e)
 {
     if (!e)
         return;
-    exported_files_destroy(e->exported);
     requests_destroy(e->requests);
     valid_counts_destroy(e->valid_counts);
     history_destroy(e->history);
@@ -122,6 +121,7 @@ void engine_close(struct engine *e)
     toolchain_table_destroy(e->toolchains);
     hot_set_destroy(e->hot);
     held_objects_destroy(e->held);
+    exported_files_destroy(e->exported);
     store_upkeep_destroy(e->upkeep);
     kernel_store_destroy(e->store);
     packages_close(e);
@@ -198,7 +198,7 @@ void engine_tick(struct engine *e)
     packages_tick(e);
     built_in_tick(e);
     store_tidy(e);
-    exported_files_sweep(e->exported);
+    exported_files_tick(e);
     held_objects_sweep(e->held);
     tuning_service_tick(e);
     leases_tick(e);

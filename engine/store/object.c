@@ -159,6 +159,8 @@ struct object *object_unref(struct object *object)
         munmap((void *)object->data, object->size);
     if (object->held)
         held_object_close(object->held, object->fd);
+    else if (object->close)
+        object->close(object->close_context, object->fd);
     else
         close(object->fd);
     free(object->origin);

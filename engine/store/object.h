@@ -42,6 +42,9 @@ struct object {
     bool has_receiver;        /* for held_objects.h: only |receiver| may get a descriptor */
     uint32_t receiver;        /* uid */
     struct held_object *held; /* borrowed; NULL: no descriptor was sent yet */
+    /* Closes |fd| in place of close(2); NULL: nothing special. For exported_files.h. */
+    void (*close)(void *context, int fd);
+    void *close_context;          /* borrowed */
     struct hot_entry *hot_entry;  /* borrowed, for hot_set.c; NULL: not hot */
     struct object_origin *origin; /* owned; NULL: unknown, or already recorded by the service */
     uint32_t accounting_kind;     /* for the service: the accounting row that counts the hits */

@@ -21,10 +21,14 @@ struct exported_file {
     struct list_link link;
     struct export_receiver to;
     int watch; /* file_watches_add(); -1: none, since |since_s| */
+    struct exported_files *exported;
+    bool is_open; /* kilnd has the file's object */
+    int fd;       /* owned: kilnd's descriptor when it is to be closed; -1: none */
     uint64_t size, since_s;
 };
 
 struct exported_files {
+    bool is_closing;       /* a task closes files; used only by the engine's thread */
     pthread_mutex_t mutex; /* guards what follows */
     struct list files;     /* of struct exported_file; owned */
     struct list spaces;    /* of struct export_space */
@@ -49,6 +53,7 @@ enum kiln_code exported_files_create(struct exported_files **ret_files, struct k
 static void forget_file(struct exported_file *file)
 {
     list_remove(&file->link);
+    fd_auto(&file->fd);
     free(file);
 }
 
@@ -65,6 +70,9 @@ void exported_files_destroy(struct exported_files *exported)
 
 static uint64_t now_s(void) { return clock_monotonic_ns() / 1000000000u; }
 
+/* Whether kilnd has a descriptor of the file. */
+static bool keeps_open(const struct exported_file *file) { return file->is_open || file->fd >= 0; }
+
 static void forget_watched(struct exported_files *exported, int watch)
 {
     EACH_FILE(&exported->files, file)
@@ -74,7 +82,7 @@ static void forget_watched(struct exported_files *exported, int watch)
 
 static void forget_if_gone(struct exported_file *file, const struct file_watch_list *left)
 {
-    if (file->watch < 0 || file_watch_list_has(left, file->watch))
+    if (keeps_open(file) || file->watch < 0 || file_watch_list_has(left, file->watch))
         return;
     if (left->watches) {
         forget_file(file);
@@ -97,8 +105,43 @@ static void lose_events(struct exported_files *exported)
 static void forget_unwatched(struct exported_files *exported)
 {
     EACH_FILE(&exported->files, file)
-    if (file->watch < 0 && now_s() >= file->since_s + UNKNOWN_S)
+    if (!keeps_open(file) && file->watch < 0 && now_s() >= file->since_s + UNKNOWN_S)
         forget_file(file);
+}
+
+/* The close of an object, which exported_files_close completes. */
+static void close_later(void *context, int fd)
+{
+    struct exported_file *file = context;
+    struct exported_files *exported = file->exported;
+    pthread_mutex_lock(&exported->mutex);
+    file->is_open = false;
+    file->fd = fd;
+    file->since_s = now_s();
+    pthread_mutex_unlock(&exported->mutex);
+}
+
+/* Takes the descriptor of a file that is to be closed. Returns -1 if there is none. */
+static int take_descriptor(struct exported_files *exported)
+{
+    int fd = -1;
+    pthread_mutex_lock(&exported->mutex);
+    EACH_FILE(&exported->files, file)
+    {
+        if (file->fd < 0)
+            continue;
+        fd = file->fd;
+        file->fd = -1;
+        break;
+    }
+    pthread_mutex_unlock(&exported->mutex);
+    return fd;
+}
+
+void exported_files_close(struct exported_files *exported)
+{
+    for (int fd; (fd = take_descriptor(exported)) >= 0;)
+        close(fd);
 }
 
 void exported_files_sweep(struct exported_files *exported)
@@ -210,6 +253,7 @@ enum kiln_code exported_files_reserve(struct exported_files *exported, const cha
                                       uint64_t size, struct export_space *space,
                                       struct kiln_err *err)
 {
+    exported_files_close(exported);
     exported_files_sweep(exported);
     pthread_mutex_lock(&exported->mutex);
     enum kiln_code rc = check_user(exported, space, size, err);
@@ -238,13 +282,17 @@ void export_space_release(struct export_space *space)
 
 /* ---- exporting ---- */
 
-static enum kiln_code note_file(struct exported_files *exported, const struct object *object,
+static enum kiln_code note_file(struct exported_files *exported, struct object *object,
                                 struct export_space *space, struct kiln_err *err)
 {
     struct exported_file *file = calloc(1, sizeof(*file));
     if (!file)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to count an exported file");
-    *file = (struct exported_file){ .to = space->to, .size = object->size, .since_s = now_s() };
+    *file = (struct exported_file){
+        .to = space->to, .exported = exported, .is_open = true, .fd = -1, .size = object->size
+    };
+    object->close = close_later;
+    object->close_context = file;
     pthread_mutex_lock(&exported->mutex);
     file->watch = file_watches_add(&exported->watches, object->fd);
     list_prepend(&exported->files, &file->link);
@@ -266,4 +314,49 @@ enum kiln_code exported_files_open(struct exported_files *exported, const char *
     else
         object_unref(object);
     return rc;
+}
+
+/* ---- closing ---- */
+
+struct close_task {
+    struct task task; /* first member */
+    struct engine *engine;
+};
+
+static void close_work(struct task *task)
+{
+    exported_files_close(((struct close_task *)task)->engine->exported);
+}
+
+static void close_done(struct task *task)
+{
+    struct engine *e = ((struct close_task *)task)->engine;
+    engine_task_ended(e);
+    e->exported->is_closing = false;
+    exported_files_sweep(e->exported);
+    free(task);
+}
+
+static bool has_descriptors(struct exported_files *exported)
+{
+    bool has = false;
+    pthread_mutex_lock(&exported->mutex);
+    EACH_FILE(&exported->files, file)
+    has |= file->fd >= 0;
+    pthread_mutex_unlock(&exported->mutex);
+    return has;
+}
+
+void exported_files_tick(struct engine *e)
+{
+    exported_files_sweep(e->exported);
+    if (e->exported->is_closing || e->draining || !has_descriptors(e->exported))
+        return;
+    struct close_task *t = calloc(1, sizeof(*t));
+    if (!t)
+        return;
+    t->task = (struct task){ .work = close_work, .done = close_done };
+    t->engine = e;
+    e->exported->is_closing = true;
+    engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
 }

@@ -8,7 +8,8 @@
  *            as long as it likes, and no other quota counts its space.  The space counts for the
  *            user who requested the file. So no user can fill the disk, whose space the tuning
  *            database also needs
- * Ownership  the engine's; a watch of each file reports when no process has it open
+ * Ownership  the engine's; a watch of each file reports when no process has it open.  Takes over
+ *            the descriptor when the last reference to a file's object is dropped
  * Threading  any thread
  */
 #include "common/base/list.h"
@@ -16,6 +17,7 @@
 
 #include <sys/types.h>
 
+struct engine;
 struct exported_files;
 
 /* Limits of the files that a user who is not an administrator has open. The number allows two of
@@ -56,12 +58,19 @@ KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exp
                                                       struct kiln_err *err);
 /* Ends the reservation of a file that will not be exported. Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Like object_of_file. From now on, the file is counted instead of the reservation |space|. Remove
- * the file's name afterwards. */
+/* Like object_of_file, but destroy |exported| after the object. From now on, the file is counted
+ * instead of the reservation |space|. Remove the file's name afterwards. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
+/* Closes the descriptors of dropped objects.  Closing the last descriptor of a removed file frees
+ * its space, which takes 0.2 s for a GiB, so call it on a work queue. */
+void exported_files_close(struct exported_files *exported);
 /* Forgets the files that no process has open. */
 void exported_files_sweep(struct exported_files *exported);
 unsigned exported_files_count(struct exported_files *exported);
+
+/* Sweeps, and lets a work queue close descriptors. Call it every few seconds on the engine's
+ * thread. */
+void exported_files_tick(struct engine *e);

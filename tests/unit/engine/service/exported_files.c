@@ -67,6 +67,14 @@ static void close_all(struct fixture *f)
         object_unref(f->objects[--f->count]);
 }
 
+/* Sweeps after the tasks of a work queue. */
+static unsigned count_swept(struct fixture *f)
+{
+    exported_files_close(f->exported);
+    exported_files_sweep(f->exported);
+    return exported_files_count(f->exported);
+}
+
 TEAR_DOWN(teardown)
 {
     close_all(f);
@@ -108,21 +116,30 @@ TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
     export_file(f, &ann, 4096);
     int kept = dup(f->objects[0]->fd);
     close_all(f);
-    exported_files_sweep(f->exported);
-    assert_int_equal(exported_files_count(f->exported), 1);
+    assert_int_equal(count_swept(f), 1);
     void *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, kept, 0);
     assert_ptr_not_equal(mapped, MAP_FAILED);
     close(kept);
-    exported_files_sweep(f->exported);
-    assert_int_equal(exported_files_count(f->exported), 1);
+    assert_int_equal(count_swept(f), 1);
 
     munmap(mapped, 4096);
-    exported_files_sweep(f->exported);
-
-    assert_int_equal(exported_files_count(f->exported), 0);
+    assert_int_equal(count_swept(f), 0);
 }
 
 /* Such a descriptor can be opened again. */
+/* Closing it frees its space, which takes long. */
+TEST_F(exported_files, dropping_an_exported_object_does_not_close_its_file)
+{
+    export_file(f, &ann, 4096);
+    int fd = f->objects[0]->fd;
+    close_all(f);
+    exported_files_sweep(f->exported);
+    assert_int_not_equal(fcntl(fd, F_GETFD), -1);
+    assert_int_equal(exported_files_count(f->exported), 1);
+    exported_files_close(f->exported);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
 TEST_F(exported_files, an_exported_file_that_is_only_opened_as_a_path_counts)
 {
     char path[64];
@@ -131,13 +148,10 @@ TEST_F(exported_files, an_exported_file_that_is_only_opened_as_a_path_counts)
     int kept = open(path, O_PATH | O_CLOEXEC);
     assert_true(kept >= 0);
     close_all(f);
-    exported_files_sweep(f->exported);
-    assert_int_equal(exported_files_count(f->exported), 1);
+    assert_int_equal(count_swept(f), 1);
 
     close(kept);
-    exported_files_sweep(f->exported);
-
-    assert_int_equal(exported_files_count(f->exported), 0);
+    assert_int_equal(count_swept(f), 0);
 }
 
 TEST_F(exported_files, a_file_that_cannot_be_watched_counts_for_ten_minutes)
@@ -146,11 +160,9 @@ TEST_F(exported_files, a_file_that_cannot_be_watched_counts_for_ten_minutes)
     export_file(f, &ann, 4096);
     close_all(f);
     later_ns = 598000000000u;
-    exported_files_sweep(f->exported);
-    assert_int_equal(exported_files_count(f->exported), 1);
+    assert_int_equal(count_swept(f), 1);
     later_ns = 602000000000u;
-    exported_files_sweep(f->exported);
-    assert_int_equal(exported_files_count(f->exported), 0);
+    assert_int_equal(count_swept(f), 0);
 }
 
 TEST_F(exported_files, a_user_with_many_open_exports_is_refused_and_others_are_not)
