@@ -18,8 +18,9 @@ import sys
 import report
 
 PROGRAMS = ("fetch", "batch", "cold", "compile", "first", "start", "store", "disk",
-            "sandbox", "tuning")
+            "sandbox", "tuning", "rtc")
 PROGRAM_MAX_S = 360
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def parse(argv):
@@ -58,12 +59,13 @@ def read_results(name, text):
 
 def run_program(name, options):
     """Returns the results, and why the benchmark failed, or None."""
-    program = options.bin / f"bench_{name}"
-    if not program.exists():
+    program, script = options.bin / f"bench_{name}", HERE / f"bench_{name}.py"
+    if not program.exists() and not script.exists():
         return [], f"'{program}' was not built"
     work = options.work / name
     shutil.rmtree(work, ignore_errors=True)
-    command = [str(program), "--bin", str(options.bin), "--work", str(work)]
+    start = [sys.executable, "-B", str(script)] if script.exists() else [str(program)]
+    command = [*start, "--bin", str(options.bin), "--work", str(work)]
     if options.quick:
         command.append("--quick")
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
