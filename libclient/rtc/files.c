@@ -23,6 +23,7 @@
 
 #define MANIFEST_MAX (1u << 20)
 #define FILE_MAX (64u << 20)
+#define CHAINS 256u /* of texts in a recording, by their hashes */
 
 enum entry_kind {
     ENTRY_FILE = 1,  /* a file that was read */
@@ -35,11 +36,18 @@ enum entry_kind {
 /* How a compile used a path.  It is the first byte of each noted path. */
 enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
+struct seen { /* where a text is in |paths| */
+    uint64_t hash;
+    size_t at, size;
+    uint32_t next; /* number of the next text of the same chain, counted from 1; 0 ends it */
+};
+
 /* What was noted about the compile that runs on this thread. */
 struct recording {
     const struct rtc_library *library; /* NULL if nothing is noted now */
     struct buffer paths;               /* sized texts: the use, then the path including its NUL */
-    struct buffer hashes;              /* a hash of each text in |paths| */
+    struct buffer seen;                /* a struct seen for each text in |paths| */
+    uint32_t chains[CHAINS];           /* number of the first text of each chain */
     struct buffer created;             /* directories that the compile made: sized texts */
     /* start of the compile, by the clock that the kernel uses for files' times */
     uint64_t began_ns;
@@ -66,28 +74,15 @@ static uint64_t hash_of(struct bytes text)
     return hash;
 }
 
-static bool has_hash(uint64_t hash)
+/* Returns whether |text|, which has this hash, was noted.  A compile examines hundreds of paths,
+ * many of them more than once, so this compares texts only if their hashes are equal. */
+static bool is_in_paths(struct bytes text, uint64_t hash)
 {
-    const uint64_t *hashes = (const uint64_t *)recording.hashes.data;
-    size_t count = recording.hashes.size / sizeof(hash);
-    for (size_t i = 0; i < count; i++)
-        if (hashes[i] == hash)
+    const struct seen *all = (const struct seen *)recording.seen.data;
+    for (uint32_t i = recording.chains[hash % CHAINS]; i; i = all[i - 1].next)
+        if (all[i - 1].hash == hash && all[i - 1].size == text.size &&
+            memcmp(recording.paths.data + all[i - 1].at, text.data, text.size) == 0)
             return true;
-    return false;
-}
-
-/* Returns whether |text| was noted.  A compile examines hundreds of paths, many of them more than
- * once, so this compares hashes first. */
-static bool is_in_paths(struct bytes text)
-{
-    struct reader r = reader_of(buffer_view(&recording.paths));
-    if (!has_hash(hash_of(text)))
-        return false;
-    while (reader_left(&r)) {
-        struct bytes seen = reader_sized(&r);
-        if (seen.size == text.size && memcmp(seen.data, text.data, text.size) == 0)
-            return true;
-    }
     return false;
 }
 
@@ -137,12 +132,17 @@ static void note_use(enum use use, const char *path)
     text[0] = (char)use;
     memcpy(text + 1, path, size);
     struct bytes noted = bytes_of(text, size + 1);
-    uint64_t hash = hash_of(noted);
-    if (is_in_paths(noted))
+    struct seen one = { .hash = hash_of(noted), .size = noted.size };
+    if (is_in_paths(noted, one.hash))
         return;
     buffer_put_sized(&recording.paths, noted);
-    buffer_put(&recording.hashes, &hash, sizeof(hash));
-    recording.paths.failed |= recording.hashes.failed;
+    uint32_t *chain = &recording.chains[one.hash % CHAINS];
+    one.at = recording.paths.size - noted.size;
+    one.next = *chain;
+    buffer_put(&recording.seen, &one, sizeof(one));
+    recording.paths.failed |= recording.seen.failed;
+    if (!recording.paths.failed)
+        *chain = (uint32_t)(recording.seen.size / sizeof(one));
 }
 
 struct call { /* a call of a function that uses a file */
@@ -195,7 +195,7 @@ void files_begin(const struct rtc_library *library, const char *source)
                                     .began_ns = nanoseconds(now),
                                     .others = opened_by_others,
                                     .source = source };
-    buffer_init(&recording.hashes, MANIFEST_MAX);
+    buffer_init(&recording.seen, MANIFEST_MAX);
     buffer_init(&recording.paths, MANIFEST_MAX);
     buffer_init(&recording.created, MANIFEST_MAX);
     recording_count++;
@@ -294,11 +294,12 @@ static const char *put_entry(struct buffer *to, enum use use, struct bytes path)
 /* Appends the entry of a noted path, unless another use of the path says more about it. */
 static const char *put_noted(struct buffer *to, struct bytes noted)
 {
-    char opened[PATH_MAX + 1];
+    char text[PATH_MAX + 1];
     struct bytes path = bytes_of(noted.data + 1, noted.size - 1);
-    memcpy(opened, noted.data, noted.size);
-    opened[0] = USE_OPEN;
-    bool is_covered = noted.data[0] == USE_STAT && is_in_paths(bytes_of(opened, noted.size));
+    struct bytes opened = bytes_of(text, noted.size);
+    memcpy(text, noted.data, noted.size);
+    text[0] = USE_OPEN;
+    bool is_covered = noted.data[0] == USE_STAT && is_in_paths(opened, hash_of(opened));
     return is_covered ? NULL : put_entry(to, (enum use)noted.data[0], path);
 }
 
@@ -313,7 +314,7 @@ struct files_outcome files_end(struct buffer *to)
     while (!trouble && reader_left(&r))
         trouble = put_noted(to, reader_sized(&r));
     buffer_done(&recording.paths);
-    buffer_done(&recording.hashes);
+    buffer_done(&recording.seen);
     buffer_done(&recording.created);
     return (struct files_outcome){ .reason = trouble, .expands_name = recording.expands_name };
 }
