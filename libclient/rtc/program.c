@@ -288,7 +288,7 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     /* The library may reject a second compile of a program.  So it must now do the first one, which
      * a stored result had replaced. */
     if (p->is_stored) {
-        (void)compile_real(p);
+        compile_after_all(p);
         return library->real.compile(program, option_count, options);
     }
     copy_options(p, option_count, options);
