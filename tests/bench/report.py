@@ -458,8 +458,8 @@ def rtc_rows(table, results):
             fetch = min(r["fetch_us"] for r in found)
             more = min(r["hit_us"] for r in found) - fetch
             most = RTC_HIT_BUDGET_US[what]
-            table.add(section, f"an answered compile, {inputs}: more than a fetch of {fetch:.0f} µs",
-                      more, "µs", f"≤ {most}", more <= most, 0)
+            name = f"an answered compile, {inputs}: more than a fetch of {fetch:.0f} µs"
+            table.add(section, name, more, "µs", f"≤ {most}", more <= most, 0)
     for what, inputs in ("store_memory", "inputs in memory"), ("store_files", RTC_PATHS):
         found = of(results, "rtc", what=what)
         if found:
