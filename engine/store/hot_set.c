@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/hot_set.h"
 
+#include "common/base/clock.h"
 #include "common/base/hash_table.h"
 #include "common/base/list.h"
 
@@ -18,6 +19,7 @@ struct hot_set {
     struct hot_set_options limits;
     struct hash_table entries; /* owned */
     struct list by_use;        /* the same entries, most recently used first */
+    struct list removed;       /* other entries, whose objects are to be dropped; owned */
     uint64_t bytes;
     uint64_t evictions;
     uint64_t generation;
@@ -47,15 +49,32 @@ static struct hot_entry *find_entry_of(const struct hot_set *set, const struct d
     return NULL;
 }
 
-static void drop_entry(struct hot_set *set, struct hot_entry *e)
+/* Removes an entry, which the caller then frees. */
+static void unlink_entry(struct hot_set *set, struct hot_entry *e)
 {
     hash_table_remove(&set->entries, &e->by_key);
     list_remove(&e->by_use);
     set->bytes -= cost_of(e->object);
     if (e->object->hot_entry == e)
         e->object->hot_entry = NULL;
+}
+
+static void free_entry(struct hot_entry *e)
+{
     object_unref(e->object);
     free(e);
+}
+
+static void drop_entry(struct hot_set *set, struct hot_entry *e)
+{
+    unlink_entry(set, e);
+    free_entry(e);
+}
+
+static void remove_entry(struct hot_set *set, struct hot_entry *e)
+{
+    unlink_entry(set, e);
+    list_append(&set->removed, &e->by_use);
 }
 
 /* Evicts objects until the set has space for |count| more objects with |cost| bytes in total. */
@@ -76,6 +95,7 @@ enum kiln_code hot_set_create(const struct hot_set_options *options, struct hot_
         return kiln_fail(err, KILN_NO_MEMORY, "cannot create the hot set: out of memory");
     set->limits = *options;
     list_init(&set->by_use);
+    list_init(&set->removed);
     *ret_set = set;
     return KILN_OK;
 }
@@ -85,6 +105,7 @@ void hot_set_destroy(struct hot_set *set)
     if (!set)
         return;
     hot_set_clear(set);
+    (void)hot_set_drop_some(set, UINT64_MAX);
     hash_table_done(&set->entries);
     free(set);
 }
@@ -184,7 +205,7 @@ void hot_set_remove(struct hot_set *set, const struct digest *key)
 void hot_set_clear(struct hot_set *set)
 {
     LIST_EACH (&set->by_use, struct hot_entry, by_use, e)
-        drop_entry(set, e);
+        remove_entry(set, e);
     set->generation++;
 }
 
@@ -192,8 +213,18 @@ void hot_set_remove_of(struct hot_set *set, uint32_t owner)
 {
     LIST_EACH (&set->by_use, struct hot_entry, by_use, e)
         if ((e->object->is_private || e->object->is_named) && e->object->owner == owner)
-            drop_entry(set, e);
+            remove_entry(set, e);
     set->generation++;
+}
+
+bool hot_set_drop_some(struct hot_set *set, uint64_t end_ns)
+{
+    for (struct hot_entry *e; (e = LIST_POP(&set->removed, struct hot_entry, by_use));) {
+        free_entry(e);
+        if (clock_monotonic_ns() >= end_ns)
+            break;
+    }
+    return !list_is_empty(&set->removed);
 }
 
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options)

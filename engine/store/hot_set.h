@@ -42,10 +42,14 @@ bool hot_set_evict(struct hot_set *set, struct object *object);
 const struct digest *hot_set_key_of(const struct object *object);
 /* Removes all objects of this key. */
 void hot_set_remove(struct hot_set *set, const struct digest *key);
+/* Removes all objects.  hot_set_drop_some then drops the references to them. */
 void hot_set_clear(struct hot_set *set);
 /* Removes objects that are private to the uid |owner|, and public ones that are cached because this
- * user requested them by name. */
+ * user requested them by name.  hot_set_drop_some then drops the references to them. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
+/* Drops references to objects that the two functions above have removed, until |end_ns|.  Closing
+ * 8192 objects of 64 KiB takes 0.2 s.  Returns true if there are more. */
+bool hot_set_drop_some(struct hot_set *set, uint64_t end_ns);
 /* This number grows with each call of hot_set_remove, hot_set_clear and hot_set_remove_of. A
  * look-up during which it changed may have an outdated result. */
 uint64_t hot_set_generation(const struct hot_set *set);

@@ -4,6 +4,8 @@
 #include "engine/store/held_objects.h"
 #include "store_fixture.h"
 
+#include <fcntl.h>
+
 #define PAGE 4096u
 
 static struct hot_set *set_of(uint64_t limit_bytes, unsigned limit_count)
@@ -270,5 +272,24 @@ TEST(plain, copies_of_an_object_stay_beside_each_other_and_are_removed_together)
     keep(set, 1, 100);
     assert_int_equal(hot_set_count(set), 1);
     assert_null(hot_set_find_copy(set, &key, 1000));
+    hot_set_destroy(set);
+}
+
+TEST(plain, removed_objects_are_dropped_in_slices)
+{
+    struct hot_set *set = set_of(1 << 20, 100);
+    for (unsigned i = 0; i < 3; i++)
+        keep(set, i, 100);
+    struct digest key = key_of(0);
+    int fd = hot_set_find(set, &key)->fd;
+    hot_set_clear(set);
+    assert_int_equal(hot_set_count(set), 0);
+    assert_int_equal(hot_set_bytes(set), 0);
+    assert_int_not_equal(fcntl(fd, F_GETFD), -1);
+    assert_true(hot_set_drop_some(set, 0)); /* one object */
+    assert_true(hot_set_drop_some(set, 0));
+    assert_false(hot_set_drop_some(set, 0));
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_false(hot_set_drop_some(set, 0));
     hot_set_destroy(set);
 }
