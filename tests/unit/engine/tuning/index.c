@@ -202,7 +202,8 @@ static void write_large_index(struct index_fixture *f, size_t size)
     static char value[50000];
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
     memset(value, 'x', sizeof(value));
-    memcpy(value, "a:", 2);
+    value[0] = 'a';
+    value[1] = ':';
     must(tuning_index_builder_create(TUNING_PERF, &builder, &f->err), f->err);
     for (size_t i = 0; i < size / sizeof(value); i++) {
         char key[16];
