@@ -19,7 +19,8 @@ set(KILN_LONG_TESTS
   "^attack\\.(control_characters|system_files)$" "^rtc\\.python$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store)$"
   "^integration\\.(targets|work)$"
-  "_kill$" "worker_process$" "_damage$" "db\\.snapshot$")
+  "_kill$" "worker_process$" "_damage$" "db\\.snapshot$" "^faults\\.daemon$"
+  "tuning\\.tuning_files$")
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
 
 set(KILN_NO_ASAN_TESTS
