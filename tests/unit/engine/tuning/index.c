@@ -206,7 +206,7 @@ static void write_large_index(struct index_fixture *f, size_t size)
     value[1] = ':';
     must(tuning_index_builder_create(TUNING_PERF, &builder, &f->err), f->err);
     for (size_t i = 0; i < size / sizeof(value); i++) {
-        char key[16];
+        char key[24];
         snprintf(key, sizeof(key), "k%zu", i);
         const struct tuning_index_record record = { .key = bytes_of_text(key),
                                                     .value = bytes_of(value, sizeof(value)) };
