@@ -376,12 +376,14 @@ TEST_F(users, status_has_the_limits_of_uploaded_files)
     const struct json *uploads = json_get(status, "uploads");
     assert_int_equal(json_get_u64(uploads, "cache_limit_bytes", 0), 8u << 20);
     assert_int_equal(json_get_u64(uploads, "tuning_limit_bytes", 0), 8u << 20);
+    json_destroy(status);
     f->engine.options.store_limit_bytes = 1u << 30;
     users_reopen(f);
     status = test_caller_ask(&f->ann, MESSAGE_status, NULL);
     uploads = json_get(status, "uploads");
     assert_int_equal(json_get_u64(uploads, "cache_limit_bytes", 0), 1u << 30);
     assert_int_equal(json_get_u64(uploads, "tuning_limit_bytes", 0), 256u << 20);
+    json_destroy(status);
 }
 
 TEST_F(users, a_user_has_at_most_two_imports_in_flight)
