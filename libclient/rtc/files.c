@@ -3,6 +3,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
+#include "common/base/hash_table.h"
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/words.h"
@@ -23,7 +24,6 @@
 
 #define MANIFEST_MAX (1u << 20)
 #define FILE_MAX (64u << 20)
-#define CHAINS 256u /* of texts in a recording, by their hashes */
 
 enum entry_kind {
     ENTRY_FILE = 1,  /* a file that was read */
@@ -37,17 +37,15 @@ enum entry_kind {
 enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
 struct seen { /* where a text is in |paths| */
-    uint64_t hash;
+    struct hash_link link;
     size_t at, size;
-    uint32_t next; /* number of the next text of the same chain, counted from 1; 0 ends it */
 };
 
 /* What was noted about the compile that runs on this thread. */
 struct recording {
     const struct rtc_library *library; /* NULL if nothing is noted now */
     struct buffer paths;               /* sized texts: the use, then the path including its NUL */
-    struct buffer seen;                /* a struct seen for each text in |paths| */
-    uint32_t chains[CHAINS];           /* number of the first text of each chain */
+    struct hash_table seen;            /* a struct seen, owned, for each text in |paths| */
     struct buffer created;             /* directories that the compile made: sized texts */
     /* start of the compile, by the clock that the kernel uses for files' times */
     uint64_t began_ns;
@@ -78,10 +76,9 @@ static uint64_t hash_of(struct bytes text)
  * many of them more than once, so this compares texts only if their hashes are equal. */
 static bool is_in_paths(struct bytes text, uint64_t hash)
 {
-    const struct seen *all = (const struct seen *)recording.seen.data;
-    for (uint32_t i = recording.chains[hash % CHAINS]; i; i = all[i - 1].next)
-        if (all[i - 1].hash == hash && all[i - 1].size == text.size &&
-            memcmp(recording.paths.data + all[i - 1].at, text.data, text.size) == 0)
+    HASH_EACH (&recording.seen, hash, struct seen, link, one)
+        if (one->size == text.size &&
+            memcmp(recording.paths.data + one->at, text.data, text.size) == 0)
             return true;
     return false;
 }
@@ -132,17 +129,16 @@ static void note_use(enum use use, const char *path)
     text[0] = (char)use;
     memcpy(text + 1, path, size);
     struct bytes noted = bytes_of(text, size + 1);
-    struct seen one = { .hash = hash_of(noted), .size = noted.size };
-    if (is_in_paths(noted, one.hash))
+    uint64_t hash = hash_of(noted);
+    if (is_in_paths(noted, hash))
         return;
     buffer_put_sized(&recording.paths, noted);
-    uint32_t *chain = &recording.chains[one.hash % CHAINS];
-    one.at = recording.paths.size - noted.size;
-    one.next = *chain;
-    buffer_put(&recording.seen, &one, sizeof(one));
-    recording.paths.failed |= recording.seen.failed;
-    if (!recording.paths.failed)
-        *chain = (uint32_t)(recording.seen.size / sizeof(one));
+    struct seen *one = recording.paths.failed ? NULL : malloc(sizeof(*one));
+    recording.paths.failed |= !one;
+    if (!one)
+        return;
+    *one = (struct seen){ .at = recording.paths.size - noted.size, .size = noted.size };
+    hash_table_add(&recording.seen, &one->link, hash);
 }
 
 struct call { /* a call of a function that uses a file */
@@ -195,7 +191,6 @@ void files_begin(const struct rtc_library *library, const char *source)
                                     .began_ns = nanoseconds(now),
                                     .others = opened_by_others,
                                     .source = source };
-    buffer_init(&recording.seen, MANIFEST_MAX);
     buffer_init(&recording.paths, MANIFEST_MAX);
     buffer_init(&recording.created, MANIFEST_MAX);
     recording_count++;
@@ -303,6 +298,15 @@ static const char *put_noted(struct buffer *to, struct bytes noted)
     return is_covered ? NULL : put_entry(to, (enum use)noted.data[0], path);
 }
 
+static void forget_seen(void)
+{
+    HASH_ALL (&recording.seen, struct seen, link, one) {
+        hash_table_remove(&recording.seen, &one->link);
+        free(one);
+    }
+    hash_table_done(&recording.seen);
+}
+
 struct files_outcome files_end(struct buffer *to)
 {
     struct reader r = reader_of(buffer_view(&recording.paths));
@@ -314,7 +318,7 @@ struct files_outcome files_end(struct buffer *to)
     while (!trouble && reader_left(&r))
         trouble = put_noted(to, reader_sized(&r));
     buffer_done(&recording.paths);
-    buffer_done(&recording.seen);
+    forget_seen();
     buffer_done(&recording.created);
     return (struct files_outcome){ .reason = trouble, .expands_name = recording.expands_name };
 }
