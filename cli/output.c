@@ -6,6 +6,7 @@
 #include "common/base/units.h"
 #include "common/base/utf8.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -75,6 +76,23 @@ void output_json_text(char *text)
 {
     make_utf8(text);
     puts(text);
+}
+
+void output_shell_word(const char *text)
+{
+    bool is_plain = true;
+    for (const char *c = text; *c && is_plain; c++)
+        is_plain = isalnum((unsigned char)*c) || strchr("/._-+,:@%=", *c);
+    if (!is_plain)
+        putchar('\'');
+    for (const char *c = text; *c; c++) {
+        if (*c == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*c);
+    }
+    if (!is_plain)
+        putchar('\'');
 }
 
 int output_json(const struct json *json, struct kiln_error *err)

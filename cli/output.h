@@ -29,6 +29,9 @@ void output_lines(FILE *out, const char *indent, const char *text);
 /* Prints "<program>: <message>", the compiler's log if there is one, then |advice| unless it is
  * NULL. */
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
+/* Prints |text| on standard output so that a shell reads it as one word.  Slurm's TaskProlog does
+ * not interpret quotes, so a text that needs none has none. */
+void output_shell_word(const char *text);
 /* Prints one line of JSON on standard output; invalid UTF-8 becomes '?'. */
 CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
 /* Like output_json, for JSON that is already text; modifies |text|. */

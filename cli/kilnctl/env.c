@@ -5,26 +5,6 @@
 #include "cli/output.h"
 
 #include <stdio.h>
-#include <string.h>
-
-/* Prints |text| so that a shell reads it as one word.  Slurm's TaskProlog takes quotes literally,
- * so this adds quotes only if the text needs them. */
-static void print_word(const char *text)
-{
-    static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                   "/:._-+";
-    if (text[strspn(text, harmless)] == '\0') {
-        fputs(text, stdout);
-        return;
-    }
-    putchar('\'');
-    for (; *text; text++)
-        if (*text == '\'')
-            fputs("'\\''", stdout);
-        else
-            putchar(*text);
-    putchar('\'');
-}
 
 static int run_env(const struct invocation *invocation, struct kiln_error *err)
 {
@@ -38,7 +18,7 @@ static int run_env(const struct invocation *invocation, struct kiln_error *err)
         return output_json(json, err);
     }
     fputs("export LD_PRELOAD=", stdout);
-    print_word(value);
+    output_shell_word(value);
     putchar('\n');
     return KILN_E_OK;
 }

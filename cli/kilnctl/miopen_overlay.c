@@ -229,23 +229,6 @@ static bool is_variable_set(const struct overlay *o, size_t index)
     return index > 0 || o->has_system;
 }
 
-/* Prints a shell command.  Slurm does not interpret quotes, so a path that needs none is not
- * quoted. */
-static void print_export(const char *name, const char *directory, const char *part)
-{
-    bool plain = true;
-    for (const char *c = directory; *c && plain; c++)
-        plain = isalnum((unsigned char)*c) || strchr("/._-+,:@%=", *c);
-    printf("export %s=%s", name, plain ? "" : "'");
-    for (const char *c = directory; *c; c++) {
-        if (*c == '\'')
-            fputs("'\\''", stdout);
-        else
-            putchar(*c);
-    }
-    printf("/%s%s\n", part, plain ? "" : "'");
-}
-
 static int report_overlay(struct overlay *o, struct kiln_error *err)
 {
     char value[PATH_MAX + 16];
@@ -257,8 +240,11 @@ static int report_overlay(struct overlay *o, struct kiln_error *err)
             continue;
         snprintf(value, sizeof(value), "%s/%s", o->directory, variables[i].directory);
         json_set_text(set, variables[i].name, value);
-        if (!o->invocation->common->json)
-            print_export(variables[i].name, o->directory, variables[i].directory);
+        if (!o->invocation->common->json) {
+            printf("export %s=", variables[i].name);
+            output_shell_word(value);
+            putchar('\n');
+        }
     }
     json_set(json, "variables", set);
     json_set(json, "files", KILN_TAKE(o->files));
