@@ -53,15 +53,16 @@ static enum kiln_code find_number(uid_t uid, struct name_service_user *ret_user,
     return KILN_OK;
 }
 
-/* Finds |name|, an account or a number; "" is kilnd's own user.  Returns KILN_NOT_FOUND, without a
- * message, if |name| is neither. */
+/* Finds |name|, an account or a number; "" is kilnd's own user.  As in a unit's User=, digits are
+ * always a number: useradd refuses such a name.  Returns KILN_NOT_FOUND, without a message, if
+ * |name| is neither. */
 static enum kiln_code look_up(const char *name, struct worker_user *user, struct kiln_err *err)
 {
     struct name_service_user found = { 0 };
     uint64_t uid = geteuid();
-    enum kiln_code rc = *name ? name_service_user(name, &found, err) : KILN_NOT_FOUND;
-    if (rc == KILN_NOT_FOUND && (!*name || units_parse_number(name, UINT32_MAX - 1, &uid)))
-        rc = find_number((uid_t)uid, &found, err);
+    bool is_number = !*name || units_parse_number(name, UINT32_MAX - 1, &uid);
+    enum kiln_code rc = is_number ? find_number((uid_t)uid, &found, err)
+                                  : name_service_user(name, &found, err);
     if (rc)
         return rc;
     user->uid = found.uid;
