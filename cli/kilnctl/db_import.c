@@ -44,20 +44,13 @@ static int check_options(const struct invocation *invocation, bool merges, struc
     return rc;
 }
 
-/* Returns the text to print for |path|.  A URL may contain a password, or a signature in its
- * query. */
-static const char *shown_as(const char *path, char text[URL_LABEL_MAX])
-{
-    return url_is(path) ? url_label(path, text) : path;
-}
-
 /* Sends a file.  Sets |ret_answer| even if lines were skipped. */
 static int send_file(const struct invocation *invocation, bool merges, const char *path,
                      struct json **ret_answer, struct kiln_error *err)
 {
     const struct import_options *o = invocation->options;
     char note[DB_NOTE_MAX] = "", label[URL_LABEL_MAX];
-    const char *shown = shown_as(path, label);
+    const char *shown = url_shown(path, label);
     struct db_sending sending = { .merges = merges,
                                   .path = shown,
                                   .name = url_is(path) ? NULL : new_file_name(path),
@@ -98,7 +91,7 @@ static void send_word(const struct invocation *invocation, bool merges, const ch
         char label[URL_LABEL_MAX];
         struct json *answer = NULL;
         rc = send_file(invocation, merges, files.paths[i], &answer, &why);
-        several_note(several, shown_as(files.paths[i], label), rc, &why);
+        several_note(several, url_shown(files.paths[i], label), rc, &why);
         if (answer)
             json_append(answers, answer);
     }

@@ -185,9 +185,9 @@ static void note_fit(const struct invocation *invocation, const struct json *pac
 static int run_pkg_install(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = install_package(invocation, &reply, err);
-    if (rc)
-        return rc;
+    char label[URL_LABEL_MAX];
+    if (install_package(invocation, &reply, err))
+        return cli_while(err, "%.200s", url_shown(invocation->words[0], label));
     if (invocation->common->json)
         return output_json(reply, err);
     print_package(reply);

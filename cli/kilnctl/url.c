@@ -36,6 +36,11 @@ const char *url_label(const char *word, char text[URL_LABEL_MAX])
     return text;
 }
 
+const char *url_shown(const char *word, char text[URL_LABEL_MAX])
+{
+    return url_is(word) ? url_label(word, text) : word;
+}
+
 int url_set_sha256(const char *given, struct json *ask, struct kiln_error *err)
 {
     char small[SHA256_DIGITS + 1] = "";

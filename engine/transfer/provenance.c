@@ -124,8 +124,7 @@ static enum kiln_code refuse_digest(const char *which, const struct digest *want
     digest_to_hex(wanted, wanted_hex);
     digest_to_hex(found, found_hex);
     return kiln_fail(err, KILN_CORRUPT,
-                     "this is not the file that %s: its SHA-256 is %s, not %s; nothing was "
-                     "installed",
+                     "this is not the file that %s: its SHA-256 is %s, not %s; it was not used",
                      which, found_hex, wanted_hex);
 }
 
@@ -137,7 +136,7 @@ enum kiln_code provenance_check(const struct provenance *p, uint64_t size,
     if (p->has_manifest && p->size != size)
         return kiln_fail(err, KILN_CORRUPT,
                          "this is not the file that '%s' signed: it has %llu bytes, not %llu; "
-                         "nothing was installed",
+                         "it was not used",
                          p->signer, (unsigned long long)size, (unsigned long long)p->size);
     if (p->has_manifest && !digest_equal(&p->signed_sha256, sha256))
         return refuse_digest("its manifest describes", &p->signed_sha256, sha256, err);

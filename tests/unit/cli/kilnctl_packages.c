@@ -230,6 +230,20 @@ TEST_F(kilnctl_packages, a_package_that_kilnd_refuses_fails_with_its_message)
     assert_string_equal(f->run.printed, "");
 }
 
+/* kilnd sees only an open file, so it cannot name the path. */
+TEST_F(kilnctl_packages, a_failed_install_names_the_file_and_no_credentials)
+{
+    const struct fake_answer refused = { .code = KILN_E_CORRUPT, .text = "another SHA-256" };
+    fake.answers[0] = fake.answers[1] = refused;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_CORRUPT);
+    assert_says(f->run.err.text, f->path);
+    assert_int_equal(RUN(&f->run, "pkg", "install", "http://me:secret@h/p/gfx90a68.kdb?sig=abc"),
+                     KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "gfx90a68.kdb");
+    assert_null(strstr(f->run.err.text, "secret"));
+    assert_null(strstr(f->run.err.text, "abc"));
+}
+
 TEST_F(kilnctl_packages, an_install_reports_progress_and_the_reason_of_a_retry)
 {
     fake.answers[0] = (struct fake_answer){
