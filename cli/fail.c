@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/fail.h"
 
+#include "common/base/err.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,6 +32,12 @@ int cli_fail_errno(struct kiln_error *err, int errnum, const char *fmt, ...)
                                                       : KILN_E_IO;
     err->log[0] = '\0';
     return err->code;
+}
+
+int cli_fail_json(struct kiln_error *err, const struct kiln_err *why)
+{
+    int code = why->code == KILN_NO_MEMORY ? KILN_E_NO_MEMORY : KILN_E_CORRUPT;
+    return cli_fail(err, code, "%s", why->text);
 }
 
 int cli_while(struct kiln_error *err, const char *fmt, ...)

@@ -9,6 +9,8 @@
  */
 #include <kiln/error.h>
 
+struct kiln_err;
+
 #define CLI_MUST_CHECK __attribute__((warn_unused_result))
 #define CLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
@@ -18,5 +20,7 @@ int cli_fail(struct kiln_error *err, int code, const char *fmt, ...) CLI_PRINTF(
 /* Like cli_fail, with the text of |errnum| appended.  Returns KILN_E_DENIED, KILN_E_NO_MEMORY or
  * KILN_E_IO. */
 int cli_fail_errno(struct kiln_error *err, int errnum, const char *fmt, ...) CLI_PRINTF(3, 4);
+/* Stores the error of json_parse: KILN_E_NO_MEMORY, or KILN_E_CORRUPT for text that is not JSON. */
+int cli_fail_json(struct kiln_error *err, const struct kiln_err *why);
 /* Prefixes an error with the operation that failed ("<operation>: "); returns its code. */
 int cli_while(struct kiln_error *err, const char *fmt, ...) CLI_PRINTF(2, 3);

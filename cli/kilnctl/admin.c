@@ -32,7 +32,7 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (json_parse(bytes_of(reply, strlen(reply)), "kilnd's answer", &tree, &why))
-        return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
+        return cli_fail_json(err, &why);
     if (!json_is_object(tree))
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer to '%s' is not a JSON object",
                         request);

@@ -128,7 +128,7 @@ static int parse_manifest(const char *path, struct bytes text, struct overlay_ma
     KILN_AUTO(json) struct json *json = NULL;
     int rc = KILN_E_OK;
     if (json_parse(text, path, &json, &why))
-        return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
+        return cli_fail_json(err, &why);
     if (json_get_u64(json, "layout", 0) != LAYOUT)
         return cli_fail(err, KILN_E_CORRUPT,
                         "'%s' was written by another version of kilnctl: create the overlay again",

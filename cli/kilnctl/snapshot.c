@@ -99,7 +99,7 @@ static int read_answer(const char *path, const char *text, int fd, struct snapsh
     struct kiln_err why = KILN_ERR_INIT;
     KILN_AUTO(json) struct json *json = NULL;
     if (json_parse(bytes_of_text(text), "kiln-transfer's answer", &json, &why))
-        return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
+        return cli_fail_json(err, &why);
     int code = (int)json_get_u64(json, "code", KILN_E_CORRUPT);
     if (code)
         return cli_fail(err, code, "%s", json_get_text(json, "text", kiln_error_text(code)));

@@ -4,6 +4,7 @@
 #include "common/base/utf8.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,10 @@ enum kiln_code json_parse(struct bytes text, const char *origin, struct json **r
                           struct kiln_err *err)
 {
     const char *end = NULL;
+    errno = 0; /* cJSON does not tell a failed allocation from a mistake in the text */
     cJSON *item = cJSON_ParseWithLengthOpts((const char *)text.data, text.size, &end, 0);
+    if (!item && errno == ENOMEM)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read the JSON of %s", origin);
     if (!item)
         return kiln_fail(err, KILN_INVALID, "%s is not JSON: stopped at byte %zu of %zu", origin,
                          end ? (size_t)(end - (const char *)text.data) : 0, text.size);

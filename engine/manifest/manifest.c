@@ -52,7 +52,10 @@ static enum kiln_code statement_read(struct bytes manifest, struct statement *re
     if (manifest.size > MANIFEST_MAX)
         return refuse_manifest(err, "it is too large");
     struct statement s = { 0 };
-    if (json_parse(manifest, "the file", &s.json, err)) {
+    enum kiln_code rc = json_parse(manifest, "the file", &s.json, err);
+    if (rc == KILN_NO_MEMORY)
+        return rc;
+    if (rc) {
         struct kiln_err why = *err;
         return refuse_manifest(err, why.text);
     }
@@ -198,7 +201,10 @@ static enum kiln_code find_file(const char *text, const char *file_name, struct 
                                 struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *json = NULL;
-    if (json_parse(bytes_of_text(text), "the signed text", &json, err))
+    enum kiln_code rc = json_parse(bytes_of_text(text), "the signed text", &json, err);
+    if (rc == KILN_NO_MEMORY)
+        return rc;
+    if (rc)
         return refuse_manifest(err, "the signed text is not JSON");
     const struct json *files = json_get(json, "files");
     if (strcmp(json_get_text(json, "format", ""), FORMAT) != 0 || !json_is_array(files) ||

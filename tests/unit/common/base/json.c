@@ -141,6 +141,20 @@ TEST(plain, a_json_tree_is_printed_whole_or_not_at_all_when_memory_runs_out)
                         "text");
 }
 
+static enum kiln_code parse_text_of(void *context, struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *j = NULL;
+    return json_parse(bytes_of_text(context), "a test", &j, err);
+}
+
+/* Valid text must not be called invalid: a caller may take its file for damaged. */
+TEST(plain, a_lack_of_memory_is_not_reported_as_a_mistake_in_json_text)
+{
+    char text[] = "{\"text\":\"a\",\"list\":[1,{\"in\":true}]}";
+    json_allocations_can_fail();
+    expect_failures(parse_text_of, text, FAILING("malloc", ENOMEM), KILN_NO_MEMORY, "a test");
+}
+
 TEST(plain, a_json_tree_that_lost_a_value_is_still_readable)
 {
     KILN_AUTO(json) struct json *j = json_object();
