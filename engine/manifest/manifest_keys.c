@@ -47,8 +47,11 @@ static enum kiln_code parse_key_file(struct bytes text, const char *format, stru
 static enum kiln_code read_public(const char *path, struct public_key *ret_key,
                                   struct kiln_err *err)
 {
+    struct stat seen;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, KEY_FILE_MAX);
+    if (stat(path, &seen) != 0 || !S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_INVALID, "'%s' is not a regular file", path);
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
@@ -81,22 +84,34 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Returns false if |each| asks to stop. */
-static bool visit_key_file(const char *directory, const char *name,
-                           bool (*each)(void *context, const struct public_key *key), void *context,
-                           struct trusted_keys *keys)
+struct visit { /* of the key files in a directory */
+    const char *directory;
+    bool (*each)(void *context, const struct public_key *key);
+    void *context;
+    bool is_over; /* |each| asked to stop */
+    struct trusted_keys keys;
+};
+
+/* Fails only if a later attempt may succeed: without memory or descriptors, or if the disk fails.
+ * Another file without a valid key is counted as bad. */
+static enum kiln_code visit_key_file(struct visit *v, const char *name, struct kiln_err *err)
 {
     char path[4096];
     struct public_key key;
     struct kiln_err why = KILN_ERR_INIT;
-    int size = snprintf(path, sizeof(path), "%s/%s", directory, name);
-    if (size > 0 && (size_t)size < sizeof(path) && !read_public(path, &key, &why)) {
-        keys->good++;
-        return each(context, &key);
+    int size = snprintf(path, sizeof(path), "%s/%s", v->directory, name);
+    enum kiln_code rc = KILN_INVALID;
+    if (size > 0 && (size_t)size < sizeof(path))
+        rc = read_public(path, &key, &why);
+    if (rc == KILN_NO_MEMORY || rc == KILN_IO)
+        return kiln_fail(err, rc, "cannot read the trusted key '%s': %s", path, why.text);
+    if (!rc) {
+        v->keys.good++;
+        v->is_over = !v->each(v->context, &key);
+    } else if (v->keys.bad++ == 0) {
+        snprintf(v->keys.first_bad, sizeof(v->keys.first_bad), "%s", name);
     }
-    if (keys->bad++ == 0)
-        snprintf(keys->first_bad, sizeof(keys->first_bad), "%s", name);
-    return true;
+    return KILN_OK;
 }
 
 enum kiln_code keys_each(const char *directory,
@@ -107,16 +122,16 @@ enum kiln_code keys_each(const char *directory,
     int count = scandir(directory, &entries, key_file_is_public, by_name);
     if (count < 0 && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot read the trusted keys in '%s'", directory);
-    struct trusted_keys keys = { 0 };
-    bool more = true;
+    struct visit visit = { .directory = directory, .each = each, .context = context };
+    enum kiln_code rc = KILN_OK;
     for (int i = 0; i < count; i++) {
-        more = more && i < TRUSTED_KEYS_MAX &&
-               visit_key_file(directory, entries[i]->d_name, each, context, &keys);
+        if (!rc && !visit.is_over && i < TRUSTED_KEYS_MAX)
+            rc = visit_key_file(&visit, entries[i]->d_name, err);
         free(entries[i]);
     }
     free(entries);
-    *ret_keys = keys;
-    return KILN_OK;
+    *ret_keys = visit.keys;
+    return rc;
 }
 
 static enum kiln_code check_private(int fd, struct kiln_err *err)

@@ -29,7 +29,9 @@ struct trusted_keys { /* number of key files in a directory */
 };
 
 /* Calls |each| for the keys in |directory|'s *.pub files, in order of file names, until |each|
- * returns false. Files without a valid key are counted as bad. An absent directory has no keys. */
+ * returns false. Files without a valid key are counted as bad. An absent directory has no keys.
+ * Fails if memory or descriptors are missing, or if the disk fails: a key that was not read must
+ * not pass for one that is not trusted. */
 KILN_MUST_CHECK enum kiln_code keys_each(const char *directory,
                                          bool (*each)(void *context, const struct public_key *key),
                                          void *context, struct trusted_keys *ret_keys,

@@ -10,6 +10,11 @@
 #define HEADER_SIZE 100 /* size of the header of a SQLite file */
 #define PATH_LENGTH_MAX 4096
 
+bool package_failure_is_temporary(enum kiln_code code)
+{
+    return code == KILN_NO_MEMORY || code == KILN_IO;
+}
+
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b)
 {
     return a->device == b->device && a->inode == b->inode && a->size == b->size &&

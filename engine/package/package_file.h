@@ -9,6 +9,10 @@
 #include "common/base/digest.h"
 #include "common/base/err.h"
 
+/* Returns whether a later attempt to open an unchanged file may succeed: memory or descriptors were
+ * missing, or the file could not be read. */
+bool package_failure_is_temporary(enum kiln_code code);
+
 struct file_identity { /* changes when the file is changed or replaced */
     uint64_t device, inode, size;
     int64_t modified_ns;

@@ -21,6 +21,12 @@ struct stated { /* a record, with the identity of the file that it is for */
     struct file_identity identity; /* inode, size and modification time */
 };
 
+struct candidates {               /* the records that may be for a file */
+    const char *directory, *name; /* of the file */
+    struct stated stated[2];
+    size_t count;
+};
+
 static const char settled[] = "json", announced[] = "json.next";
 
 static bool path_of(char path[PATH_LENGTH_MAX], const char *directory, const char *name,
@@ -57,22 +63,32 @@ static bool parse_record(const struct json *json, struct stated *ret_stated)
     return true;
 }
 
-/* Loads a record.  Returns false if there is none.  If the record is malformed, |ret_stated|
- * matches no file. */
-static bool load_record(const char *directory, const char *name, const char *suffix,
-                        struct stated *ret_stated)
+/* Appends a record to |candidates|, if there is one.  A malformed record matches no file.  Fails
+ * only if a later attempt may succeed. */
+static enum kiln_code load_record(struct candidates *candidates, const char *suffix,
+                                  struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX];
     struct kiln_err why = KILN_ERR_INIT;
+    struct stated *stated = &candidates->stated[candidates->count];
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, RECORD_MAX);
     KILN_AUTO(json) struct json *json = NULL;
-    if (!path_of(path, directory, name, suffix) || access(path, F_OK) != 0)
-        return false;
-    if (fs_read_file(path, RECORD_MAX, &text, &why) ||
-        json_parse(buffer_view(&text), path, &json, &why) || !parse_record(json, ret_stated))
-        *ret_stated = (struct stated){ 0 };
-    return true;
+    if (!path_of(path, candidates->directory, candidates->name, suffix))
+        return KILN_OK;
+    enum kiln_code rc = fs_read_file(path, RECORD_MAX, &text, &why);
+    if (rc == KILN_NOT_FOUND)
+        return KILN_OK;
+    if (!rc)
+        rc = json_parse(buffer_view(&text), path, &json, &why);
+    if (package_failure_is_temporary(rc)) {
+        *err = why;
+        return rc;
+    }
+    if (rc || !parse_record(json, stated))
+        *stated = (struct stated){ 0 };
+    candidates->count++;
+    return KILN_OK;
 }
 
 static bool is_recorded(const struct stated *s, const struct file_identity *identity)
@@ -124,12 +140,12 @@ static enum kiln_code hash_file(const char *directory, const char *name, struct 
     return rc ? kiln_while(err, "checking '%s'", path) : KILN_OK;
 }
 
-static const struct stated *find_by_digest(const struct stated candidates[2], size_t count,
+static const struct stated *find_by_digest(const struct candidates *candidates,
                                            const struct digest *sha256)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (digest_equal(&candidates[i].record.sha256, sha256))
-            return &candidates[i];
+    for (size_t i = 0; i < candidates->count; i++) {
+        if (digest_equal(&candidates->stated[i].record.sha256, sha256))
+            return &candidates->stated[i];
     }
     return NULL;
 }
@@ -171,39 +187,56 @@ static void try_to_settle(const char *directory, const char *name)
         return;
 }
 
-enum kiln_code package_record_read(const char *directory, const char *name,
-                                   const struct file_identity *identity,
-                                   struct package_record *ret_record, struct kiln_err *err)
+/* Finds a record that states the identity of the file. */
+static const struct stated *find_by_identity(const struct candidates *candidates,
+                                             const struct file_identity *identity)
 {
-    struct stated candidates[2];
-    size_t count = 0;
-    if (load_record(directory, name, settled, &candidates[count]))
-        count++;
-    if (count && is_recorded(&candidates[0], identity)) {
-        *ret_record = candidates[0].record;
-        return KILN_OK;
+    for (size_t i = 0; i < candidates->count; i++) {
+        if (is_recorded(&candidates->stated[i], identity))
+            return &candidates->stated[i];
     }
-    if (load_record(directory, name, announced, &candidates[count])) {
-        count++;
-        if (is_recorded(&candidates[count - 1], identity)) {
-            *ret_record = candidates[count - 1].record;
-            try_to_settle(directory, name);
-            return KILN_OK;
-        }
-    }
-    if (count == 0)
-        return KILN_NOT_FOUND;
-    /* The file has another identity than the record. Compare the content. */
+    return NULL;
+}
+
+/* Compares the records with the content of the file, whose identity none of them states. */
+static enum kiln_code read_by_content(const struct candidates *candidates,
+                                      const struct file_identity *identity,
+                                      struct package_record *ret_record, struct kiln_err *err)
+{
+    const char *directory = candidates->directory, *name = candidates->name;
     struct digest sha256;
+    if (candidates->count == 0)
+        return KILN_NOT_FOUND;
     enum kiln_code rc = hash_file(directory, name, &sha256, err);
     if (rc)
         return rc;
-    const struct stated *found = find_by_digest(candidates, count, &sha256);
+    const struct stated *found = find_by_digest(candidates, &sha256);
     if (!found)
         return refuse_other_file(directory, name, err);
     *ret_record = found->record;
     update_record(directory, name,
                   &(struct stated){ .record = found->record, .identity = *identity });
+    return KILN_OK;
+}
+
+enum kiln_code package_record_read(const char *directory, const char *name,
+                                   const struct file_identity *identity,
+                                   struct package_record *ret_record, struct kiln_err *err)
+{
+    struct candidates candidates = { .directory = directory, .name = name };
+    enum kiln_code rc = load_record(&candidates, settled, err);
+    const struct stated *found = find_by_identity(&candidates, identity);
+    if (!rc && !found) {
+        rc = load_record(&candidates, announced, err);
+        found = find_by_identity(&candidates, identity);
+        if (found)
+            try_to_settle(directory, name);
+    }
+    if (rc)
+        return rc;
+    if (!found)
+        return read_by_content(&candidates, identity, ret_record, err);
+    *ret_record = found->record;
     return KILN_OK;
 }
 

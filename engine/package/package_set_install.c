@@ -291,7 +291,11 @@ static enum kiln_code protect_signed(const struct package_set *set,
                                      const struct package_upload *upload,
                                      const struct package_checked *checked, struct kiln_err *err)
 {
-    if (signer_is_trusted(set, checked->signer))
+    bool trusted = false;
+    enum kiln_code rc = signer_check(set, checked->signer, &trusted, err);
+    if (rc)
+        return rc;
+    if (trusted)
         return upload->allow_downgrade ? KILN_OK : refuse_downgrade(set, upload, checked, err);
     const struct member *there = view_find(set->view, OWN, upload->name);
     if (!there || !there->signature_counts || upload->replace_signed)

@@ -21,13 +21,21 @@ static bool compare_name(void *context, const struct public_key *key)
     return !search->found;
 }
 
-bool signer_is_trusted(const struct package_set *set, const char *signer)
+enum kiln_code signer_check(const struct package_set *set, const char *signer, bool *ret_trusted,
+                            struct kiln_err *err)
 {
     struct search search = { .name = signer };
     struct trusted_keys keys;
+    *ret_trusted = false;
+    if (!signer[0])
+        return KILN_OK;
     struct kiln_err why = KILN_ERR_INIT;
-    return signer[0] && !keys_each(set->keys_directory, compare_name, &search, &keys, &why) &&
-           search.found;
+    enum kiln_code rc = keys_each(set->keys_directory, compare_name, &search, &keys, &why);
+    *ret_trusted = !rc && search.found;
+    if (!package_failure_is_temporary(rc))
+        return KILN_OK;
+    *err = why;
+    return rc;
 }
 
 /* Finds the record of a member.  Returns KILN_NOT_FOUND, without a message, if there is none. Only
@@ -89,7 +97,8 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
     bool recorded = !rc;
     if (rc == KILN_NOT_FOUND)
         rc = KILN_OK;
-    member->signature_counts = recorded && signer_is_trusted(set, record.signer);
+    if (!rc)
+        rc = signer_check(set, record.signer, &member->signature_counts, err);
     if (!rc)
         rc = check_policy(set, path, member->signature_counts, record.signer, err);
     struct package_options options = { .path = path,

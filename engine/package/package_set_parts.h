@@ -37,9 +37,12 @@ struct refusal { /* a file that was rejected as a package */
     char *name; /* owned */
     struct file_identity identity;
     char text[512];
+    bool temporary; /* every rescan tries the file again */
     bool reported;
     bool seen; /* the current rescan has found the file */
 };
+
+#define KEYS_UNKNOWN INT64_MIN /* no modification time */
 
 struct package_set {
     pthread_mutex_t mutex; /* protects the view and all counts */
@@ -53,8 +56,8 @@ struct package_set {
     struct member *
         *built_in; /* owned; each member has one permanent reference; damaged items are left out */
     size_t built_in_count;
-    char *keys_directory; /* owned */
-    int64_t keys_changed_ns;
+    char *keys_directory;    /* owned */
+    int64_t keys_changed_ns; /* KEYS_UNKNOWN: the next rescan checks all signatures again */
     unsigned readers;
     bool require_signature;
     struct refusal *refusals; /* owned; only the write queue changes it, with refusals_mutex locked;
@@ -87,5 +90,7 @@ KILN_MUST_CHECK enum kiln_code need_own_directory(const struct package_set *set,
                                                   struct kiln_err *err);
 /* Removes |name| of |directory| from the rejected files. */
 void refusal_forget(struct package_set *set, size_t directory, const char *name);
-/* Returns whether a key of that name is trusted now. */
-bool signer_is_trusted(const struct package_set *set, const char *signer);
+/* Finds out whether a key of that name is trusted now.  No key has the name "".  Fails only if a
+ * later attempt may succeed. */
+KILN_MUST_CHECK enum kiln_code signer_check(const struct package_set *set, const char *signer,
+                                            bool *ret_trusted, struct kiln_err *err);

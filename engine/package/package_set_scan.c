@@ -173,18 +173,24 @@ static struct refusal *refusal_add(struct package_set *set, const struct file *f
     return refusal;
 }
 
-static void refusal_note(struct package_set *set, const struct file *file,
+/* Returns whether this is the first such failure of the file. */
+static bool refusal_note(struct package_set *set, const struct file *file,
                          const struct kiln_err *why)
 {
     struct refusal *refusal = refusal_find(set, file->directory, file->name);
+    bool temporary = package_failure_is_temporary(why->code);
+    bool is_new = !refusal || !temporary || !refusal->temporary ||
+                  !file_identity_equal(&refusal->identity, &file->identity);
     if (!refusal)
         refusal = refusal_add(set, file);
     if (!refusal)
-        return; /* not stored, so the next rescan tries the file and reports it again */
+        return true; /* not stored, so the next rescan tries the file and reports it again */
     refusal->identity = file->identity;
+    refusal->temporary = temporary;
     refusal->reported = why->code != KILN_BUSY;
     refusal->seen = true;
     snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
+    return is_new;
 }
 
 /* Rejects a file and reports it.  A file that is incomplete (KILN_BUSY) may be a copy in progress,
@@ -192,17 +198,18 @@ static void refusal_note(struct package_set *set, const struct file *file,
 static void refuse_file(struct scan *s, const struct file *file, const struct kiln_err *why)
 {
     pthread_mutex_lock(&s->set->refusals_mutex);
-    refusal_note(s->set, file, why);
+    bool is_new = refusal_note(s->set, file, why);
     pthread_mutex_unlock(&s->set->refusals_mutex);
-    if (why->code != KILN_BUSY)
+    if (is_new && why->code != KILN_BUSY)
         report_refused(s, why->text);
 }
 
-/* Returns whether |file| was rejected before and has not changed since. */
+/* Returns whether |file| was rejected before for its content, and has not changed since. */
 static bool is_refused(struct scan *s, const struct file *file)
 {
     struct refusal *refusal = refusal_find(s->set, file->directory, file->name);
-    if (!refusal || s->keys_changed || !file_identity_equal(&refusal->identity, &file->identity))
+    if (!refusal || refusal->temporary || s->keys_changed ||
+        !file_identity_equal(&refusal->identity, &file->identity))
         return false;
     refusal->seen = true;
     if (!refusal->reported)
@@ -223,12 +230,22 @@ static void forget_vanished(struct package_set *set)
 
 /* ---- one file ---- */
 
+/* Returns whether a signature counts as before.  If the keys cannot be read now, the member stays,
+ * and the next rescan checks its signature. */
+static bool is_trusted_as_before(const struct scan *s, const struct member *member)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    bool trusted = false;
+    if (!signer_check(s->set, package_info(member->package)->signer, &trusted, &ignored))
+        return trusted == member->signature_counts;
+    s->set->keys_changed_ns = KEYS_UNKNOWN;
+    return true;
+}
+
 static bool is_unchanged(const struct scan *s, const struct member *member, const struct file *file)
 {
-    if (!member || !file_identity_equal(&member->identity, &file->identity))
-        return false;
-    const char *signer = package_info(member->package)->signer;
-    return !s->keys_changed || signer_is_trusted(s->set, signer) == member->signature_counts;
+    return member && file_identity_equal(&member->identity, &file->identity) &&
+           (!s->keys_changed || is_trusted_as_before(s, member));
 }
 
 static enum kiln_code open_file(struct scan *s, const struct file *file, struct member **ret_member,
@@ -327,6 +344,8 @@ enum kiln_code package_set_rescan(struct package_set *set,
         rc = list_directory(&s, directory, err);
     if (!rc)
         rc = update_view(&s, err);
+    if (rc)
+        set->keys_changed_ns = KEYS_UNKNOWN; /* signatures were not checked */
     free(s.files);
     return rc;
 }

@@ -17,7 +17,9 @@ struct trial {
     char directory[96];
     struct fault_plan *plan; /* shared with the process that acts */
     struct trial_end *end;   /* also shared with the process that acts */
-    bool killed; /* whether the plan killed the process; |end| says what was done until then */
+    /* whether the plan, or GMP without memory, ended the process; |end| says what was done until
+     * then */
+    bool killed;
     bool injected;
     unsigned version; /* 2 or more; each place gets a new version */
 };
