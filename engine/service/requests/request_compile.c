@@ -44,6 +44,7 @@ struct begin {
     struct digest key, shared_key;
     uint32_t inline_limit;
     uint64_t until_ns;
+    uint64_t results_before; /* number of results that clients had sent when the look-up began */
     struct list_link place; /* in |waiting| of the compile whose result the request waits for */
 };
 
@@ -200,14 +201,34 @@ static void compile_or_wait(struct begin *b)
     }
 }
 
+static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result);
+
+/* Looks the result up once more. */
+static void look_again(struct begin *b)
+{
+    struct engine *e = b->base.engine;
+    const struct fetch_options options = { .key = b->key, .shared_key = &b->shared_key };
+    struct fetch_result result;
+    b->ticket = (struct fetch_ticket){ .uid = b->base.uid, .ready = on_fetched };
+    b->results_before = e->stats.client_compiles;
+    b->is_fetching = !fetch_begin(e, &options, &b->ticket, &result);
+    if (!b->is_fetching)
+        answer_begin(b, &result);
+}
+
+/* While the store was searched for the result, the client that compiles it may have sent it.  If no
+ * client compiles it now, and any client has sent a result meanwhile, it may be this one. */
 static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
     struct begin *b = LIST_ENTRY(ticket, struct begin, ticket);
+    struct engine *e = b->base.engine;
     b->is_fetching = false;
-    if (result->err.code == KILN_NOT_FOUND)
-        compile_or_wait(b);
-    else
+    if (result->err.code != KILN_NOT_FOUND)
         answer_begin(b, result);
+    else if (e->stats.client_compiles != b->results_before && !find_compile(e, &b->key))
+        look_again(b);
+    else
+        compile_or_wait(b);
 }
 
 static struct begin *create_begin(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -221,6 +242,7 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     b->shared_key = key_of(KERNEL_SCOPE_EVERYONE, &m->key);
     b->inline_limit = m->inline_limit;
     b->until_ns = clock_monotonic_ns() + wait_ms * 1000000u;
+    b->results_before = e->stats.client_compiles;
     b->is_fetching = true;
     if (!deferred_wait_or_destroy(&b->base,
                                   deferred_join(&b->base, &e->requests->compile_waits, err)))

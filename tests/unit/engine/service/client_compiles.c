@@ -125,6 +125,28 @@ TEST_F(users, one_connection_compiles_and_the_others_wait)
     test_caller_leave(&twin);
 }
 
+/* The twin's look-up reads the store before the result is there, and ends after it was stored. */
+TEST_F(users, a_result_that_arrives_during_a_look_up_is_not_compiled_again)
+{
+    struct test_caller twin;
+    struct fake_executor *executor = &f->engine.executor;
+    const struct message_compile_begin m = { .key = key, .inline_limit = LIMIT_INLINE_OBJECT };
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    test_caller_forget_replies(&twin);
+    SEND_MESSAGE(&twin, compile_begin, BEGUN, &m);
+    fake_executor_begin_task(executor);
+    struct task *look_up = executor->begun;
+    assert_non_null(look_up);
+    executor->begun = NULL;
+    send_end(&f->ann, "result");
+    executor->begun = look_up;
+    fake_executor_run_tasks(executor);
+    assert_int_equal(twin.reply_count, 1);
+    expect_content(&twin, "result");
+    test_caller_leave(&twin);
+}
+
 TEST_F(users, a_connection_that_ends_passes_the_compile_on)
 {
     struct test_caller twin;
