@@ -31,6 +31,8 @@ enum entry_kind {
     ENTRY_ABSENT,
     ENTRY_PRESENT, /* a file that was looked for, and exists */
     ENTRY_LISTING, /* a directory whose entries were listed */
+    /* a file that was looked for in the program's directory; the path is relative to it */
+    ENTRY_ABSENT_BESIDE,
 };
 
 /* How a compile used a path.  It is the first byte of each noted path. */
@@ -346,7 +348,7 @@ static bool read_entry(struct reader *r, struct entry *ret_entry)
             memcpy(e.digest.bytes, digest.data, DIGEST_SIZE);
     }
     *ret_entry = e;
-    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_LISTING && e.path.size &&
+    return !r->failed && e.kind >= ENTRY_FILE && e.kind <= ENTRY_ABSENT_BESIDE && e.path.size &&
            e.path.size <= PATH_MAX && e.path.data[e.path.size - 1] == '\0';
 }
 
@@ -364,27 +366,53 @@ static bool is_same_file(const struct entry *e, const struct stat *seen)
                                        digest_equal(&digest, &e->digest));
 }
 
-static bool is_same(const struct entry *e)
+static bool is_absent(const char *path)
 {
     struct stat seen;
-    if (stat((const char *)e->path.data, &seen))
-        return e->kind == ENTRY_ABSENT && (errno == ENOENT || errno == ENOTDIR);
+    return stat(path, &seen) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* Returns the size of the directory in |name|, with its slash. */
+static size_t directory_size(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? (size_t)(slash - name) + 1 : 0;
+}
+
+static bool is_absent_beside(const char *path, const char *name)
+{
+    char joined[2 * PATH_MAX];
+    int size = snprintf(joined, sizeof(joined), "%.*s%s", (int)directory_size(name), name, path);
+    return size > 0 && size < (int)sizeof(joined) && is_absent(joined);
+}
+
+static bool is_same(const struct entry *e, const char *name)
+{
+    struct stat seen;
+    const char *path = (const char *)e->path.data;
+    if (e->kind == ENTRY_ABSENT)
+        return is_absent(path);
+    if (e->kind == ENTRY_ABSENT_BESIDE)
+        return is_absent_beside(path, name);
+    if (stat(path, &seen))
+        return false;
     switch (e->kind) {
     case ENTRY_FILE: return is_same_file(e, &seen);
     case ENTRY_DIRECTORY: return S_ISDIR(seen.st_mode);
     case ENTRY_PRESENT: return !S_ISDIR(seen.st_mode);
     case ENTRY_LISTING: return S_ISDIR(seen.st_mode) && has_same_times(e, &seen);
-    case ENTRY_ABSENT: break;
+    case ENTRY_ABSENT:
+    case ENTRY_ABSENT_BESIDE: break;
     }
     return false;
 }
 
-bool files_are_same(struct bytes manifest)
+bool files_are_same(struct bytes manifest, const char *name)
 {
     struct reader r = reader_of(manifest);
     struct entry e;
     while (reader_left(&r))
-        if (!read_entry(&r, &e) || !is_same(&e))
+        if (!read_entry(&r, &e) || !is_same(&e, name))
             return false;
     return true;
 }
@@ -417,12 +445,19 @@ static bool begins_with(const char *path, const char *beginning, size_t size)
  * files whose names begin with "__nv_" in the current directory. */
 static bool is_beside(const char *path, const char *name)
 {
-    const char *slash = strrchr(name, '/');
+    size_t size = directory_size(name);
     if (strcmp(path, name) == 0)
         return false;
-    if (!slash)
+    if (!size)
         return path[0] != '/' && !begins_with(path, "__nv_", 5);
-    return begins_with(path, name, (size_t)(slash - name) + 1);
+    return begins_with(path, name, size);
+}
+
+/* Returns whether |e| says only that a file is absent from the directory in |name|. */
+static bool is_missing_beside(const struct entry *e, const char *name)
+{
+    return e->kind == ENTRY_ABSENT && directory_size(name) &&
+           is_beside((const char *)e->path.data, name);
 }
 
 bool files_use_directory(struct bytes manifest, const char *name)
@@ -430,7 +465,8 @@ bool files_use_directory(struct bytes manifest, const char *name)
     struct reader r = reader_of(manifest);
     struct entry e;
     while (reader_left(&r))
-        if (!read_entry(&r, &e) || is_beside((const char *)e.path.data, name))
+        if (!read_entry(&r, &e) ||
+            (is_beside((const char *)e.path.data, name) && !is_missing_beside(&e, name)))
             return true;
     return false;
 }
@@ -467,7 +503,13 @@ static bool is_of_place(const struct entry *e, const struct place *place)
            (place->environment && strcmp(path, place->environment) == 0);
 }
 
-bool files_without_program(struct bytes manifest, const char *name, struct buffer *to)
+static void put_missing_beside(struct buffer *to, const struct entry *e, const char *name)
+{
+    size_t size = directory_size(name);
+    put_kind(to, ENTRY_ABSENT_BESIDE, bytes_of(e->path.data + size, e->path.size - size));
+}
+
+bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *to)
 {
     struct place place;
     struct reader r = reader_of(manifest);
@@ -478,7 +520,9 @@ bool files_without_program(struct bytes manifest, const char *name, struct buffe
         if (!read_entry(&r, &e))
             return false;
         const uint8_t *end = manifest.data + (manifest.size - reader_left(&r));
-        if (!is_of_place(&e, &place))
+        if (is_missing_beside(&e, name))
+            put_missing_beside(to, &e, name);
+        else if (!is_of_place(&e, &place))
             buffer_put(to, begin, (size_t)(end - begin));
     }
     return !to->failed;

@@ -26,17 +26,20 @@ void files_begin(const struct rtc_library *library, const char *source);
 /* Ends the recording and appends a manifest to |to|. */
 struct files_outcome files_end(struct buffer *to);
 
-/* Returns whether the compile looked for files in the directory of the program with this name, as
- * it does for #include "...". */
+/* Returns whether the compile found files in the directory of the program with this name, as it may
+ * for #include "...".  If the name has no directory, also returns true if it only looked for files
+ * with a relative path. */
 bool files_use_directory(struct bytes manifest, const char *name);
-/* Appends |manifest| without the entries that exist only because of the program's name and the
- * current directory: NVRTC examines the file with this name, and its directories.  Returns false if
- * |manifest| is damaged or too large. */
-bool files_without_program(struct bytes manifest, const char *name, struct buffer *to);
+/* Appends |manifest| in a form for programs with any name.  Leaves out the entries that exist only
+ * because of the name and the current directory: NVRTC examines the file with this name, and its
+ * directories.  Files that were not found in the program's directory must be absent from any
+ * program's directory.  Returns false if |manifest| is damaged or too large. */
+bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *to);
 
-/* Returns whether the files are still as |manifest| describes them.  |manifest| comes from outside
- * this process, so it is checked; returns false if it is damaged. */
-bool files_are_same(struct bytes manifest);
+/* Returns whether the files are still as |manifest| describes them, for a compile of the program
+ * |name|.  |manifest| comes from outside this process, so it is checked; returns false if it is
+ * damaged. */
+bool files_are_same(struct bytes manifest, const char *name);
 /* Adds the files' paths and contents to |digest|.  Their times do not influence a compile, so they
  * are left out.  A listed directory is an exception: its time stands for its entries.  Returns
  * false if |manifest| is damaged. */

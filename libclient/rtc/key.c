@@ -269,12 +269,18 @@ static void put_environment(struct sha256 *s)
     }
 }
 
-struct digest key_of_program(const struct rtc_program *p, bool with_name)
+static const char *last_part(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+struct digest key_of_program(const struct rtc_program *p, enum key_name_part part)
 {
     char directory[PATH_MAX] = "";
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-3");
+    put_text(&s, "kiln-rtc-4");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     put_environment(&s);
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));
@@ -287,7 +293,10 @@ struct digest key_of_program(const struct rtc_program *p, bool with_name)
         put_text(&s, p->headers[i].text);
     }
     sha256_put_sized(&s, buffer_view(&p->expressions));
-    if (with_name) {
+    if (part == KEY_LAST_PART) {
+        put_text(&s, "last part");
+        put_text(&s, last_part(key_name(p)));
+    } else if (part == KEY_WHOLE_NAME) {
         put_text(&s, "name");
         put_text(&s, p->name);
         put_text(&s, getcwd(directory, sizeof(directory)));
@@ -331,9 +340,8 @@ static bool has_name_options(const struct rtc_program *p)
  * "a1b2_cubin_cu". */
 static void mangled_stem(const char *name, char ret_stem[64])
 {
-    const char *slash = strrchr(name, '/');
     size_t size = 0;
-    for (const char *at = slash ? slash + 1 : name; *at && size < 63; at++)
+    for (const char *at = last_part(name); *at && size < 63; at++)
         ret_stem[size++] = (char)(isalnum((unsigned char)*at) ? *at : '_');
     ret_stem[size] = '\0';
 }
@@ -341,10 +349,9 @@ static void mangled_stem(const char *name, char ret_stem[64])
 /* Writes the last part of a path in the form that it has in PTX, as "107, 46, 99" for "k.c". */
 static void decimal_stem(const char *name, char ret_text[400])
 {
-    const char *slash = strrchr(name, '/');
     size_t size = 0;
     ret_text[0] = '\0';
-    for (const char *at = slash ? slash + 1 : name; *at && size < 390; at++)
+    for (const char *at = last_part(name); *at && size < 390; at++)
         size += (size_t)snprintf(ret_text + size, 400 - size, "%s%u", size ? ", " : "",
                                  (unsigned)(unsigned char)*at);
 }
@@ -354,18 +361,41 @@ const char *key_name(const struct rtc_program *p)
     return p->name && *p->name ? p->name : "default_program";
 }
 
-bool key_name_matters(const struct rtc_program *p, struct bytes result)
+bool key_options_have_directory(const struct rtc_program *p)
+{
+    char directory[PATH_MAX];
+    const char *name = key_name(p);
+    snprintf(directory, sizeof(directory), "%.*s", (int)(last_part(name) - name), name);
+    size_t size = strlen(directory);
+    if (size > 1)
+        directory[size - 1] = '\0';
+    for (size_t i = 0; size && i < p->option_count; i++)
+        if (strstr(p->options[i], directory))
+            return true;
+    return false;
+}
+
+/* Returns whether the source or a macro may write the program's name into the result. */
+static bool expands_name(const struct rtc_program *p)
+{
+    return p->expands_name || source_has(p, "__FILE__") || source_has(p, "__BASE_FILE__") ||
+           source_has(p, "source_location") || source_has(p, "__builtin_FILE") ||
+           source_has(p, "#include_next");
+}
+
+enum key_name_part key_name_part_of(const struct rtc_program *p, struct bytes result)
 {
     char stem[64], decimal[400];
-    const char *name = key_name(p), *slash = strrchr(name, '/');
+    const char *name = key_name(p);
     mangled_stem(name, stem);
     decimal_stem(name, decimal);
-    return has_name_options(p) || p->expands_name || source_has(p, "__FILE__") ||
-           source_has(p, "__BASE_FILE__") || source_has(p, "source_location") ||
-           source_has(p, "__builtin_FILE") || source_has(p, "#include_next") ||
-           contains(result, "_GLOBAL__N_") || contains(result, "_INTERNAL_") ||
-           contains(result, stem) || contains(result, decimal) ||
-           contains(result, slash ? slash + 1 : name);
+    if (has_name_options(p) || expands_name(p) || contains(result, name) ||
+        contains(result, decimal))
+        return KEY_WHOLE_NAME;
+    return contains(result, "_GLOBAL__N_") || contains(result, "_INTERNAL_") ||
+                   contains(result, stem) || contains(result, last_part(name))
+               ? KEY_LAST_PART
+               : KEY_NO_NAME;
 }
 
 const char *key_target(const struct rtc_program *p)

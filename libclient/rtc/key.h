@@ -15,13 +15,22 @@ bool key_needs_device(const struct rtc_program *program);
 /* Returns why a compile cannot be looked up, or NULL if it can.  A reason is, for example, an
  * option that is unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
+/* What a result depends on of the program's name. */
+enum key_name_part {
+    KEY_NO_NAME,
+    KEY_LAST_PART, /* what follows the last slash: NVRTC makes names of static variables of it */
+    KEY_WHOLE_NAME,
+};
+
 /* Returns a SHA-256 over the library's identity, the options, the architecture, the source, the
- * headers given in memory, the name expressions, and the environment variables that the library
- * reads.  With |with_name|, also over the program's name and the current directory. */
-struct digest key_of_program(const struct rtc_program *program, bool with_name);
-/* Returns whether |result|, which rtc_result_collect wrote, may depend on the program's name. */
-bool key_name_matters(const struct rtc_program *program, struct bytes result);
+ * headers given in memory, the name expressions, the environment variables that the library reads,
+ * and |part| of the program's name.  With the whole name, also over the current directory. */
+struct digest key_of_program(const struct rtc_program *program, enum key_name_part part);
+/* Returns what |result|, which rtc_result_collect wrote, may depend on. */
+enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);
 /* Returns the program's name, or the name that the library uses if the caller gave none. */
 const char *key_name(const struct rtc_program *program);
+/* Returns whether an option names the program's directory, as -I may do. */
+bool key_options_have_directory(const struct rtc_program *program);
 /* Returns the architecture, to show it to users, or "" if it is not known. */
 const char *key_target(const struct rtc_program *program);

@@ -25,10 +25,9 @@
 #define MANIFESTS_MAX 8u
 /* Maximum number of times that a look-up reads the list of manifests, which other processes may
  * change meanwhile. */
-#define ROUNDS 3
+#define ROUNDS 4
 
 #define LIST_MAGIC 0x314d544bu /* "KTM1" */
-#define LIST_WITH_NAME 1u      /* flag: the result depends on the program's name */
 
 /* ---- the connection ---- */
 
@@ -102,14 +101,16 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Reads the beginning of a list.  Returns false if |kernel| is not a list. */
+/* Reads the beginning of a list.  |ret_further| is an enum key_name_part: if no manifest of the list
+ * fits, a key with this part of the name may have one that does.  Returns false if |kernel| is not
+ * a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
-                       uint32_t *ret_flags)
+                       uint32_t *ret_further)
 {
     *ret_reader = reader_of(content_of(kernel));
     uint32_t magic = reader_u32(ret_reader);
-    *ret_flags = reader_u32(ret_reader);
-    return !ret_reader->failed && magic == LIST_MAGIC;
+    *ret_further = reader_u32(ret_reader);
+    return !ret_reader->failed && magic == LIST_MAGIC && *ret_further <= KEY_WHOLE_NAME;
 }
 
 static bool result_key(const struct digest *key, struct bytes manifest, struct digest *ret_key)
@@ -125,13 +126,14 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
 
 /* Finds the manifest that describes the current state of the files, and makes the key of its
  * result.  Returns false if there is none. */
-static bool find_manifest(struct reader *list, const struct digest *key, struct digest *ret_key)
+static bool find_manifest(struct reader *list, const struct digest *key, const char *name,
+                          struct digest *ret_key)
 {
     while (reader_left(list)) {
         struct bytes manifest = reader_sized(list);
         if (list->failed)
             return false;
-        if (files_are_same(manifest))
+        if (files_are_same(manifest, name))
             return result_key(key, manifest, ret_key);
     }
     return false;
@@ -199,7 +201,7 @@ static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
 static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
 {
     struct reader list;
-    uint32_t flags;
+    uint32_t further;
     struct digest key;
     drop_manifests(l);
     enum kiln_code rc = ask(&l->key, &l->manifests);
@@ -207,25 +209,25 @@ static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup
         *ret = outcome_of(l, rc, &l->key);
         return false;
     }
-    if (!begin_list(l->manifests, &list, &flags)) {
+    if (!begin_list(l->manifests, &list, &further)) {
         l->reason = "the stored list of files is damaged";
         return false;
     }
-    if ((flags & LIST_WITH_NAME) && !l->with_name) {
-        l->with_name = true;
-        l->key = key_of_program(p, /* with_name= */ true);
-        return true;
+    if (find_manifest(&list, &l->key, key_name(p), &key)) {
+        *ret = take_result(l, &key);
+        return false;
     }
-    if (!find_manifest(&list, &l->key, &key))
+    if (further <= (uint32_t)l->part)
         return compete(l, ret);
-    *ret = take_result(l, &key);
-    return false;
+    l->part = (enum key_name_part)further;
+    l->key = key_of_program(p, l->part);
+    return true;
 }
 
 enum lookup_outcome lookup_begin(struct lookup *l, const struct rtc_program *p)
 {
     enum lookup_outcome outcome = LOOKUP_NONE;
-    *l = (struct lookup){ .key = key_of_program(p, /* with_name= */ false),
+    *l = (struct lookup){ .key = key_of_program(p, KEY_NO_NAME),
                           .reason = "its files change all the time" };
     for (unsigned round = 0; round < ROUNDS && look_once(l, p, &outcome); round++)
         ;
@@ -295,30 +297,36 @@ static void describe(struct publication *x)
     }
 }
 
-/* Writes a list: the new manifest, then those that are already stored, the newest first. */
-static void write_list(struct buffer *to, struct bytes manifest, const struct lookup *l)
+/* Writes a list: |manifest| unless it is NULL, then those of the list |old|, the newest first.  |old|
+ * may be NULL. */
+static void write_list(struct buffer *to, enum key_name_part further, const struct bytes *manifest,
+                       const struct kiln_kernel *old)
 {
-    struct reader old = reader_of(bytes_of(NULL, 0));
-    uint32_t flags;
+    struct reader r = reader_of(bytes_of(NULL, 0));
+    uint32_t before = KEY_NO_NAME;
+    bool has_old = old && begin_list(old, &r, &before);
     buffer_put_u32(to, LIST_MAGIC);
-    buffer_put_u32(to, 0);
-    buffer_put_sized(to, manifest);
-    if (!l->manifests || !begin_list(l->manifests, &old, &flags))
-        return;
-    for (unsigned count = 1; count < MANIFESTS_MAX && reader_left(&old); count++)
-        buffer_put_sized(to, reader_sized(&old));
+    buffer_put_u32(to, has_old && before > (uint32_t)further ? before : (uint32_t)further);
+    if (manifest)
+        buffer_put_sized(to, *manifest);
+    for (unsigned count = manifest != NULL; has_old && count < MANIFESTS_MAX && reader_left(&r);
+         count++)
+        buffer_put_sized(to, reader_sized(&r));
 }
 
-static bool put_list(const struct publication *x, const struct lookup *l, struct bytes manifest)
+/* Stores the list of |l|'s key, with another manifest or with |further|. */
+static bool put_list(const struct publication *x, const struct lookup *l,
+                     enum key_name_part further, const struct bytes *manifest)
 {
     BUFFER_AUTO struct buffer list;
     buffer_init(&list, 16u << 20);
-    write_list(&list, manifest, l);
+    write_list(&list, further, manifest, l->manifests);
     return !list.failed && put(x, &l->key, buffer_view(&list));
 }
 
 /* Ends the compile that was begun under the key |lease|, by storing a marker there.  Does nothing
- * if something was just stored under this key, because this has already ended the compile. */
+ * if the list or the result was just stored under this key, because this has already ended the
+ * compile. */
 static void end_lease(const struct publication *x, const struct lookup *l,
                       const struct digest *stored)
 {
@@ -326,36 +334,51 @@ static void end_lease(const struct publication *x, const struct lookup *l,
         (void)put(x, &l->lease, bytes_of_text("done"));
 }
 
-bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes files,
-                    struct bytes result, uint64_t compile_ns)
+/* Returns what the result depends on of the program's name. */
+static enum key_name_part part_of(const struct rtc_program *p, struct bytes files,
+                                  struct bytes result)
+{
+    if (files_use_directory(files, key_name(p)) || key_options_have_directory(p))
+        return KEY_WHOLE_NAME;
+    return key_name_part_of(p, result);
+}
+
+/* Stores the result, and adds |files| to the list of |l|'s key. */
+static bool put_result(const struct publication *x, const struct lookup *l, struct bytes files,
+                       struct bytes result, struct digest *ret_key)
 {
     BUFFER_AUTO struct buffer kept;
-    struct publication x = { .program = p, .compile_ns = compile_ns };
-    const struct digest plain = l->key;
-    struct digest key;
-    bool finds_name =
-        !l->with_name && (key_name_matters(p, result) || files_use_directory(files, key_name(p)));
     buffer_init(&kept, 4u << 20);
-    describe(&x);
-    if (finds_name) {
-        l->key = key_of_program(p, /* with_name= */ true);
-        drop_manifests(l);
-    } else if (!l->with_name) {
-        if (!files_without_program(files, key_name(p), &kept))
+    if (l->part != KEY_WHOLE_NAME) {
+        if (!files_for_any_name(files, key_name(x->program), &kept))
             return false;
         files = buffer_view(&kept);
     }
-    if (!result_key(&l->key, files, &key) || !put(&x, &key, result) || !put_list(&x, l, files)) {
+    return result_key(&l->key, files, ret_key) && put(x, ret_key, result) &&
+           put_list(x, l, KEY_NO_NAME, &files);
+}
+
+/* Stores a result under a key with a larger part of the name than that of |l|, and notes this in
+ * the list of |l|. */
+static bool put_result_elsewhere(const struct publication *x, const struct lookup *l,
+                                 enum key_name_part part, struct bytes files, struct bytes result)
+{
+    struct digest stored;
+    const struct lookup other = { .key = key_of_program(x->program, part), .part = part };
+    return put_result(x, &other, files, result, &stored) && put_list(x, l, part, NULL);
+}
+
+bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes files,
+                    struct bytes result, uint64_t compile_ns)
+{
+    struct publication x = { .program = p, .compile_ns = compile_ns };
+    struct digest stored = l->key;
+    enum key_name_part part = part_of(p, files, result);
+    describe(&x);
+    if (!(part > l->part ? put_result_elsewhere(&x, l, part, files, result)
+                         : put_result(&x, l, files, result, &stored)))
         return false;
-    }
-    if (finds_name) {
-        BUFFER_AUTO struct buffer list;
-        buffer_init(&list, 64);
-        buffer_put_u32(&list, LIST_MAGIC);
-        buffer_put_u32(&list, LIST_WITH_NAME);
-        (void)put(&x, &plain, buffer_view(&list));
-    }
-    end_lease(&x, l, digest_equal(&l->lease, &plain) ? &plain : &key);
+    end_lease(&x, l, &stored);
     return true;
 }
 

@@ -14,7 +14,11 @@
  * manifest describes one state of the files that such a compile reads. The result is stored under a
  * second key, which is made of the first key and the manifest. A look-up finds the manifest that
  * describes the current state of the files, so it needs no preprocessor.
+ *
+ * The key first does not include the program's name. If a result depends on the name, the list
+ * says so, and the look-up goes on with a key that includes it.
  */
+#include "libclient/rtc/key.h"
 #include "libclient/rtc/program.h"
 
 enum lookup_outcome {
@@ -24,9 +28,9 @@ enum lookup_outcome {
 };
 
 struct lookup {
-    struct digest key;   /* key of the compile; includes the program's name if |with_name| is set */
-    struct digest lease; /* the key under which this process has the right to compile */
-    bool with_name;      /* whether the result depends on the program's name */
+    struct digest key;       /* key of the compile; includes |part| of the program's name */
+    struct digest lease;     /* the key under which this process has the right to compile */
+    enum key_name_part part; /* what the result depends on of the program's name */
     struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL if nothing is */
     struct rtc_result result;      /* set with LOOKUP_FOUND; the caller takes it */
     uint64_t saved_ns;             /* duration of the compile that made the result */

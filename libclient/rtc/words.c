@@ -25,20 +25,33 @@ static struct bytes skip(struct bytes text, size_t size)
 }
 
 /* Finds the next macro that |rest| defines, and sets |rest| to the text after its name.  Returns
- * false if there is none. */
+ * false if there is none.  The name is empty where "define" is part of another word, as in
+ * defined(NAME). */
 static bool next_macro(struct bytes *rest, char ret_name[WORD_MAX])
 {
     const uint8_t *found;
     size_t size = 0;
+    ret_name[0] = '\0';
     if (!rest->size || !(found = memmem(rest->data, rest->size, "define", 6)))
         return false;
     *rest = skip(*rest, (size_t)(found - rest->data) + 6);
+    if (!rest->size || (rest->data[0] != ' ' && rest->data[0] != '\t'))
+        return true;
     while (rest->size && (rest->data[0] == ' ' || rest->data[0] == '\t'))
         *rest = skip(*rest, 1);
     for (; size < rest->size && size < WORD_MAX - 1 && is_of_word((char)rest->data[size]); size++)
         ret_name[size] = (char)rest->data[size];
     ret_name[size] = '\0';
     return true;
+}
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t size = strlen(word);
+    for (const char *at = strstr(text, word); at; at = strstr(at + size, word))
+        if ((at == text || !is_of_word(at[-1])) && !is_of_word(at[size]))
+            return true;
+    return false;
 }
 
 /* A macro with __FILE__ may be used by other macros of the same header, so all of them count. */
@@ -49,7 +62,7 @@ bool words_expand_name(struct bytes header, const char *source)
         !contains(header, "__builtin_FILE") && !contains(header, "source_location"))
         return false;
     while (next_macro(&header, name))
-        if (name[0] && strstr(source, name))
+        if (name[0] && has_word(source, name))
             return true;
     return false;
 }

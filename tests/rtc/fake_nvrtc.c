@@ -2,7 +2,9 @@
 /* A run-time compiler with NVRTC's interface, for tests of libkiln-rtc on hosts without CUDA. Its
  * outputs show everything that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and
  * takes $FAKE_NVRTC_MS milliseconds. The source may have lines #include "NAME", #error, #warning,
- * and the words __FILE__ and static. The expression "unreadable" has no lowered name. */
+ * and the words __FILE__ and static: the last part of the program's name becomes part of the names
+ * of static variables. The expression "unreadable" has no lowered name. */
+#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +133,12 @@ static int read_file(const char *path, char *to, size_t size)
     return 1;
 }
 
+static const char *last_part(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
 static int include(struct program *p, const char *name, int count, const char *const *options)
 {
     char path[1024];
@@ -139,6 +147,9 @@ static int include(struct program *p, const char *name, int count, const char *c
             append(p->text, sizeof(p->text), p->headers[i][1]);
             return SUCCESS;
         }
+    snprintf(path, sizeof(path), "%.*s%s", (int)(last_part(p->name) - p->name), p->name, name);
+    if (read_file(path, p->text, sizeof(p->text)))
+        return SUCCESS;
     for (int i = 0; i < count; i++) {
         if (strncmp(options[i], "-I", 2) != 0)
             continue;
@@ -175,9 +186,15 @@ static int preprocess(struct program *p, int count, const char *const *options)
 static size_t write_output(const struct program *p, const char *kind, const char *options,
                            char *output)
 {
-    int has_name = strstr(p->text, "__FILE__") || strstr(p->text, "static");
-    return (size_t)snprintf(output, sizeof(p->cubin), "%s:%s:%s:%s", kind, options,
-                            has_name ? p->name : "", p->text);
+    char prefix[640] = "";
+    if (strstr(p->text, "__FILE__"))
+        snprintf(prefix, sizeof(prefix), "%s", p->name);
+    else if (strstr(p->text, "static"))
+        snprintf(prefix, sizeof(prefix), "_INTERNAL_%s", last_part(p->name));
+    for (char *c = strstr(prefix, "_INTERNAL_"); c && *c; c++)
+        *c = (char)(isalnum((unsigned char)*c) ? *c : '_');
+    return (size_t)snprintf(output, sizeof(p->cubin), "%s:%s:%s:%s", kind, options, prefix,
+                            p->text);
 }
 
 DECLARED(int, nvrtcCompileProgram, struct program *p, int count, const char *const *options)

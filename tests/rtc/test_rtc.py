@@ -144,6 +144,12 @@ def test_a_name_that_reaches_the_output_matters(job, source):
         assert job.check("--name", name, source) == (1, 0)
 
 
+def test_of_a_name_only_the_last_part_reaches_the_names_of_static_variables(job):
+    assert job.check("--name", "/tmp/a1b2/k.cu", "static int s;") == (1, 0)
+    assert job.check("--name", "/tmp/c3d4/k.cu", "static int s;") == (0, 0)
+    assert job.check("--name", "/tmp/c3d4/l.cu", "static int s;") == (1, 0)
+
+
 def test_a_program_without_a_name_does_not_answer_one_with_a_name(job):
     assert job.check("static int s;") == (1, 0)
     assert job.check("--name", "a_name.cu", "static int s;") == (1, 0)
@@ -208,6 +214,43 @@ def test_a_header_that_appears_earlier_in_the_path_is_a_miss(job, headers):
     header.write_text("int earlier;\n")
     wait_until("the clock to pass the header's time", lambda: is_old(header))
     assert job.check(*headers, INCLUDES) == (1, 0)
+
+
+def test_a_header_that_is_missing_beside_the_program_may_be_missing_elsewhere(job, headers):
+    names = [job.directory / random / "k.cu" for random in ("a1b2", "c3d4")]
+    for name in names:
+        name.parent.mkdir()
+    assert job.check(*headers, "--name", names[0], INCLUDES) == (1, 0)
+    assert job.check(*headers, "--name", names[1], INCLUDES) == (0, 0)
+    header = names[1].with_name("a.h")
+    header.write_text("int beside;\n")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    assert job.check(*headers, "--name", names[1], INCLUDES) == (1, 0)
+    assert job.check(*headers, "--name", names[0], INCLUDES) == (0, 0)
+
+
+def test_a_header_is_not_missed_where_an_option_names_the_programs_directory(job, headers):
+    for random in "a1b2", "c3d4":
+        (job.directory / random).mkdir()
+    option = f"-I{job.directory}/a1b2"
+    arguments = ["--option", option, *headers, INCLUDES]
+    assert job.check("--name", job.directory / "a1b2/k.cu", *arguments) == (1, 0)
+    header = job.directory / "a1b2/a.h"
+    header.write_text("int beside;\n")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    assert job.check("--name", job.directory / "c3d4/k.cu", *arguments) == (1, 0)
+
+
+@pytest.mark.parametrize("line, compiles", [
+    ("#if defined(N)\n#define in __BASE_FILE__\n#endif\n", 0), ("#define x __BASE_FILE__\n", 1)])
+def test_a_name_matters_if_the_source_uses_a_macro_with_it(job, headers, line, compiles):
+    header = job.directory / "second/a.h"
+    header.write_text(line)
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    for name in "/tmp/a1b2/k.cu", "/tmp/c3d4/k.cu":
+        job.compiles()
+        job.run(*headers, "--name", name, INCLUDES)
+    assert job.compiles() == compiles
 
 
 def test_a_header_in_memory_is_read_from_no_file(job, headers):
