@@ -9,7 +9,6 @@
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/settings.h"
 
-#include <kiln/kernel.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -170,16 +169,10 @@ static enum lookup_outcome outcome_of(struct lookup *l, enum kiln_code rc, const
 
 static enum lookup_outcome take_result(struct lookup *l, const struct digest *key)
 {
-    struct kiln_err err = KILN_ERR_INIT;
-    struct kiln_kernel *kernel = NULL;
-    enum kiln_code rc = ask(key, &kernel);
+    enum kiln_code rc = ask(key, &l->stored);
     if (rc)
         return outcome_of(l, rc, key);
-    l->saved_ns = kiln_kernel_compile_ns(kernel);
-    if (rtc_result_read(kernel, &l->result, &err)) {
-        l->reason = "the stored result is damaged";
-        return LOOKUP_NONE;
-    }
+    l->saved_ns = kiln_kernel_compile_ns(l->stored);
     return LOOKUP_FOUND;
 }
 

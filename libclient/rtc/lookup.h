@@ -6,7 +6,7 @@
  *
  * Role       asks kilnd for the result of one compile; if there is none, asks for the right to
  *            compile, and sends the result to kilnd afterwards
- * Ownership  the caller owns the result, and calls lookup_publish or lookup_give_back after
+ * Ownership  the caller owns the stored result, and calls lookup_publish or lookup_give_back after
  *            LOOKUP_COMPILE
  * Threading  any thread; one connection to kilnd serves all of them
  *
@@ -21,8 +21,10 @@
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/program.h"
 
+#include <kiln/kernel.h>
+
 enum lookup_outcome {
-    LOOKUP_FOUND,   /* |result| is filled */
+    LOOKUP_FOUND,   /* |stored| is set */
     LOOKUP_COMPILE, /* compile, then call lookup_publish or lookup_give_back */
     LOOKUP_NONE,    /* compile; |reason| says why kilnd does not take part */
 };
@@ -32,15 +34,16 @@ struct lookup {
     struct digest lease;     /* the key under which this process has the right to compile */
     enum key_name_part part; /* what the result depends on of the program's name */
     struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL if nothing is */
-    struct rtc_result result;      /* set with LOOKUP_FOUND; the caller takes it */
-    uint64_t saved_ns;             /* duration of the compile that made the result */
-    const char *reason;            /* set with LOOKUP_NONE; a literal */
+    /* The result; set with LOOKUP_FOUND; the caller takes it.  Any program of the user may have
+     * stored these bytes, so the caller checks them. */
+    struct kiln_kernel *stored;
+    uint64_t saved_ns;  /* duration of the compile that made the result */
+    const char *reason; /* set with LOOKUP_NONE; a literal */
 };
 
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program);
-/* Sends the result of a compile to kilnd.  |files| is the manifest of the compile;
- * rtc_result_collect wrote |result|. If kilnd does not store it, gives the right to compile back
- * and returns false. */
+/* Sends the result of a compile to kilnd.  |files| is the manifest of the compile.  Returns false
+ * if kilnd does not store the result; the caller then gives the right to compile back. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,
                     struct bytes result, uint64_t compile_ns);
 /* Gives the right to compile back, so that another process may use it. */

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/rtc/program.h"
 
-#include "common/base/clock.h"
-#include "libclient/rtc/files.h"
-#include "libclient/rtc/identity.h"
+#include "libclient/rtc/answer.h"
 #include "libclient/rtc/key.h"
-#include "libclient/rtc/lookup.h"
 #include "libclient/rtc/settings.h"
 
 #include <pthread.h>
@@ -13,7 +10,6 @@
 #include <string.h>
 
 #define EXPRESSIONS_MAX (1u << 20)
-#define RESULT_MAX (64u << 20)
 
 /* ---- the table of programs ---- */
 
@@ -217,66 +213,17 @@ static void copy_options(struct rtc_program *p, int count, const char *const *op
 
 /* ---- compiling ---- */
 
-/* Publishes what the real library has compiled.  Returns false, with the reason in |ret_reason|, if
- * that fails. */
-static bool publish(struct lookup *l, struct rtc_program *p, struct bytes files, uint64_t took_ns,
-                    const char **ret_reason)
+static bool collect_result(struct rtc_program *p, struct buffer *to)
 {
-    BUFFER_AUTO struct buffer result;
-    buffer_init(&result, RESULT_MAX);
-    if (!identity_holds(p->library))
-        *ret_reason = "the compiler was upgraded while the process ran";
-    else if (!rtc_result_collect(p->library, p->handle, buffer_view(&p->expressions), &result))
-        *ret_reason = "the result is larger than 64 MiB, or not all of it can be read";
-    else if (lookup_publish(l, p, files, buffer_view(&result), took_ns))
-        return true;
-    else
-        *ret_reason = "kilnd did not store the result";
-    return false;
+    return rtc_result_collect(p->library, p->handle, buffer_view(&p->expressions), to);
 }
 
-/* Compiles with the real library, because kilnd has no result, and publishes the result. */
-static int compile_first(struct lookup *l, struct rtc_program *p)
+/* Answers the calls for this program from a stored result. */
+static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
 {
-    BUFFER_AUTO struct buffer files;
-    buffer_init(&files, 4u << 20);
-    uint64_t began_ns = clock_monotonic_ns();
-    files_begin(p->library, p->source);
-    int rc = compile_real(p);
-    const struct files_outcome noted = files_end(&files);
-    const char *reason = noted.reason;
-    p->expands_name = noted.expands_name;
-    if (!rc && !reason &&
-        publish(l, p, buffer_view(&files), clock_monotonic_ns() - began_ns, &reason)) {
-        settings_count_stored(p->name);
-        return rc;
-    }
-    lookup_give_back(l);
-    settings_count_forwarded(rc ? "the compile failed" : reason, p->name);
-    return rc;
-}
-
-static int look_up(struct rtc_program *p)
-{
-    struct lookup l;
-    int rc = 0;
-    enum lookup_outcome outcome = lookup_begin(&l, p);
-    if (outcome == LOOKUP_FOUND && settings_mode() == RTC_RECORD) {
-        rtc_result_done(&l.result);
-        settings_count_forwarded("KILN_RTC=record: the result is stored already", p->name);
-        rc = compile_real(p);
-    } else if (outcome == LOOKUP_FOUND) {
-        p->result = l.result;
-        p->is_stored = true;
-        settings_count_hit(l.saved_ns, p->name);
-    } else if (outcome == LOOKUP_COMPILE) {
-        rc = compile_first(&l, p);
-    } else {
-        settings_count_forwarded(l.reason, p->name);
-        rc = compile_real(p);
-    }
-    lookup_done(&l);
-    return rc;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    p->is_stored = rtc_result_read(stored, &p->result, &ignored) == KILN_OK;
+    return p->is_stored;
 }
 
 int rtc_compile(struct rtc_library *library, void *program, int option_count,
@@ -296,8 +243,11 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     if (key_needs_device(p))
         (void)device_architecture(p->architecture);
     const char *obstacle = key_obstacle(p);
+    const struct answer_calls calls = { .run = compile_real,
+                                        .collect = collect_result,
+                                        .use = use_result };
     if (!obstacle)
-        return look_up(p);
+        return answer_compile(&calls, p);
     settings_count_forwarded(obstacle, p->name);
     return library->real.compile(program, option_count, options);
 }

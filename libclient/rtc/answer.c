@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/answer.h"
+
+#include "common/base/clock.h"
+#include "libclient/rtc/files.h"
+#include "libclient/rtc/identity.h"
+#include "libclient/rtc/key.h"
+#include "libclient/rtc/lookup.h"
+#include "libclient/rtc/settings.h"
+
+#define RESULT_MAX (64u << 20)
+
+/* A compile that kilnd lets this process do. */
+struct first {
+    const struct answer_calls *calls;
+    struct lookup *lookup;
+    struct rtc_program *program;
+};
+
+/* Publishes what the real library has compiled.  Returns false, with the reason in |ret_reason|, if
+ * that fails. */
+static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
+                    const char **ret_reason)
+{
+    BUFFER_AUTO struct buffer result;
+    buffer_init(&result, RESULT_MAX);
+    if (!identity_holds(f->program->library))
+        *ret_reason = "the compiler was upgraded while the process ran";
+    else if (!f->calls->collect(f->program, &result))
+        *ret_reason = "the result is larger than 64 MiB, or not all of it can be read";
+    else if (lookup_publish(f->lookup, f->program, files, buffer_view(&result), took_ns))
+        return true;
+    else
+        *ret_reason = "kilnd did not store the result";
+    return false;
+}
+
+/* Compiles with the real library, because kilnd has no result, and publishes the result. */
+static int compile_first(const struct first *f)
+{
+    BUFFER_AUTO struct buffer files;
+    struct rtc_program *p = f->program;
+    buffer_init(&files, 4u << 20);
+    uint64_t began_ns = clock_monotonic_ns();
+    files_begin(p->library, p->source);
+    int rc = f->calls->run(p);
+    const struct files_outcome noted = files_end(&files);
+    const char *reason = noted.reason;
+    p->expands_name = noted.expands_name;
+    if (!rc && !reason &&
+        publish(f, buffer_view(&files), clock_monotonic_ns() - began_ns, &reason)) {
+        settings_count_stored(p->name);
+        return rc;
+    }
+    lookup_give_back(f->lookup);
+    settings_count_forwarded(rc ? "the compile failed" : reason, p->name);
+    return rc;
+}
+
+static int compile_alone(const struct answer_calls *calls, struct rtc_program *p,
+                         const char *reason)
+{
+    settings_count_forwarded(reason, p->name);
+    return calls->run(p);
+}
+
+static int use_stored(const struct answer_calls *calls, struct rtc_program *p, struct lookup *l)
+{
+    if (settings_mode() == RTC_RECORD) {
+        kiln_kernel_unref(l->stored);
+        return compile_alone(calls, p, "KILN_RTC=record: the result is stored already");
+    }
+    if (!calls->use(p, l->stored))
+        return compile_alone(calls, p, "the stored result is damaged");
+    settings_count_hit(l->saved_ns, p->name);
+    return 0;
+}
+
+int answer_compile(const struct answer_calls *calls, struct rtc_program *p)
+{
+    struct lookup l;
+    int rc = 0;
+    switch (lookup_begin(&l, p)) {
+    case LOOKUP_FOUND: rc = use_stored(calls, p, &l); break;
+    case LOOKUP_COMPILE: rc = compile_first(&(struct first){ calls, &l, p }); break;
+    case LOOKUP_NONE: rc = compile_alone(calls, p, l.reason); break;
+    }
+    lookup_done(&l);
+    return rc;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Answers a compile from kilnd, or does it with the real library and stores its result.
+ *
+ * Role       the steps of a compile, which are the same for all run-time compilers; counts how it
+ *            ended
+ * Ownership  the caller owns the program
+ * Threading  any thread, but only one thread at a time for a program
+ */
+#include "libclient/rtc/program.h"
+
+struct answer_calls { /* what a kind of run-time compiler does in its own way */
+    /* Compiles with the real library.  Returns the code that the library returned, 0 for success.
+     */
+    int (*run)(struct rtc_program *program);
+    /* Appends the result of |run|.  Returns false if a part of it cannot be stored. */
+    bool (*collect)(struct rtc_program *program, struct buffer *to);
+    /* Uses a stored result, and takes ownership of |stored|.  Returns false if it is damaged. */
+    bool (*use)(struct rtc_program *program, struct kiln_kernel *stored);
+};
+
+/* Returns the code for the caller of the real library. */
+int answer_compile(const struct answer_calls *calls, struct rtc_program *program);
