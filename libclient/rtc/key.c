@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,9 +105,9 @@ static const char *const nvrtc_values[] = {
     NULL,
 };
 
-/* hiprtc accepts clang's options.  These are the ones that MIOpen, PyTorch and CuPy use, and some
- * that are similar. */
-static const char *const hiprtc_options[] = {
+/* hiprtc and comgr accept clang's options.  These are the ones that MIOpen, PyTorch and CuPy use,
+ * and some that are similar. */
+static const char *const clang_options[] = {
     "offload-arch",
     "gpu-architecture",
     "std",
@@ -120,29 +121,45 @@ static const char *const hiprtc_options[] = {
     "Os",
     "g",
     "w",
-    "Wall",
-    "Wextra",
-    "Werror",
     "include",
+    "isystem",
     "ffast-math",
     "fno-fast-math",
     "ffp-contract",
     "fgpu-rdc",
     "fno-gpu-rdc",
+    "fno-offload-uniform-block",
     "munsafe-fp-atomics",
     "mcumode",
     "mno-cumode",
     "mwavefrontsize64",
     "mno-wavefrontsize64",
+    "mxnack",
+    "mno-xnack",
+    "msram-ecc",
+    "mno-sram-ecc",
     "mcode-object-version",
+    "mcode-object-v3",
+    "mno-code-object-v3",
+    "mllvm",
     "fgpu-flush-denormals-to-zero",
     "fno-gpu-flush-denormals-to-zero",
     "default-device",
     "nogpuinc",
+    "nogpulib",
+    "rocm-path",
     NULL,
 };
 
-static const char *const hiprtc_values[] = { "D", "U", "I", "include", NULL };
+static const char *const clang_values[] = { "D", "U", "I", "include", "isystem", "mllvm", NULL };
+
+/* Options of LLVM that MIOpen gives after -mllvm.  Others may print, for example. */
+static const char *const llvm_options[] = {
+    "amdgpu-early-inline-all",     "amdgpu-prelink",
+    "amdgpu-internalize-symbols",  "amdgpu-function-calls",
+    "amdgpu-spill-vgpr-to-agpr",   "enable-post-misched",
+    "amdgpu-coerce-illegal-types", NULL,
+};
 
 static bool is_listed(const char *const *list, const char *name, size_t size)
 {
@@ -162,7 +179,18 @@ static size_t option_name(const char *option, const char **ret_name)
     return attached ? 1 : strcspn(name, "=");
 }
 
-static bool is_hip(const struct rtc_program *p) { return p->library->kind == RTC_HIPRTC; }
+/* Returns whether the option |name| has no other effect than on the outputs.  This is so for
+ * options of OpenCL, warnings, and definitions of symbols for the assembler. */
+static bool is_harmless(const char *name)
+{
+    static const char symbol[] = "Wa,-defsym,";
+    if (strncmp(name, symbol, sizeof(symbol) - 1) == 0)
+        return !strchr(name + sizeof(symbol) - 1, ',');
+    bool passes_on = name[0] == 'W' && name[1] && name[2] == ',';
+    return strncmp(name, "cl-", 3) == 0 || (name[0] == 'W' && !passes_on);
+}
+
+static bool is_nvrtc(const struct rtc_program *p) { return p->library->kind == RTC_NVRTC; }
 
 static bool has_option(const struct rtc_program *p, const char *const *wanted)
 {
@@ -175,17 +203,40 @@ static bool has_option(const struct rtc_program *p, const char *const *wanted)
     return false;
 }
 
+/* Returns whether the value after |option| is fine. */
+static bool is_value_known(const char *option, const char *value)
+{
+    const char *name;
+    size_t size = option_name(value, &name);
+    return strcmp(option, "-mllvm") != 0 || is_listed(llvm_options, name, size);
+}
+
+static bool is_option_known(const struct rtc_program *p, const char *option)
+{
+    const char *name;
+    size_t size = option_name(option, &name);
+    if (option[0] != '-')
+        return false;
+    return is_nvrtc(p) ? is_listed(nvrtc_options, name, size)
+                       : is_listed(clang_options, name, size) || is_harmless(name);
+}
+
+/* Returns whether the next argument is the value of |option|. */
+static bool takes_value(const struct rtc_program *p, const char *option)
+{
+    const char *name;
+    size_t size = option_name(option, &name);
+    return !name[size] && is_listed(is_nvrtc(p) ? nvrtc_values : clang_values, name, size);
+}
+
 static bool are_options_known(const struct rtc_program *p)
 {
-    const char *const *known = is_hip(p) ? hiprtc_options : nvrtc_options;
-    const char *const *values = is_hip(p) ? hiprtc_values : nvrtc_values;
-    bool takes_value = false;
+    const char *taker = NULL; /* the option whose value comes next */
     for (size_t i = 0; i < p->option_count; i++) {
-        const char *option = p->options[i], *name;
-        size_t size = option_name(option, &name);
-        if (!takes_value && (option[0] != '-' || !is_listed(known, name, size)))
+        const char *option = p->options[i];
+        if (taker ? !is_value_known(taker, option) : !is_option_known(p, option))
             return false;
-        takes_value = !takes_value && !name[size] && is_listed(values, name, size);
+        taker = !taker && takes_value(p, option) ? option : NULL;
     }
     return true;
 }
@@ -210,16 +261,22 @@ static bool source_has(const struct rtc_program *p, const char *text)
 bool key_needs_device(const struct rtc_program *p)
 {
     static const char *const architecture[] = { "offload-arch", "gpu-architecture", NULL };
-    return is_hip(p) && !has_option(p, architecture);
+    return p->library->kind == RTC_HIPRTC && !has_option(p, architecture);
 }
 
-/* Returns whether an environment variable adds options, which may have any effect. */
+/* Returns whether an environment variable adds options, which may have any effect, or lets the
+ * compile write more than its outputs. */
 static bool has_more_options(const struct rtc_program *p)
 {
     static const char *const nvrtc[] = { "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", NULL };
-    static const char *const hiprtc[] = { "HIPRTC_COMPILE_OPTIONS_APPEND",
-                                          "HIPRTC_LINK_OPTIONS_APPEND", NULL };
-    for (const char *const *name = is_hip(p) ? hiprtc : nvrtc; *name; name++) {
+    static const char *const clang[] = { "HIPRTC_COMPILE_OPTIONS_APPEND",
+                                         "HIPRTC_LINK_OPTIONS_APPEND",
+                                         "AMD_COMGR_SAVE_TEMPS",
+                                         "AMD_COMGR_REDIRECT_LOGS",
+                                         "AMD_COMGR_TIME_STATISTICS",
+                                         "AMD_COMGR_EMIT_VERBOSE_LOGS",
+                                         NULL };
+    for (const char *const *name = is_nvrtc(p) ? nvrtc : clang; *name; name++) {
         const char *value = getenv(*name);
         if (value && *value)
             return true;
@@ -227,8 +284,60 @@ static bool has_more_options(const struct rtc_program *p)
     return false;
 }
 
+static void put_text(struct sha256 *s, const char *text)
+{
+    sha256_put_sized(s, bytes_of_text(text ? text : ""));
+}
+
+/* Adds the environment variables that may change the output of NVRTC, hiprtc or comgr.  A variable
+ * that is not set counts as different from an empty one. */
+static void put_environment(struct sha256 *s)
+{
+    static const char *const names[] = {
+        "NVRTC_DISABLE_PCH",
+        "NVRTC_DISABLE_CONCURRENT_NVVM",
+        "GPU_ENABLE_WGP_MODE",
+        "ROCM_PATH",
+        "HIP_PATH",
+        "LLVM_PATH",
+        "HIP_DEVICE_LIB_PATH",
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "CPLUS_INCLUDE_PATH",
+        "AMD_COMGR_SAVE_TEMPS",
+        "AMD_COMGR_REDIRECT_LOGS",
+        "AMD_COMGR_TIME_STATISTICS",
+        "AMD_COMGR_EMIT_VERBOSE_LOGS",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        put_text(s, value ? "set" : "");
+        put_text(s, value);
+    }
+}
+
+bool key_environment_has_changed(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct digest first;
+    static bool is_known, has_changed;
+    struct sha256 s;
+    sha256_init(&s);
+    put_environment(&s);
+    const struct digest now = sha256_end(&s);
+    pthread_mutex_lock(&lock);
+    if (!is_known)
+        first = now;
+    is_known = true;
+    has_changed |= !digest_equal(&first, &now);
+    bool result = has_changed;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
 const char *key_obstacle(const struct rtc_program *p)
 {
+    bool has_environment_changed = !is_nvrtc(p) && key_environment_has_changed();
     if (p->library->trouble)
         return p->library->trouble;
     if (p->is_incomplete)
@@ -239,6 +348,8 @@ const char *key_obstacle(const struct rtc_program *p)
         return "an option is unknown or has side effects";
     if (has_more_options(p))
         return "an environment variable adds options";
+    if (has_environment_changed)
+        return "the process has changed an environment variable that the compiler reads";
     if (key_needs_device(p) && !p->architecture[0])
         return "no architecture is given, and the current device's is not known";
     if (source_has(p, "__DATE__") || source_has(p, "__TIME__") || source_has(p, "__TIMESTAMP__"))
@@ -247,27 +358,6 @@ const char *key_obstacle(const struct rtc_program *p)
 }
 
 /* ---- the key ---- */
-
-static void put_text(struct sha256 *s, const char *text)
-{
-    sha256_put_sized(s, bytes_of_text(text ? text : ""));
-}
-
-/* Adds the environment variables that may change the output of NVRTC or hiprtc.  A variable that is
- * not set counts as different from an empty one. */
-static void put_environment(struct sha256 *s)
-{
-    static const char *const names[] = {
-        "NVRTC_DISABLE_PCH",   "NVRTC_DISABLE_CONCURRENT_NVVM",
-        "GPU_ENABLE_WGP_MODE", "AMD_COMGR_SAVE_TEMPS",
-        "ROCM_PATH",           "HIP_PATH",
-    };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *value = getenv(names[i]);
-        put_text(s, value ? "set" : "");
-        put_text(s, value);
-    }
-}
 
 static const char *last_part(const char *name)
 {
@@ -280,7 +370,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
     char directory[PATH_MAX] = "";
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-4");
+    put_text(&s, "kiln-rtc-5");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     put_environment(&s);
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));

@@ -12,6 +12,10 @@
 /* Returns whether the result depends on the current device, because no option names an
  * architecture. */
 bool key_needs_device(const struct rtc_program *program);
+/* Returns whether this process has changed an environment variable since the first call.  comgr
+ * reads some of them only once, so it may still use the value that they had before.  Must be called
+ * before each compile by hiprtc or comgr. */
+bool key_environment_has_changed(void);
 /* Returns why a compile cannot be looked up, or NULL if it can.  A reason is, for example, an
  * option that is unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);

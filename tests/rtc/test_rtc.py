@@ -460,6 +460,30 @@ def test_hiprtc_without_a_device_is_forwarded(hip_job):
     assert "current device's is not known" in hip_job.said
 
 
+def test_hiprtc_with_miopens_warnings_is_answered(hip_job):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906", "-Wno-newline-eof",
+                         "-Wno-gnu-line-marker") == (1, 0)
+
+
+@pytest.mark.parametrize("option", ["-Wl,-q", "-Wp,-MD,file", "-Wa,-o,file"])
+def test_options_that_clang_passes_on_are_forwarded(hip_job, option):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906", option) == (1, 1)
+    assert "side effects" in hip_job.said
+
+
+@pytest.mark.parametrize("name", ["CPATH", "CPLUS_INCLUDE_PATH", "HIP_DEVICE_LIB_PATH",
+                                  "LLVM_PATH"])
+def test_variables_that_clang_reads_are_part_of_the_key(hip_job, name):
+    for value in "/nonexistent/first", "/nonexistent/second":
+        assert hip_job.check(SOURCE, "--offload-arch=gfx906",
+                             environment={name: value}) == (1, 0)
+
+
+def test_variables_that_let_hiprtc_write_files_are_forwarded(hip_job):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906",
+                         environment={"AMD_COMGR_SAVE_TEMPS": "1"}) == (1, 1)
+
+
 @pytest.mark.parametrize("source, reason", [("thread", "on another thread"),
                                             ("process", "starts a process")])
 def test_a_compile_whose_files_are_not_all_seen_is_not_stored(hip_job, source, reason):
