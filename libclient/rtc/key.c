@@ -473,12 +473,24 @@ static bool expands_name(const struct rtc_program *p)
            source_has(p, "#include_next");
 }
 
+/* Returns whether the result contains the path of the current directory. */
+static bool has_directory(struct bytes result)
+{
+    char directory[PATH_MAX];
+    const char *environment = getenv("PWD");
+    return !getcwd(directory, sizeof(directory)) ||
+           (strlen(directory) > 1 && contains(result, directory)) ||
+           (environment && strlen(environment) > 1 && contains(result, environment));
+}
+
 enum key_name_part key_name_part_of(const struct rtc_program *p, struct bytes result)
 {
     char stem[64], decimal[400];
     const char *name = key_name(p);
     mangled_stem(name, stem);
     decimal_stem(name, decimal);
+    if (!is_nvrtc(p) && has_directory(result))
+        return KEY_WHOLE_NAME;
     if (has_name_options(p) || expands_name(p) || contains(result, name) ||
         contains(result, decimal))
         return KEY_WHOLE_NAME;

@@ -100,9 +100,9 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Reads the beginning of a list.  |ret_further| is an enum key_name_part: if no manifest of the list
- * fits, a key with this part of the name may have one that does.  Returns false if |kernel| is not
- * a list. */
+/* Reads the beginning of a list.  |ret_further| is an enum key_name_part: if no manifest of the
+ * list fits, a key with this part of the name may have one that does.  Returns false if |kernel| is
+ * not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_further)
 {
@@ -121,6 +121,13 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     bool is_fine = files_digest(manifest, &s);
     *ret_key = sha256_end(&s);
     return is_fine;
+}
+
+/* Returns the name whose directory the compiler searches for headers.  hiprtc compiles a temporary
+ * file instead, so it searches no directory because of a name. */
+static const char *place_of(const struct rtc_program *p)
+{
+    return p->library->kind == RTC_NVRTC ? key_name(p) : "";
 }
 
 /* Finds the manifest that describes the current state of the files, and makes the key of its
@@ -206,7 +213,7 @@ static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup
         l->reason = "the stored list of files is damaged";
         return false;
     }
-    if (find_manifest(&list, &l->key, key_name(p), &key)) {
+    if (find_manifest(&list, &l->key, place_of(p), &key)) {
         *ret = take_result(l, &key);
         return false;
     }
@@ -290,8 +297,8 @@ static void describe(struct publication *x)
     }
 }
 
-/* Writes a list: |manifest| unless it is NULL, then those of the list |old|, the newest first.  |old|
- * may be NULL. */
+/* Writes a list: |manifest| unless it is NULL, then those of the list |old|, the newest first.
+ * |old| may be NULL. */
 static void write_list(struct buffer *to, enum key_name_part further, const struct bytes *manifest,
                        const struct kiln_kernel *old)
 {
@@ -331,7 +338,8 @@ static void end_lease(const struct publication *x, const struct lookup *l,
 static enum key_name_part part_of(const struct rtc_program *p, struct bytes files,
                                   struct bytes result)
 {
-    if (files_use_directory(files, key_name(p)) || key_options_have_directory(p))
+    const char *place = place_of(p);
+    if (*place && (files_use_directory(files, place) || key_options_have_directory(p)))
         return KEY_WHOLE_NAME;
     return key_name_part_of(p, result);
 }
@@ -343,7 +351,7 @@ static bool put_result(const struct publication *x, const struct lookup *l, stru
     BUFFER_AUTO struct buffer kept;
     buffer_init(&kept, 4u << 20);
     if (l->part != KEY_WHOLE_NAME) {
-        if (!files_for_any_name(files, key_name(x->program), &kept))
+        if (!files_for_any_name(files, place_of(x->program), &kept))
             return false;
         files = buffer_view(&kept);
     }

@@ -30,9 +30,9 @@ enum lookup_outcome {
 };
 
 struct lookup {
-    struct digest key;       /* key of the compile; includes |part| of the program's name */
-    struct digest lease;     /* the key under which this process has the right to compile */
-    enum key_name_part part; /* what the result depends on of the program's name */
+    struct digest key;             /* key of the compile; includes |part| of the program's name */
+    struct digest lease;           /* the key under which this process has the right to compile */
+    enum key_name_part part;       /* what the result depends on of the program's name */
     struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL if nothing is */
     /* The result; set with LOOKUP_FOUND; the caller takes it.  Any program of the user may have
      * stored these bytes, so the caller checks them. */

@@ -460,6 +460,19 @@ def test_hiprtc_without_a_device_is_forwarded(hip_job):
     assert "current device's is not known" in hip_job.said
 
 
+def test_hiprtc_in_another_directory_is_answered(hip_job):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906") == (1, 0)
+    (hip_job.directory / "other").mkdir()
+    hip_job.run(SOURCE, "--offload-arch=gfx906", cwd=hip_job.directory / "other")
+    assert hip_job.compiles() == 0
+
+
+def test_hiprtc_that_finds_a_file_in_the_directory_is_not_answered(hip_job):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906") == (1, 0)
+    (hip_job.directory / "lib/clang").mkdir(parents=True)
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906") == (1, 0)
+
+
 def test_hiprtc_with_miopens_warnings_is_answered(hip_job):
     assert hip_job.check(SOURCE, "--offload-arch=gfx906", "-Wno-newline-eof",
                          "-Wno-gnu-line-marker") == (1, 0)
