@@ -315,8 +315,8 @@ void conv_depthwise_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT to,
 #define TAP_ROW_BLOCKS CEIL_DIV(KILN_FILTER_D *KILN_FILTER_H, KILN_TAP_ROWS)
 #define TAP_COLUMN_BLOCKS CEIL_DIV(KILN_FILTER_W, KILN_TAP_COLUMNS)
 
-/* MEETS pixels of a row of x are read for a strip, at offsets MET_AT(i).  For column c, tap t reads
- * number MET(c, t) of them. */
+/* A strip needs MEETS pixels of a row of x.  Pixel i of them is at offset MET_AT(i).  Column c and
+ * tap t use pixel MET(c, t). */
 #if KILN_COLUMNS == 1
 #define MEETS KILN_TAP_COLUMNS
 #define MET_AT(i) ((i)*KILN_DILATION_W)
@@ -403,8 +403,8 @@ KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const ki
 #define SUMS (KILN_TAP_ROWS * KILN_TAP_COLUMNS * KILN_VECTOR)
 /* Number of sums that the work group adds up over its PLACES in one pass.  A pass uses at most 16
  * KiB of shared memory. */
-#define ROUND_MOST (4096 / KILN_GROUP_SIZE)
-#define ROUND (SUMS < ROUND_MOST ? SUMS : ROUND_MOST)
+#define ROUND_MAX (4096 / KILN_GROUP_SIZE)
+#define ROUND (SUMS < ROUND_MAX ? SUMS : ROUND_MAX)
 
 #if KILN_IS_SPLIT
 #define OUTPUT float

@@ -15,13 +15,15 @@
  *   KILN_BUNDLE        groups in a bundle
  *   KILN_SLAB          bundles of a work group
  *   KILN_ROWS KILN_COLUMNS                 rows and columns of pixels in a tile of the result
- *                                          (weights: of y)
+ *                                          (backward weights: of y)
  *   KILN_WARPS         warps of a work group
- *   KILN_BLOCKS_M      forward and data: blocks of 16 pixels that a warp multiplies at a time
- *   KILN_TAPS_EACH     weights: taps whose sums a warp keeps
- *   KILN_PARTS         weights: warps that share the tile's pixels; each has its own sums
- *   KILN_PARTIAL       weights: 1 if the fp32 sums of each part of each split are written one after
- *                      another
+ *   KILN_BLOCKS_M      forward and backward data: blocks of 16 pixels that a warp multiplies at a
+ *                      time
+ *   KILN_TAPS_EACH     backward weights: taps whose sums a warp keeps
+ *   KILN_PARTS         backward weights: warps that share the tile's pixels; each has its own
+ *                      sums
+ *   KILN_PARTIAL       backward weights: 1 if the fp32 sums of each part of each split are written
+ *                      one after another
  */
 #include "kiln/conv_view.h"
 #include "kiln/matrix_cores.h"
@@ -153,7 +155,7 @@ KILN_INLINE void copy_patch(kiln_tiles tiles, KILN_GLOBAL const kiln_value *from
 
 #define TO_CHUNKS (TO_SLAB / 8)
 
-/* Index of the tile's pixel |m| in the result (weights: in y). */
+/* Index of the tile's pixel |m| in the result (backward weights: in y). */
 KILN_INLINE kiln_u32 place_of(const struct tile *t, kiln_u32 m, kiln_u32 channel)
 {
     kiln_u32 d = t->view.d.first + t->d * t->view.d.step;

@@ -164,10 +164,10 @@ KILN_INLINE void turn_on(struct turn *at)
     }
 }
 
-/* The next step of the reduction, for a tile's rows (weights: for its columns). */
+/* The next step of the reduction, for a tile's rows (for backward weights: for its columns). */
 struct cursor {
-    kiln_u32 pixel; /* weights: pixel of y; flat: the tile's first row */
-    int w, h, d; /* source pixel for the first pixel and the first tap */
+    kiln_u32 pixel; /* backward weights: a pixel of y; KILN_FLAT: the tile's first row */
+    int w, h, d;    /* source pixel for the first pixel and the first tap */
     kiln_u32 n;     /* image */
     /* Channel of the source.  Only contributing taps are numbered. */
     kiln_u32 c, tap_w, tap_h, tap_d;

@@ -5,13 +5,14 @@
  *
  *   KILN_CORES  2  MFMA of CDNA, v_mfma_f32_16x16x16: waves of 64
  *               3  WMMA of RDNA 3, v_wmma_f32_16x16x16: waves of 32
- *               4  WMMA of RDNA 4, the same with another layout
+ *               4  WMMA of RDNA 4: the instruction of RDNA 3 with another layout
  *   KILN_PAIRS  1  gfx908's MFMA takes two bf16 values from an item (v_mfma_f32_16x16x8); the
  *                  others take four
  *
- * An item's part of an operand is in row (or column) lane % 16: the 8 or 16 neighbours along the
- * reduction from chunk kiln_operand_chunk(lane) of the step on.  The instructions number these
- * elements in another order, but in the same one for both operands, so the sum does not change.
+ * An item holds a part of row lane % 16 of the left operand, and of column lane % 16 of the right
+ * one: 8 or 16 elements that are contiguous along the reduction.  They begin with chunk
+ * kiln_operand_chunk(lane) of the step.  The instructions number these elements in another order.
+ * This order is the same for both operands, so the sum does not change.
  * Source of the layouts: AMD's ISA guides of CDNA (MFMA), RDNA 3 and RDNA 4 (WMMA).
  *
  *   kiln_chunk, kiln_fetch16(chunk, from, is_there)

@@ -28,7 +28,7 @@ struct finding {
     char advice[768]; /* "" if no action is needed */
 };
 
-/* Enough for the fixed checks, and two for each of 8 toolchains and some GPUs. */
+/* Enough for the fixed checks, for two findings about each of 8 toolchains, and for some GPUs. */
 #define FINDINGS_MAX 96
 
 struct findings {

@@ -15,7 +15,7 @@
 
 #define HISTORY_S (28 * 24 * 3600ull) /* for how long kilnd keeps samples */
 /* Minimum number of columns of a chart, unless samples are farther apart. */
-#define COLUMNS_LEAST 100u
+#define COLUMNS_MIN 100u
 
 struct report_options {
     const char *file;
@@ -64,7 +64,7 @@ static uint64_t round_step(uint64_t span_s)
     };
     uint64_t step = steps[0];
     for (size_t i = 1; i < sizeof(steps) / sizeof(steps[0]); i++)
-        step = span_s / steps[i] >= COLUMNS_LEAST ? steps[i] : step;
+        step = span_s / steps[i] >= COLUMNS_MIN ? steps[i] : step;
     return step;
 }
 

@@ -14,7 +14,7 @@
 /* Minimum number of columns, so that the report of a new kilnd has thin columns at the right
  * instead of one wide column. */
 #define COLUMNS_MIN 24
-#define TICKS_LEAST 32 /* minimum number of units of the time axis */
+#define TICKS_MIN 32 /* minimum number of units of the time axis */
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };
@@ -114,7 +114,7 @@ static struct range round_range(struct range range)
                                       10800, 21600, 43200, 86400, 2 * 86400 };
     enum { UNITS = sizeof(units) / sizeof(units[0]) };
     size_t i = 0;
-    while (i + 1 < UNITS && units[i] * TICKS_LEAST < range.end - range.begin)
+    while (i + 1 < UNITS && units[i] * TICKS_MIN < range.end - range.begin)
         i++;
     struct tm local = { 0 };
     time_t begin = (time_t)range.begin;

@@ -53,8 +53,9 @@ enum argument_kind {
 /* What determined a plan's solver and perf config. */
 enum plan_source {
     PLAN_SOURCE_FORCED, /* the client specified solver and perf config */
-    PLAN_SOURCE_PERF,   /* the client or the heuristic chose the solver, a perf record its config */
-    /* a find record chose the solver, and its perf record, if any, the config */
+    /* the client or the heuristic chose the solver; a perf record has its perf config */
+    PLAN_SOURCE_PERF,
+    /* a find record chose the solver; its perf config is from a perf record, if there is one */
     PLAN_SOURCE_FIND,
     PLAN_SOURCE_HEURISTIC, /* no record applied */
 };

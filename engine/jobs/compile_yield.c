@@ -55,7 +55,8 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
 
 /* ---- the choice ---- */
 
-/* Returns how much more compiler time |user| must have had so that |waiting| comes first. */
+/* Returns by how much |user|'s compiler time must exceed that of |waiting|, so that |waiting| goes
+ * first. */
 static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waiting)
 {
     bool is_single = compile_queue_waiting_of(q->queue, waiting) == 1 &&

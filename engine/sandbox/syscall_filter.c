@@ -11,7 +11,8 @@
 #include <sys/prctl.h>
 
 #define PERSONALITY_QUERY 0xffffffffu
-#define INT_BITS 0xffffffffu /* the bits of an int argument that the kernel reads */
+/* The kernel reads only these bits of an argument of type int. */
+#define INT_BITS 0xffffffffu
 #define CLONE_NAMESPACES                                                                          \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
      CLONE_NEWNET)

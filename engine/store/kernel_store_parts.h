@@ -131,7 +131,9 @@ struct kernel_store {
     uint64_t quota_evictions; /* kernels evicted by quotas */
     uint64_t kept;            /* kernels stored by put and import */
     struct store_retry retry;
-    uint64_t openings; /* how often the file was opened: what was stored before may be gone */
+    /* How often the file was opened. Opening may replace the file, so kernels that were stored
+     * before the last opening may be gone. */
+    uint64_t openings;
     struct store_orphans orphans;
 
     atomic_bool file_damaged;  /* set by a reader: the next write rebuilds the file */

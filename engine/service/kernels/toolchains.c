@@ -43,8 +43,8 @@ struct toolchain_probes {
     bool reported_no_toolchain;
 };
 
-/* A running or waiting job. It is the probe of a target. Without a target, it is a describe, which
- * lists the installed toolchains. */
+/* A running or waiting job. It is the probe of a target. Without a target, it is the describe job,
+ * which lists the installed toolchains. */
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
@@ -52,7 +52,7 @@ struct probe {
     uid_t uid;                 /* the user who asked first; the limit of this user includes the
                                 * probe */
     struct list watches;       /* of struct probe_watch, in order of arrival */
-    struct task task;          /* the second half of a describe, which reads cached probes from the
+    struct task task;          /* second half of the describe job: it reads cached probes from the
                                 * store */
     struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
     struct toolchain tc;       /* a copy, because the table may change meanwhile */
@@ -238,7 +238,7 @@ static void describe_done(struct compile_order *order)
         return;
     }
     kiln_while(&err, "asking which toolchains are installed");
-    if (!e->draining) /* if kilnd stops, a lost describe is no problem */
+    if (!e->draining) /* a stopping kilnd needs no toolchains */
         event_report(e, "toolchains_unknown", err.text);
     memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
@@ -430,7 +430,7 @@ enum kiln_code toolchains_check_description(const struct engine *e, struct probe
 {
     if (e->probes->is_described)
         return KILN_OK;
-    /* This can only be the describe, because no probe starts before it has ended. */
+    /* This can only be the describe job, because no probe starts before that job has ended. */
     *ret_describe = LIST_FIRST(&e->probes->under_way, struct probe, link);
     if (*ret_describe)
         return KILN_BUSY;

@@ -13,7 +13,7 @@
 #include "engine/compile/toolchain.h"
 #include "engine/service/service.h"
 
-struct probe; /* the probe of a target, or a describe, which lists the installed toolchains */
+struct probe; /* a job: the probe of a target, or the describe job (toolchains_describe) */
 struct toolchain_probes;
 
 KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_probes,
@@ -43,7 +43,8 @@ void toolchains_describe_soon(struct engine *e);
 bool toolchains_described(const struct engine *e, const char **ret_failure);
 /* Returns whether a probe found that |tc| builds for |target|. */
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
-bool toolchains_settled(const struct engine *e); /* no probe or describe waits or runs */
+/* Returns true if no probe and no describe job is waiting or running. */
+bool toolchains_settled(const struct engine *e);
 
 /* ---- for toolchain_waits.c ---- */
 
