@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
 #include "cli/output.h"
+#include "cli/text_stream.h"
 #include "common/base/units.h"
 
 #include <string.h>
@@ -143,14 +144,13 @@ static int list_table(const struct invocation *invocation, struct kiln_error *er
 /* Collects the whole list first, so that nothing is printed if a page fails. */
 static int list_json(const struct invocation *invocation, struct kiln_error *err)
 {
-    KILN_AUTO(mem) char *text = NULL;
-    size_t size = 0;
-    FILE *memory = open_memstream(&text, &size);
-    if (!memory)
+    struct text_stream stream;
+    if (!text_stream_open(&stream))
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing kernels");
-    struct listing listing = { .options = invocation->options, .json = memory };
+    struct listing listing = { .options = invocation->options, .json = stream.out };
     int rc = list_pages(invocation, &listing, err);
-    if (fclose(memory) != 0 && !rc)
+    KILN_AUTO(mem) char *text = text_stream_end(&stream);
+    if (!text && !rc)
         rc = cli_fail(err, KILN_E_NO_MEMORY, "out of memory after %llu kernels",
                       (unsigned long long)listing.count);
     if (!rc)

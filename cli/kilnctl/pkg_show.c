@@ -2,6 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/show.h"
 #include "cli/output.h"
+#include "cli/text_stream.h"
 #include "common/base/units.h"
 
 #include <string.h>
@@ -123,15 +124,16 @@ static bool begin_object(const struct json *object, FILE *out)
  * the memory. */
 static int show_json(const struct invocation *invocation, struct showing *s, struct kiln_error *err)
 {
-    KILN_AUTO(mem) char *text = NULL;
-    size_t size = 0;
-    s->rows = open_memstream(&text, &size);
-    if (!s->rows)
+    struct text_stream stream;
+    if (!text_stream_open(&stream))
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing kernels");
-    bool fine = begin_object(s->package, s->rows) && fputs("\"rows\":[", s->rows) >= 0;
+    s->rows = stream.out;
+    bool fine = begin_object(s->package, s->rows);
+    fputs("\"rows\":[", s->rows);
     int rc = list_rows(invocation, s, err);
-    fine = fine && fputs("]}", s->rows) >= 0;
-    if ((fclose(s->rows) != 0 || !fine) && !rc)
+    fputs("]}", s->rows);
+    KILN_AUTO(mem) char *text = text_stream_end(&stream);
+    if ((!text || !fine) && !rc)
         rc = cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing kernels");
     if (!rc)
         output_json_text(text);

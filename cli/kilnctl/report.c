@@ -4,6 +4,7 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/report_page.h"
 #include "cli/output.h"
+#include "cli/text_stream.h"
 #include "common/base/units.h"
 
 #include <fcntl.h>
@@ -129,20 +130,19 @@ static mode_t mode_for(const char *path)
 
 static int write_page(const struct report *report, const char *path, struct kiln_error *err)
 {
-    KILN_AUTO(mem) char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
+    struct text_stream stream;
+    if (!text_stream_open(&stream))
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the report");
-    report_write(report, out);
-    if (fclose(out) != 0)
+    report_write(report, stream.out);
+    KILN_AUTO(mem) char *text = text_stream_end(&stream);
+    if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the report");
     const struct new_file file = { .path = path,
                                    .replace = true,
                                    .mode = mode_for(path),
                                    .from = -1,
                                    .data = text,
-                                   .size = size };
+                                   .size = strlen(text) };
     return new_file_write(&file, err);
 }
 

@@ -3,6 +3,7 @@
 /* kilnctl's commands when memory runs out: the first, then the second, ... allocation fails. No
  * request and no file may be incomplete. */
 #include "cli/kilnctl/overlay_manifest.h"
+#include "cli/text_stream.h"
 #include "tests/support/failing_json.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
@@ -86,4 +87,32 @@ TEST_F(kilnctl_failing, an_overlay_manifest_is_written_whole_or_not_at_all_when_
         check_overlay(f, rc, failed);
         unlink(scratch_path(&f->directory, OVERLAY_MANIFEST, path));
     }
+}
+
+#define PIECES 5000u
+
+/* Writes to a stream while an allocation fails.  Returns false if there was no such allocation. */
+static bool fill_text_stream(unsigned nth)
+{
+    struct text_stream stream;
+    fail_call("realloc", nth, ENOMEM);
+    assert_true(text_stream_open(&stream));
+    for (unsigned i = 0; i < PIECES; i++)
+        fprintf(stream.out, "%05u,", i);
+    KILN_AUTO(mem) char *text = text_stream_end(&stream);
+    bool failed = calls_failed();
+    assert_int_equal(text == NULL, failed);
+    for (unsigned i = 0; text && i < PIECES; i++)
+        assert_int_equal(strtoul(text + i * 6, NULL, 10), i);
+    assert_int_equal(text ? strlen(text) : 0, text ? PIECES * 6 : 0);
+    return failed;
+}
+
+TEST_F(kilnctl_failing, a_text_stream_has_everything_that_was_written_or_fails)
+{
+    unsigned nth = 1;
+    (void)f;
+    while (fill_text_stream(nth))
+        nth++;
+    assert_true(nth > 2);
 }
