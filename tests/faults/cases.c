@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/faults/cases.h"
 
+#include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -101,6 +102,7 @@ struct case_options {
     unsigned every;   /* try every n-th place; 1: each */
     unsigned memory;  /* the same for allocations, of which there are thousands; 0: like |every| */
     unsigned most;    /* most cases of one operation and fault; 0: no limit */
+    unsigned seconds; /* no case of one operation and fault begins later; 0: no limit */
     unsigned from;    /* the first place; 0: chosen by |seed| */
     unsigned seed;    /* chooses the first place of each operation and fault, up to |every| */
     const char *only; /* "operation", "operation:fault", ":fault", or several, separated by commas;
@@ -189,7 +191,9 @@ static void try_places(struct fault_case *c, const struct case_options *w,
     struct case_report *report = c->report;
     unsigned at_once = c->operation->at_once;
     bool one = fault_is_deadly(c->kind) || !at_once;
-    while (!w->most || case_counts->tried < w->most) {
+    uint64_t end = clock_monotonic_ns() + w->seconds * UINT64_C(1000000000);
+    while ((!w->most || case_counts->tried < w->most) &&
+           (!w->seconds || clock_monotonic_ns() < end)) {
         *report = (struct case_report){ .tried = 0 };
         c->count = one ? 1 : at_once;
         if (w->most && c->count > w->most - case_counts->tried)
@@ -312,7 +316,8 @@ static int print_usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--every N] [--memory-every N] [--from N | --seed N] [--most N] "
-            "[--only OPERATION[:FAULT],...] [--go-on] [--keep] [--must-strike] [--list]\n",
+            "[--seconds N] [--only OPERATION[:FAULT],...] [--go-on] [--keep] [--must-strike] "
+            "[--list]\n",
             program);
     return 2;
 }
@@ -339,6 +344,7 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         { "memory-every", required_argument, NULL, 'a' },
         { "from", required_argument, NULL, 'f' },
         { "most", required_argument, NULL, 'm' },
+        { "seconds", required_argument, NULL, 't' },
         { "only", required_argument, NULL, 'o' },
         { "go-on", no_argument, NULL, 'g' },
         { "list", no_argument, NULL, 'l' },
@@ -358,6 +364,7 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
             w.seed = number_of(optarg);
             break;
         case 'm': w.most = number_of(optarg); break;
+        case 't': w.seconds = number_of(optarg); break;
         case 'o': w.only = optarg; break;
         case 'g': w.keep_going = true; break;
         case 'k': w.keep = true; break;

@@ -12,6 +12,7 @@
 
 #define AT_ONCE 12u
 #define BATCH 12u
+#define LISTED 60u
 struct daemon_operation {
     const char *program;              /* where the fault is injected */
     bool (*act)(struct scene *s);     /* true if it succeeded */
@@ -117,6 +118,32 @@ static bool ask_for_status(struct scene *s)
 {
     static const char *const words[] = { "status", "--json", NULL };
     return scene_asks(s, words);
+}
+
+/* The list is longer than the first buffer that kilnctl allocates for it. */
+static bool list_kernels(struct scene *s)
+{
+    static const char *const words[] = { "kernel", "ls", "--json", NULL };
+    if (!scene_asks(s, words))
+        return false;
+    KILN_AUTO(json) struct json *answer = result_json(&s->result);
+    size_t count = json_count(json_get(answer, "kernels"));
+    if (s->listed && count != s->listed)
+        fail_msg("kilnctl lists %zu of %zu kernels", count, s->listed);
+    s->listed = count;
+    return true;
+}
+
+static bool have_a_long_list(struct scene *s)
+{
+    if (s->listed >= LISTED)
+        return true;
+    struct kiln_client *client = scene_client(s);
+    bool came = scene_fetch_batch(s, client, LISTED);
+    kiln_client_close(client);
+    scene_settle(s);
+    s->listed = 0;
+    return came && list_kernels(s) && s->listed >= LISTED;
 }
 
 static bool stop_kilnd(struct scene *s)
@@ -332,6 +359,7 @@ static void run_restart(const struct fault_case *c)
 
 static const struct daemon_operation stopping = { "kilnd", stop_kilnd, true, NULL };
 static const struct daemon_operation clearing = { "kilnd", clear_cache, false, have_kernels };
+static const struct daemon_operation listing = { "kilnctl", list_kernels, false, have_a_long_list };
 static const struct daemon_operation promoting = { "kilnd", promote_records, false, put_records };
 static const struct operation operations[] = {
     { .name = "start-empty", .kinds = SERVER_KINDS, .run = run_first_start },
@@ -359,6 +387,11 @@ static const struct operation operations[] = {
     CLIENT("client-fetch-batch", fetch_batch),
     CLIENT("client-tuning-record", put_records),
     CLIENT("client-tuning-lease", tune_problem),
+    { .name = "kilnctl",
+      .kinds = CLIENT_KINDS & ~KINDS_OF_DEATH,
+      .at_once = AT_ONCE,
+      .run = run_operation_case,
+      .context = &listing },
     { .name = NULL },
 };
 

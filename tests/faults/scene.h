@@ -38,6 +38,7 @@ struct scene {
     unsigned tuned; /* number of the latest problem for which a lease was taken */
     /* number of the latest problem whose lease ended with a result; 0 if there is none */
     unsigned tuned_kept;
+    size_t listed;              /* number of kernels that kilnctl lists; 0: not known yet */
     bool apart_done;            /* whether the separate process of scene_act_apart succeeded */
     bool knows_rest;            /* whether |resting| is known */
     struct descriptors resting; /* descriptors of an idle kilnd */

@@ -40,9 +40,11 @@ class Table(unittest.TestCase):
     def test_the_table_sums_faults_by_column_and_operations_in_the_last_row(self):
         lines = self.script.table([row("a", "memory", 3), row("a", "map", 4, lost=1, every=5),
                                    row("b", "kill", 10)]).splitlines()
-        self.assertEqual(lines[2], "| `a` | 7 | - | - | - | - | - | - | - | 7 | 6 | 1 | 1, 5 |")
-        self.assertEqual(lines[3], "| `b` | - | - | - | - | - | - | 10 | - | 10 | 10 | 0 | 1 |")
-        self.assertEqual(lines[4], "| **all** | 7 | - | - | - | - | - | 10 | - | 17 | 16 | 1 |  |")
+        self.assertEqual(lines[0], "| operation | memory | kill -9 | tried | survived | lost | "
+                         "every |")
+        self.assertEqual(lines[2], "| `a` | 7 | - | 7 | 6 | 1 | 1, 5 |")
+        self.assertEqual(lines[3], "| `b` | - | 10 | 10 | 10 | 0 | 1 |")
+        self.assertEqual(lines[4], "| **all** | 7 | 10 | 17 | 16 | 1 |  |")
 
     def test_every_fault_kind_belongs_to_one_column(self):
         source = (SCRIPT.parent.parent / "tests/faults/cases.c").read_text(encoding="utf-8")
@@ -54,6 +56,10 @@ class Table(unittest.TestCase):
     def test_strides_are_reported_for_the_faults_tried(self):
         rows = [row("a", "kill", 2, every=5), row("a", "step", 9), row("a", "sync", 0, every=7)]
         self.assertEqual(self.script.strides(rows), "5")
+
+    def test_a_run_that_a_limit_ended_is_marked(self):
+        rows = [row("a", "memory", 2), {**row("a", "memory-on", 3), "passed": False}]
+        self.assertEqual(self.script.strides(rows), "1+")
 
     def test_kilnd_has_separate_strides(self):
         options = self.script.parse(["--seed", "7", "--every", "5", "--memory-every", "300",
@@ -79,13 +85,21 @@ class Table(unittest.TestCase):
     def test_the_table_changes_only_text_between_its_marks(self):
         with tempfile.TemporaryDirectory() as directory:
             page = pathlib.Path(directory) / "page.md"
-            page.write_text(f"above\n{self.script.BEGIN}\nold\n{self.script.END}\nbelow\n",
+            page.write_text("above\n<!-- x: begin -->\nold\n<!-- x: end -->\nbelow\n",
                             encoding="utf-8")
-            self.script.fill_table(page, [row("a", "memory", 3)])
+            self.script.fill_table(page, "x", [row("a", "memory", 3)])
             text = page.read_text(encoding="utf-8")
-        self.assertTrue(text.startswith(f"above\n{self.script.BEGIN}\n| operation"))
-        self.assertTrue(text.endswith(f"|\n{self.script.END}\nbelow\n"))
+        self.assertTrue(text.startswith("above\n<!-- x: begin -->\n| operation"))
+        self.assertTrue(text.endswith("|\n<!-- x: end -->\nbelow\n"))
         self.assertNotIn("old", text)
+
+    def test_each_result_is_kept_when_it_is_known(self):
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "results.json"
+            options = self.script.parse(["--json", str(file)])
+            for tried in (3, 9):
+                self.script.note_result(row(f"of {tried}", "memory", tried), options)
+            self.assertEqual([r["tried"] for r in self.script.read_results([file])], [3, 9])
 
     def test_the_later_of_two_fault_runs_counts(self):
         with tempfile.TemporaryDirectory() as directory:
