@@ -6,6 +6,7 @@
 #include "cli/kilnctl/doctor_socket.h"
 #include "cli/kilnctl/doctor_toolchains.h"
 #include "cli/kilnctl/doctor_units.h"
+#include "cli/kilnctl/preload.h"
 #include "cli/output.h"
 
 #include <string.h>
@@ -164,6 +165,23 @@ static void check_devices(struct doctor *d)
     daemon_judge_miopen(coverage, &d->findings);
 }
 
+/* Points to the command that shows what a program gains, because only that program knows. */
+static void check_drop_in(struct doctor *d)
+{
+    char value[PRELOAD_MAX];
+    struct kiln_error err = { 0 };
+    struct finding *finding;
+    if (preload_value(value, &err)) {
+        finding = findings_add(&d->findings, "drop-in", VERDICT_WARN,
+                               "'kilnctl run' does not work: %.400s", err.text);
+        findings_advise(finding, "install libkiln-rtc, which is in the package of libkiln");
+        return;
+    }
+    findings_add(&d->findings, "drop-in", VERDICT_OK,
+                 "'kilnctl run --explain -- COMMAND' says whether kilnd answers a program's own "
+                 "compiles by NVRTC or hiprtc, and why not");
+}
+
 static int print_json(const struct findings *f, struct kiln_error *err)
 {
     size_t failed = findings_count(f, VERDICT_FAIL);
@@ -217,6 +235,7 @@ static int run_doctor(const struct invocation *invocation, struct kiln_error *er
     check_health(&d);
     check_databases(&d);
     check_devices(&d);
+    check_drop_in(&d);
     return print_findings(&d, err);
 }
 

@@ -11,12 +11,14 @@
 #define KEY_SHOWN 12
 
 struct ls_options {
-    const char *target, *program, *database_id;
+    const char *kind, *target, *program, *database_id;
     struct option_number older_than, larger_than, limit;
 };
 
 #define AT(field) offsetof(struct ls_options, field)
 static const struct option options[] = {
+    { "kind", 0, OPTION_TEXT, AT(kind), "kernel|rtc|rtc-files|rtc-mark",
+      "only code objects, or only one part of programs' own compiles", 0, 0 },
     { "target", 0, OPTION_TEXT, AT(target), "TARGET", "only kernels for this target", 0, 0 },
     { "program", 0, OPTION_TEXT, AT(program), "NAME", "only kernels of this program", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
@@ -41,6 +43,7 @@ struct listing {
 static struct json *create_request(const struct ls_options *o, const char *after)
 {
     struct json *json = json_object();
+    admin_set_text(json, "kind", o->kind);
     if (o->target)
         json_set_text(json, "target", o->target);
     if (o->program)
@@ -61,6 +64,7 @@ static void add_row(struct table *table, const struct json *kernel)
     const char *database_id = json_get_text(kernel, "database_id", "");
     double compile_s = json_get_number(kernel, "compile_s", 0); /* 0 if kilnd did not compile it */
     table_cell(table, "%.*s", KEY_SHOWN, json_get_text(kernel, "key", "-"));
+    table_cell(table, "%s", json_get_text(kernel, "kind", "-"));
     table_cell(table, "%.40s", json_get_text(kernel, "target", "-"));
     table_cell(table, "%s", *database_id ? database_id : "-");
     table_cell(table, "%s", json_get_text(kernel, "toolchain", "-"));
@@ -127,11 +131,12 @@ static int list_pages(const struct invocation *invocation, struct listing *listi
 static int list_table(const struct invocation *invocation, struct kiln_error *err)
 {
     static const struct column columns[] = {
-        { "KEY", ALIGN_LEFT },          { "TARGET", ALIGN_LEFT },  { "DB ID", ALIGN_LEFT },
-        { "TOOLCHAIN", ALIGN_LEFT },    { "PROGRAM", ALIGN_LEFT }, { "SIZE", ALIGN_RIGHT },
-        { "COMPILED IN", ALIGN_RIGHT }, { "USES", ALIGN_RIGHT },   { "LAST USED", ALIGN_LEFT },
+        { "KEY", ALIGN_LEFT },       { "KIND", ALIGN_LEFT },         { "TARGET", ALIGN_LEFT },
+        { "DB ID", ALIGN_LEFT },     { "TOOLCHAIN", ALIGN_LEFT },    { "PROGRAM", ALIGN_LEFT },
+        { "SIZE", ALIGN_RIGHT },     { "COMPILED IN", ALIGN_RIGHT }, { "USES", ALIGN_RIGHT },
+        { "LAST USED", ALIGN_LEFT },
     };
-    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 9);
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 10);
     if (!table)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing kernels");
     struct listing listing = { .options = invocation->options, .table = table };
@@ -169,7 +174,11 @@ const struct command command_kernel_ls = {
     .summary = "list the stored kernels",
     .help =
         "Lists the kernels in the store.  For 'kernel show' and 'kernel rm', the first digits of\n"
-        "a key are enough if no other key begins with them.",
+        "a key are enough if no other key begins with them.\n"
+        "\n"
+        "Kind rtc is what NVRTC or hiprtc returned to a program that runs by 'kilnctl run'.\n"
+        "rtc-files is a list of the files that such a compile reads, and rtc-mark a mark that a\n"
+        "compile has ended.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct ls_options),

@@ -2,8 +2,8 @@
 /* The command run: runs a program with libkiln-rtc preloaded. */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/preload.h"
+#include "cli/kilnctl/run_report.h"
 #include "cli/output.h"
-#include "common/base/units.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,17 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Maximum number of different reasons in a report.  Compiles with further reasons are not
- * counted. */
-#define REASONS_MAX 32
-
 struct run_options {
     bool explain;
 };
 
 static const struct option options[] = {
     { "explain", 'e', OPTION_FLAG, offsetof(struct run_options, explain), NULL,
-      "say at the end what was answered, compiled and stored, and why not", 0, 0 },
+      "say at the end which libraries were loaded, what kilnd answered and stored, and why not", 0,
+      0 },
 };
 
 static int execute(const struct invocation *invocation, struct kiln_error *err)
@@ -41,76 +38,6 @@ static int execute(const struct invocation *invocation, struct kiln_error *err)
 
 /* ---- --explain ---- */
 
-struct report {
-    uint64_t hits, stored, saved_ms;
-    struct {
-        char text[160];
-        uint64_t count;
-    } reasons[REASONS_MAX];
-};
-
-static void add_reason(struct report *report, const char *text, uint64_t count)
-{
-    for (size_t i = 0; i < REASONS_MAX; i++) {
-        if (report->reasons[i].count && strcmp(report->reasons[i].text, text) != 0)
-            continue;
-        snprintf(report->reasons[i].text, sizeof(report->reasons[i].text), "%.150s", text);
-        report->reasons[i].count += count;
-        return;
-    }
-}
-
-/* Adds a line to the report.  Ignores a line of unknown form, because any process of the run may
- * have written it. */
-static void add_line(struct report *report, const char *line)
-{
-    unsigned long long n;
-    char text[160];
-    if (sscanf(line, "hit %llu", &n) == 1)
-        report->hits += n;
-    else if (sscanf(line, "stored %llu", &n) == 1)
-        report->stored += n;
-    else if (sscanf(line, "saved_ms %llu", &n) == 1)
-        report->saved_ms += n;
-    else if (sscanf(line, "forwarded %llu %159[^\n]", &n, text) == 2)
-        add_reason(report, text, n);
-}
-
-static void read_report(int fd, struct report *report)
-{
-    char line[256];
-    FILE *file = fdopen(fd, "r");
-    if (!file)
-        return;
-    rewind(file);
-    while (fgets(line, sizeof(line), file))
-        add_line(report, line);
-    fclose(file);
-}
-
-/* Prints to standard error, because standard output belongs to the program. */
-static void print_report(const struct report *report)
-{
-    char saved[UNITS_TEXT_MAX];
-    uint64_t forwarded = 0;
-    for (size_t i = 0; i < REASONS_MAX; i++)
-        forwarded += report->reasons[i].count;
-    fprintf(stderr,
-            "kilnctl: %llu compiles: %llu answered by kilnd, %llu compiled and stored, "
-            "%llu compiled without kilnd\n",
-            (unsigned long long)(report->hits + report->stored + forwarded),
-            (unsigned long long)report->hits, (unsigned long long)report->stored,
-            (unsigned long long)forwarded);
-    if (report->hits)
-        fprintf(stderr, "kilnctl: the answered ones once took %s to compile\n",
-                units_seconds((double)report->saved_ms / 1e3, saved));
-    for (size_t i = 0; i < REASONS_MAX && report->reasons[i].count; i++)
-        fprintf(stderr, "kilnctl: %llu without kilnd: %s\n",
-                (unsigned long long)report->reasons[i].count, report->reasons[i].text);
-    if (report->hits + report->stored + forwarded == 0)
-        fprintf(stderr, "kilnctl: the program compiled nothing by NVRTC or hiprtc\n");
-}
-
 /* Returns the status that a shell reports for a wait status. */
 static int status_of(int status)
 {
@@ -121,7 +48,6 @@ static int status_of(int status)
  * which also go to the program, so that this process can report after them. */
 static int run_and_explain(const struct invocation *invocation, struct kiln_error *err)
 {
-    struct report report = { .hits = 0 };
     char path[64];
     int status = 0, fd = memfd_create("report", 0); /* the program opens it by |path| */
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
@@ -140,8 +66,7 @@ static int run_and_explain(const struct invocation *invocation, struct kiln_erro
         ;
     if (child < 0)
         return cli_fail_errno(err, errno, "cannot start '%.500s'", invocation->words[0]);
-    read_report(fd, &report);
-    print_report(&report);
+    run_report_print(fd, invocation->common->json);
     exit(status_of(status));
 }
 
@@ -167,6 +92,10 @@ const struct command command_exec = {
         "kilnd answers if the same compile was done before by the same user: in another process,\n"
         "or by another program.  Otherwise the program compiles with its own library, and kilnd\n"
         "keeps the result.  Processes that need the same compile at the same time do it once.\n"
+        "\n"
+        "--explain reports on standard error which of these libraries the program loaded, how\n"
+        "many compiles kilnd answered, how many seconds these once took, and why other compiles\n"
+        "were not answered.  With --json, the report is one line of JSON.\n"
         "\n"
         "KILN_RTC=off switches it off, KILN_RTC=record stores results without using them.  What\n"
         "kilnd cannot answer, the program's own library compiles as always.",

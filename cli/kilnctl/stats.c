@@ -133,7 +133,11 @@ const struct command command_stats = {
         "--by shows instead how much time kernels saved: each hit saves the time that compiling\n"
         "its kernel once took.  MIOpen's kernels state no compile time, so their hits count as\n"
         "zero time saved.  These totals survive restarts, as long as the cache does.  Users see\n"
-        "their own row, and all others as one row.",
+        "their own row, and all others as one row.\n"
+        "\n"
+        "Compiles that programs do themselves by NVRTC or hiprtc ('kilnctl run') are no fetches.\n"
+        "client_hits counts those that kilnd answered, client_compiles those that it stored, and\n"
+        "client_saved_ms the milliseconds saved.  --by program shows them as one row.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct stats_options),

@@ -79,6 +79,18 @@ static void put_hits(struct writer *w, const struct top_rates *r)
     put_bar(w, "missed", r->misses_share, r->has_lookups);
 }
 
+/* Compiles that programs do themselves are not among the kernels above. */
+static void put_client_compiles(struct writer *w, const struct json *stats)
+{
+    char saved[UNITS_TEXT_MAX];
+    uint64_t hits = json_get_u64(stats, "client_hits", 0),
+             stored = json_get_u64(stats, "client_compiles", 0);
+    if (hits + stored > 0)
+        put_line(w, TOP_PLAIN, "NVRTC, hiprtc: %llu answered, %llu stored, saved %s",
+                 (unsigned long long)hits, (unsigned long long)stored,
+                 units_seconds(json_get_number(stats, "client_saved_ms", 0) / 1e3, saved));
+}
+
 static void put_head(struct writer *w, const struct top_view *v)
 {
     char up[UNITS_TEXT_MAX], stored[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], hot[UNITS_TEXT_MAX];
@@ -98,6 +110,7 @@ static void put_head(struct writer *w, const struct top_view *v)
              units_kernels(json_get_u64(store, "kernels", 0), kernels),
              units_size(json_get_u64(stats, "hot_bytes", 0), hot));
     put_hits(w, v->rates);
+    put_client_compiles(w, stats);
 }
 
 /* ---- compiles ---- */

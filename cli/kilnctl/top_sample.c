@@ -107,8 +107,10 @@ static struct json *rates_to_json(const struct top_rates *r)
 
 struct json *top_to_json(const struct top_sample *now, const struct top_rates *rates)
 {
-    static const char *const counts[] = { "compiling",     "queued",    "clients",    "store_bytes",
-                                          "store_objects", "hot_bytes", "hot_objects" };
+    static const char *const counts[] = { "compiling",      "queued",        "clients",
+                                          "store_bytes",    "store_objects", "hot_bytes",
+                                          "hot_objects",    "client_hits",   "client_compiles",
+                                          "client_saved_ms" };
     struct json *j = json_object();
     json_set(j, "rates", rates_to_json(rates));
     json_set_u64(j, "uptime_s", json_get_u64(now->status, "uptime_s", 0));

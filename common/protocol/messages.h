@@ -81,6 +81,14 @@ enum lease_result {
     LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
 };
 
+/* What a compile_end stores.  Only libkiln-rtc reads the content. */
+enum compile_part {
+    COMPILE_PART_RESULT, /* all that the compiler returned */
+    COMPILE_PART_FILES,  /* lists of the files that the compile reads, under another key */
+    COMPILE_PART_MARK,   /* a mark that the compile has ended, under another key */
+    COMPILE_PARTS
+};
+
 /* Capabilities, exchanged in hello.  Client and kilnd may use a capability once both have set its
  * bit. */
 #define CAPABILITY_INLINE 1u      /* small objects may come inside the frame */

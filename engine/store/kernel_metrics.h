@@ -101,7 +101,10 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
 struct kernel_share { /* the part of the store that belongs to one target or program */
-    const char *name; /* NULL: the share of all private kernels, whose names are not reported */
+    /* NULL: the share of all private kernels, whose names are not reported, or of clients'
+     * compiles */
+    const char *name;
+    bool is_of_clients; /* the share of compiles that clients did themselves */
     uint64_t kernels;
     uint64_t bytes; /* of compressed objects and rows; an object counts for each of its kernels */
 };

@@ -18,3 +18,9 @@ struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct b
     sha256_put_sized(&s, args);
     return sha256_end(&s);
 }
+
+struct digest kernel_client_key(uint64_t scope, const struct digest *key)
+{
+    return kernel_name_key(scope, bytes_of_text("compile of a client"),
+                           bytes_of(key->bytes, DIGEST_SIZE), bytes_of_text(""));
+}

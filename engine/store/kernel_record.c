@@ -22,6 +22,11 @@ int64_t store_scope_number(uint64_t scope)
     return scope == KERNEL_SCOPE_EVERYONE ? -1 : (int64_t)(uint32_t)scope;
 }
 
+enum object_kind store_kind(uint64_t number)
+{
+    return number < OBJECT_KINDS ? (enum object_kind)number : OBJECT_CODE;
+}
+
 uint64_t kernel_record_scope(const struct kernel_record *record)
 {
     return record->is_private ? record->uid : KERNEL_SCOPE_EVERYONE;
@@ -47,6 +52,7 @@ struct kernel_record store_record(const struct query *q)
         .package = query_text(q, 17),
         .version = query_text(q, 18),
         .pinned = query_u64(q, 21) != 0,
+        .kind = store_kind(query_u64(q, 22)),
     };
     /* A digest of the wrong size stays zero. */
     store_to_digest(query_bytes(q, 0), &r.key);
@@ -54,6 +60,7 @@ struct kernel_record store_record(const struct query *q)
     store_to_digest(query_bytes(q, 2), &r.toolchain_id);
     store_to_digest(query_bytes(q, 19), &r.source_id);
     store_to_digest(query_bytes(q, 20), &r.headers_id);
+    store_to_digest(query_bytes(q, 23), &r.client_key);
     return r;
 }
 
@@ -71,4 +78,5 @@ void store_bind_filter(struct query *q, const struct kernel_filter *filter)
     query_bind_i64(q, 11, filter->by_scope ? store_scope_number(filter->scope) : -2);
     query_bind_u64(q, 12, filter->not_pinned);
     query_bind_i64(q, 13, filter->by_reader ? (int64_t)filter->reader : -1);
+    query_bind_u64(q, 14, filter->kinds);
 }

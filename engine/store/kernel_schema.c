@@ -16,6 +16,8 @@ extern const unsigned char schema_kernels_0006[];
 extern const unsigned long schema_kernels_0006_size;
 extern const unsigned char schema_kernels_0007[];
 extern const unsigned long schema_kernels_0007_size;
+extern const unsigned char schema_kernels_0008[];
+extern const unsigned long schema_kernels_0008_size;
 
 static const struct db_migration migrations[] = {
     { schema_kernels_0001, &schema_kernels_0001_size },
@@ -25,6 +27,7 @@ static const struct db_migration migrations[] = {
     { schema_kernels_0005, &schema_kernels_0005_size },
     { schema_kernels_0006, &schema_kernels_0006_size },
     { schema_kernels_0007, &schema_kernels_0007_size },
+    { schema_kernels_0008, &schema_kernels_0008_size },
 };
 
 const struct db_schema kernel_schema = {

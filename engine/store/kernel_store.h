@@ -56,6 +56,7 @@ struct kernel_record {
     struct digest toolchain_id; /* zeros: unknown; then gc never treats the kernel as stale */
     struct digest source_id;    /* SHA-256 over the source; zeros: unknown */
     struct digest headers_id;   /* SHA-256 over the headers; zeros: unknown */
+    struct digest client_key;   /* of what a client compiled: the client's key; zeros: none */
     const char *target;
     const char *toolchain;
     const char *program;     /* of a named kernel: its name, verbatim */
@@ -70,15 +71,21 @@ struct kernel_record {
     uint64_t created;        /* seconds since the epoch */
     uint64_t last_used;      /* seconds since the epoch */
     uint64_t uses;
-    uint64_t id;     /* increases in the order in which kernels were stored; ignored by put */
+    uint64_t id; /* increases in the order in which kernels were stored; ignored by put */
+    enum object_kind kind;
     uint32_t uid;    /* the first user who requested the kernel, which counts for this user's
                       * quota */
     bool is_private; /* true: only |uid| may fetch it; false: everyone may */
     bool pinned;     /* never evicted */
 };
 
+/* Returns false if |digest| is all zeros, which means "unknown". */
+bool digest_is_known(const struct digest *digest);
+
 /* KERNEL_SCOPE_EVERYONE for a public kernel, else the owner's uid. */
 uint64_t kernel_record_scope(const struct kernel_record *record);
+
+#define KERNELS_OF(kind) (1u << (kind))
 
 struct kernel_filter {          /* a kernel must match all fields that are set; zeros match all */
     const char *target;         /* "gfx90a" also matches gfx90a:xnack- */
@@ -88,6 +95,7 @@ struct kernel_filter {          /* a kernel must match all fields that are set; 
     const char *package;        /* file name */
     struct digest toolchain_id; /* zeros: any */
     uint64_t older_than;        /* last used before this second; 0: any */
+    unsigned kinds;             /* a set of KERNELS_OF(kind); 0: any */
     uint64_t scope;             /* with by_scope: a uid or KERNEL_SCOPE_EVERYONE */
     uint32_t uid;               /* used with by_uid */
     bool by_scope;

@@ -133,8 +133,9 @@ enum kiln_code kernel_store_shares(struct kernel_store *store,
                                                                          : KERNEL_SHARES_BY_TARGET);
     query_bind_u64(&q, 1, request->max);
     while (query_next(&q, &rc, err)) {
-        bool is_private = query_u64(&q, 3) != 0;
-        const struct kernel_share share = { .name = is_private ? NULL : query_text(&q, 0),
+        uint64_t group = query_u64(&q, 3);
+        const struct kernel_share share = { .name = group ? NULL : query_text(&q, 0),
+                                            .is_of_clients = group == 2,
                                             .kernels = query_u64(&q, 1),
                                             .bytes = query_u64(&q, 2) };
         each(context, &share);

@@ -85,7 +85,7 @@ static bool matches_everything(const struct kernel_filter *f)
             return false;
     }
     return !digest_is_known(&f->toolchain_id) && !f->older_than && !f->by_scope && !f->by_uid &&
-           !f->not_pinned && !f->by_reader;
+           !f->not_pinned && !f->by_reader && !f->kinds;
 }
 
 /* The size of the next batch. The first batch of a step has one kernel, and the size doubles each

@@ -100,6 +100,7 @@ static enum kiln_code scan_kernels(struct db *db, enum kernel_statement statemen
     query_bind_text(&q, 1, s->wanted->program);
     query_bind_u64(&q, 2, s->wanted->uid);
     query_bind_u64(&q, 3, count_max);
+    query_bind_u64(&q, 4, s->wanted->kind);
     enum kiln_code rc = KILN_OK;
     while (query_next(&q, &rc, err))
         add_candidate(

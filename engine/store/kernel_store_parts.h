@@ -152,8 +152,6 @@ static inline struct bytes digest_view(const struct digest *d)
 {
     return bytes_of(d->bytes, sizeof(d->bytes));
 }
-/* Returns false if |digest| is all zeros, which means "unknown". */
-bool digest_is_known(const struct digest *digest);
 
 /* ---- directory and file ---- */
 
@@ -309,7 +307,7 @@ KILN_MUST_CHECK enum kiln_code store_remove_orphans(struct kernel_store *store, 
  * digest. */
 bool store_to_digest(struct bytes bytes, struct digest *ret_digest);
 /* Builds the record from RECORD_COLUMNS; texts are borrowed from the query. */
-#define RECORD_COLUMN_COUNT 22
+#define RECORD_COLUMN_COUNT 24
 struct kernel_record store_record(const struct query *q);
 /* Calls |each| for all records of a query. Bind its parameters before. */
 KILN_MUST_CHECK enum kiln_code store_report_records(struct query *q,
@@ -319,6 +317,8 @@ KILN_MUST_CHECK enum kiln_code store_report_records(struct query *q,
 void store_bind_filter(struct query *q, const struct kernel_filter *filter);
 /* The scope as it is stored; -1 means everyone. */
 int64_t store_scope_number(uint64_t scope);
+/* The kind with this number.  An unknown number counts as a code object. */
+enum object_kind store_kind(uint64_t number);
 
 /* Runs a statement that has no parameter. */
 KILN_MUST_CHECK enum kiln_code store_run(struct kernel_store *store,

@@ -179,6 +179,8 @@ static enum kiln_code add_kernel(struct db *db, const struct put *put, uint64_t 
     query_bind_text(&q, 16, r->version);
     query_bind_bytes(&q, 17, known_digest(&r->source_id));
     query_bind_bytes(&q, 18, known_digest(&r->headers_id));
+    query_bind_u64(&q, 19, r->kind);
+    query_bind_bytes(&q, 20, known_digest(&r->client_key));
     return query_run(&q, err);
 }
 

@@ -132,6 +132,7 @@ static enum kiln_code check_found(struct query *q, struct codec *codec,
         return rc;
     int64_t scope = query_i64(q, 6);
     (*ret_object)->compile_ns = query_u64(q, 5);
+    (*ret_object)->kind = store_kind(query_u64(q, 10));
     (*ret_object)->is_private = scope != -1;
     (*ret_object)->owner = (uint32_t)scope;
     note_origin(*ret_object, query_text(q, 7), query_text(q, 8));

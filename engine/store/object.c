@@ -137,6 +137,7 @@ enum kiln_code object_copy(const struct object *object, struct object **ret_copy
     if (rc)
         return rc;
     copy->compile_ns = object->compile_ns;
+    copy->kind = object->kind;
     copy->is_private = object->is_private;
     copy->is_named = object->is_named;
     copy->owner = object->owner;

@@ -24,6 +24,15 @@
 struct held_object;
 struct hot_entry;
 
+/* What an object is.  kernels.db has these numbers. */
+enum object_kind {
+    OBJECT_CODE,
+    OBJECT_RTC_RESULT, /* all that a run-time compiler returned to a program (libkiln-rtc) */
+    OBJECT_RTC_FILES,  /* libkiln-rtc's lists of the files that a compile reads */
+    OBJECT_RTC_MARK,   /* libkiln-rtc's mark that a compile has ended */
+    OBJECT_KINDS
+};
+
 struct object_origin { /* what the object was compiled from, for usage accounting */
     char target[LIMIT_TARGET_TEXT];
     char program[ORIGIN_PROGRAM_MAX]; /* longer names are truncated */
@@ -31,11 +40,12 @@ struct object_origin { /* what the object was compiled from, for usage accountin
 
 struct object {
     unsigned references;
-    int fd;                   /* owned memfd, sealed: shrink, grow, write, seal */
-    uint64_t size;            /* bytes */
-    struct digest digest;     /* SHA-256 of the bytes */
-    uint64_t compile_ns;      /* wall-clock time of the compile; 0: unknown */
-    const uint8_t *data;      /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
+    int fd;               /* owned memfd, sealed: shrink, grow, write, seal */
+    uint64_t size;        /* bytes */
+    struct digest digest; /* SHA-256 of the bytes */
+    uint64_t compile_ns;  /* wall-clock time of the compile; 0: unknown */
+    const uint8_t *data;  /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
+    enum object_kind kind;
     bool is_private;          /* only |owner| may fetch it */
     bool is_named;            /* public, and in the hot set under a name that |owner| requested */
     uint32_t owner;           /* uid */

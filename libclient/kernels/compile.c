@@ -81,6 +81,7 @@ enum kiln_code compile_end(struct kiln_client *client, const struct compile_resu
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     const struct message_compile_end m = { .key = *result->key,
+                                           .part = (uint8_t)result->part,
                                            .compile_ns = result->compile_ns,
                                            .target = bytes_of_text(result->target),
                                            .toolchain = bytes_of_text(result->toolchain),

@@ -29,9 +29,10 @@ KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
 
 struct compile_result {
     const struct digest *key; /* borrowed, like the other pointers */
-    int file;                 /* a memory file with the bytes; -1 if the compile failed */
-    uint64_t compile_ns;      /* wall-clock time of the compilation */
-    const char *target;       /* shown to users, like the next three texts; must be printable */
+    enum compile_part part;
+    int file;            /* a memory file with the bytes; -1 if the compile failed */
+    uint64_t compile_ns; /* wall-clock time of the compilation */
+    const char *target;  /* shown to users, like the next three texts; must be printable */
     const char *toolchain;
     const char *program;
     const char *options;

@@ -5,6 +5,7 @@
 #include "libclient/rtc/identity.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
+#include "libclient/rtc/settings.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -37,6 +38,8 @@ static const char *const names[RTC_KINDS][FUNCTIONS] = {
                      "hiprtcGetProgramLog", "hiprtcGetCodeSize", "hiprtcGetCode",
                      "hiprtcGetBitcodeSize", "hiprtcGetBitcode" },
 };
+
+static const char *const kind_names[RTC_KINDS] = { [RTC_NVRTC] = "nvrtc", [RTC_HIPRTC] = "hiprtc" };
 
 int rtc_function_number(const char *name)
 {
@@ -196,8 +199,10 @@ static struct rtc_library *find_library(enum rtc_kind kind, void *real)
     if (!is_complete(&now.real))
         return NULL;
     if (!library->base || library->kind != kind ||
-        memcmp(&library->real, &now.real, sizeof(now.real)) != 0)
+        memcmp(&library->real, &now.real, sizeof(now.real)) != 0) {
         *library = now;
+        settings_note_library(kind_names[kind], map->l_name);
+    }
     library->unloads = unloads;
     return library;
 }

@@ -255,12 +255,14 @@ struct publication { /* what all messages that publish one compile share */
     uint64_t compile_ns;
 };
 
-static bool put(const struct publication *x, const struct digest *key, struct bytes content)
+static bool put(const struct publication *x, enum compile_part part, const struct digest *key,
+                struct bytes content)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     struct kiln_client *client = get_client();
     int file = make_file(content);
     const struct compile_result result = { .key = key,
+                                           .part = part,
                                            .file = file,
                                            .compile_ns = x->compile_ns,
                                            .target = key_target(x->program),
@@ -321,7 +323,7 @@ static bool put_list(const struct publication *x, const struct lookup *l,
     BUFFER_AUTO struct buffer list;
     buffer_init(&list, 16u << 20);
     write_list(&list, further, manifest, l->manifests);
-    return !list.failed && put(x, &l->key, buffer_view(&list));
+    return !list.failed && put(x, COMPILE_PART_FILES, &l->key, buffer_view(&list));
 }
 
 /* Ends the compile that was begun under the key |lease|, by storing a marker there.  Does nothing
@@ -331,7 +333,7 @@ static void end_lease(const struct publication *x, const struct lookup *l,
                       const struct digest *stored)
 {
     if (!digest_equal(&l->lease, &l->key) && !digest_equal(&l->lease, stored))
-        (void)put(x, &l->lease, bytes_of_text("done"));
+        (void)put(x, COMPILE_PART_MARK, &l->lease, bytes_of_text("done"));
 }
 
 /* Returns what the result depends on of the program's name. */
@@ -355,7 +357,7 @@ static bool put_result(const struct publication *x, const struct lookup *l, stru
             return false;
         files = buffer_view(&kept);
     }
-    return result_key(&l->key, files, ret_key) && put(x, ret_key, result) &&
+    return result_key(&l->key, files, ret_key) && put(x, COMPILE_PART_RESULT, ret_key, result) &&
            put_list(x, l, KEY_NO_NAME, &files);
 }
 

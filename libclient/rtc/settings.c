@@ -15,6 +15,8 @@
 #define PATIENCE_MAX_MS 3600000
 /* Maximum number of different reasons that one process counts. */
 #define REASONS_MAX 24
+/* Maximum number of compilers that the report names. */
+#define COMPILERS_MAX 8
 
 static struct {
     pthread_mutex_t lock;
@@ -24,6 +26,7 @@ static struct {
         const char *reason;
         uint64_t count;
     } forwarded[REASONS_MAX];
+    char compilers[COMPILERS_MAX][400];
 } counts = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool is_set(const char *name, const char *value)
@@ -55,7 +58,7 @@ uint32_t settings_patience_ms(void)
  * Writes all lines in one call, because several processes may append. */
 static void write_report(void)
 {
-    char text[4096];
+    char text[8192];
     const char *path = getenv("KILN_RTC_REPORT");
     int fd = path && counts.pid == getpid() ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (fd < 0)
@@ -63,6 +66,9 @@ static void write_report(void)
     int size = snprintf(text, sizeof(text), "hit %llu\nstored %llu\nsaved_ms %llu\n",
                         (unsigned long long)counts.hits, (unsigned long long)counts.stored,
                         (unsigned long long)(counts.saved_ns / 1000000u));
+    for (size_t i = 0; i < COMPILERS_MAX && counts.compilers[i][0]; i++)
+        size +=
+            snprintf(text + size, sizeof(text) - (size_t)size, "library %s\n", counts.compilers[i]);
     for (size_t i = 0; i < REASONS_MAX && counts.forwarded[i].reason; i++)
         if (size < (int)sizeof(text) - 200)
             size +=
@@ -93,6 +99,21 @@ static void debug(const char *what, const char *program)
 {
     if (is_set("KILN_RTC_DEBUG", "1"))
         fprintf(stderr, "libkiln-rtc: %s: %s\n", program ? program : "(unnamed)", what);
+}
+
+void settings_note_library(const char *compiler, const char *path)
+{
+    char text[sizeof(counts.compilers[0])];
+    snprintf(text, sizeof(text), "%s %s", compiler, path);
+    pthread_mutex_lock(&counts.lock);
+    begin_counting();
+    for (size_t i = 0; i < COMPILERS_MAX; i++) {
+        if (counts.compilers[i][0] && strcmp(counts.compilers[i], text) != 0)
+            continue;
+        memcpy(counts.compilers[i], text, sizeof(text));
+        break;
+    }
+    pthread_mutex_unlock(&counts.lock);
 }
 
 void settings_count_hit(uint64_t saved_ns, const char *program)

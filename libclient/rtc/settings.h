@@ -23,6 +23,9 @@ enum rtc_mode settings_mode(void);
  * itself. */
 uint32_t settings_patience_ms(void);
 
+/* Notes for the report that the process has loaded a compiler: "nvrtc" and the path of its file. */
+void settings_note_library(const char *compiler, const char *path);
+
 /* Count a compile by how it ended. */
 void settings_count_hit(uint64_t saved_ns, const char *program);
 void settings_count_stored(const char *program);

@@ -34,7 +34,7 @@ static const struct file_request { /* a request that takes a file */
       "{\"kind\":\"find\",\"database_id\":\"" DEVICE "\",\"a_tier\":\"user\",\"b_name\":\"" DEVICE
       ".HIP.fdb.txt\"}",
       .is_text = true },
-    { MESSAGE_compile_end, .zeros = 56, .is_text = true },
+    { MESSAGE_compile_end, .zeros = 57, .is_text = true },
 };
 #define FILE_REQUEST_COUNT (sizeof(file_requests) / sizeof(file_requests[0]))
 

@@ -328,11 +328,42 @@ def test_kilnctl_explains_why_a_compile_was_not_answered(job):
     assert "1 without kilnd: an option is unknown or has side effects" in done.stderr
 
 
+def test_kilnctl_names_the_compilers_that_were_loaded(job):
+    done = kilnctl_run(job, "--explain", "--", *job.command(SOURCE))
+    assert f"loaded: nvrtc {FAKE}" in done.stderr
+    done = kilnctl_run(job, "--explain", "--", *job.command())
+    assert f"loaded: nvrtc {FAKE}" in done.stderr
+    assert "compiled nothing" in done.stderr
+
+
+def test_kilnctl_explains_in_json(job):
+    for answered in 0, 1:
+        done = kilnctl_run(job, "--explain", "--json", "--", *job.command(SOURCE))
+        report = json.loads(done.stderr.splitlines()[-1])
+        assert (report["compiles"], report["answered"]) == (1, answered)
+        assert report["libraries"] == [{"compiler": "nvrtc", "path": str(FAKE)}]
+    done = kilnctl_run(job, "--explain", "--json", "--",
+                       *job.command("--option", "--unheard-of", SOURCE))
+    report = json.loads(done.stderr.splitlines()[-1])
+    assert report["reasons"] == [
+        {"reason": "an option is unknown or has side effects", "count": 1}]
+
+
+def test_kilnd_counts_compiles_of_programs_apart(job):
+    before = json.loads(job.daemon.kilnctl("stats", "--json"))
+    job.run(SOURCE)
+    job.run(SOURCE)
+    now = json.loads(job.daemon.kilnctl("stats", "--json"))
+    assert [now[name] - before[name] for name in ("client_compiles", "client_hits", "fetches")] \
+        == [1, 1, 0]
+    listed = json.loads(job.daemon.kilnctl("kernel", "ls", "--kind", "rtc", "--json"))["kernels"]
+    assert [kernel["kind"] for kernel in listed] == ["rtc"]
+
 def test_kilnctl_ends_as_the_program_does(job):
     assert kilnctl_run(job, "--", "sh", "-c", "exit 7").returncode == 7
     done = kilnctl_run(job, "--explain", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7
-    assert "compiled nothing" in done.stderr
+    assert "loaded neither NVRTC nor hiprtc" in done.stderr
     done = kilnctl_run(job, "--", "/nonexistent/program")
     assert done.returncode != 0
     assert "/nonexistent/program" in done.stderr

@@ -134,7 +134,8 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
     if (!object)
         return false;
     *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = hot_key, .object = object };
-    metrics_hot_ends(&e->metrics, ticket->began_ns);
+    if (!ticket->is_rtc)
+        metrics_hot_ends(&e->metrics, ticket->began_ns);
     inflight_count_hit(e, ret_result, ticket);
     if (options->shared_key)
         recency_touch(e, options->shared_key); /* the store may have the kernel under this key */
@@ -145,7 +146,7 @@ bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_ticket *ticket, struct digest *ret_key,
                    struct fetch_result *ret_result)
 {
-    e->stats.fetches++;
+    e->stats.fetches += !ticket->is_rtc;
     *ret_key = options->job ? kernel_key(options->job, &options->tc->identity) : options->key;
     ticket->began_ns = metrics_hot_begins(&e->metrics);
     if (answer_from_hot_set(e, ret_key, options, ticket, ret_result))

@@ -29,6 +29,7 @@ struct fetch_ticket {
     uid_t uid;
     enum priority priority;
     bool no_object; /* only the result is wanted, not the object */
+    bool is_rtc;    /* a look-up of a compile that a client does itself: counted apart */
     uint64_t batch; /* number of the batch; 0: none. Several hits of one kernel in a batch count as
                      * one */
     /* Called with the result, but never from within the call to which the ticket was passed. */

@@ -50,9 +50,22 @@ static enum lookup_end count_tier(struct engine *e, enum tier tier)
     return LOOKUP_DISK;
 }
 
+static void count_rtc(struct engine *e, const struct fetch_result *r,
+                      const struct fetch_ticket *ticket)
+{
+    if (r->err.code)
+        return; /* the client compiles, and compile_end counts that */
+    inflight_account_hit(e, r->object, LOOKUP_DISK, ticket);
+    recency_touch(e, &r->key);
+}
+
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket)
 {
+    if (ticket->is_rtc) {
+        count_rtc(e, r, ticket);
+        return;
+    }
     if (r->err.code || r->tier == TIER_COMPILED) {
         count_miss(e, r, ticket);
         return;
@@ -105,8 +118,9 @@ void inflight_label_object(struct inflight *f)
         const struct kernel_name *n = &f->name_key->name;
         write_origin(what, n->target.size ? n->target : n->database_id, n->name);
     }
-    if (object->is_private)
-        snprintf(what->program, sizeof(what->program), "%s", ACCOUNTING_PRIVATE);
+    if (object->kind != OBJECT_CODE || object->is_private)
+        snprintf(what->program, sizeof(what->program), "%s",
+                 object->kind != OBJECT_CODE ? ACCOUNTING_RTC : ACCOUNTING_PRIVATE);
     object->accounting_kind = accounting_kind_of(f->engine->metrics.accounting, what);
     free(what); /* the accounting has a copy */
     object->origin = NULL;

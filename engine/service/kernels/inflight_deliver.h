@@ -50,6 +50,12 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
     if (ticket->batch && object->counted_in == ticket->batch)
         return;
     object->counted_in = ticket->batch;
+    if (object->kind > OBJECT_RTC_RESULT)
+        return; /* the compile is counted when its result is sent */
+    if (object->kind == OBJECT_RTC_RESULT) {
+        e->stats.client_hits++;
+        e->metrics.client_saved_us += worth_us;
+    }
     e->metrics.saved_us += worth_us;
     accounting_hit(e->metrics.accounting, ticket->uid, object->accounting_kind, worth_us);
 }
@@ -57,7 +63,7 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {
-    e->stats.hits_hot++;
+    e->stats.hits_hot += !ticket->is_rtc;
     inflight_account_hit(e, r->object, LOOKUP_HOT, ticket);
     recency_touch(e, &r->key);
 }

@@ -20,8 +20,9 @@
 #include <sys/types.h>
 
 #define ACCOUNTING_USERS_MAX 4096
-#define ACCOUNTING_KINDS_MAX 512       /* including kind 0, which counts the others */
-#define ACCOUNTING_PRIVATE "(private)" /* program of privately imported kernels */
+#define ACCOUNTING_KINDS_MAX 512         /* including kind 0, which counts the others */
+#define ACCOUNTING_PRIVATE "(private)"   /* program of privately imported kernels */
+#define ACCOUNTING_RTC "(NVRTC, hiprtc)" /* program of compiles that clients did themselves */
 /* The maximum compile time that one hit counts as saved. Packages state compile times that kiln did
  * not measure, so they need a limit. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u

@@ -48,7 +48,10 @@ static enum kiln_code read_by(const struct json *question, enum by *ret_by, stru
 static void add_share(void *context, const struct kernel_share *share)
 {
     struct json *row = json_object();
-    json_set_text(row, "name", share->name ? share->name : ACCOUNTING_PRIVATE);
+    json_set_text(row, "name",
+                  share->name            ? share->name
+                  : share->is_of_clients ? ACCOUNTING_RTC
+                                         : ACCOUNTING_PRIVATE);
     json_set_u64(row, "kernels", share->kernels);
     json_set_u64(row, "bytes", share->bytes);
     json_append(context, row);

@@ -212,6 +212,11 @@ static void write_saved(struct page *p)
     exposition_micros(p->out, p->family, NULL, p->e->metrics.saved_us);
 }
 
+static void write_client_saved(struct page *p)
+{
+    exposition_micros(p->out, p->family, NULL, p->e->metrics.client_saved_us);
+}
+
 static void write_spent(struct page *p)
 {
     exposition_micros(p->out, p->family, NULL, p->e->metrics.compile_us);
@@ -312,6 +317,7 @@ static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_remembered_failures] = write_failures,
     [METRIC_NAME_workers] = write_workers,
     [METRIC_NAME_saved_compile_seconds_total] = write_saved,
+    [METRIC_NAME_client_saved_compile_seconds_total] = write_client_saved,
     [METRIC_NAME_compile_seconds_total] = write_spent,
     [METRIC_NAME_store_bytes] = write_store_bytes,
     [METRIC_NAME_store_objects] = write_store_objects,

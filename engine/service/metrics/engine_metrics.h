@@ -108,8 +108,9 @@ struct engine_metrics {
 
     uint64_t rejections; /* requests rejected because of a limit */
     uint64_t saved_us, compile_us;
-    uint64_t batches;              /* the number of the last batch that asked for kernels */
-    uint64_t started;              /* seconds since the epoch */
+    uint64_t client_saved_us; /* the part of |saved_us| for compiles that clients do themselves */
+    uint64_t batches;         /* the number of the last batch that asked for kernels */
+    uint64_t started;         /* seconds since the epoch */
     struct accounting *accounting; /* owned */
 };
 

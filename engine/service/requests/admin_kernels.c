@@ -12,13 +12,10 @@
 #define MATCHES_SHOWN 2
 
 static const struct admin_member list_members[] = {
-    { "target", MEMBER_TEXT },
-    { "program", MEMBER_TEXT },
-    { "database_id", MEMBER_TEXT },
-    { "older_than_s", MEMBER_COUNT },
-    { "after", MEMBER_TEXT },
-    { "count", MEMBER_COUNT },
-    { 0 },
+    { "kind", MEMBER_TEXT },          { "target", MEMBER_TEXT },
+    { "program", MEMBER_TEXT },       { "database_id", MEMBER_TEXT },
+    { "older_than_s", MEMBER_COUNT }, { "after", MEMBER_TEXT },
+    { "count", MEMBER_COUNT },        { 0 },
 };
 
 static const struct admin_member key_members[] = { { "key", MEMBER_TEXT }, { 0 } };
@@ -30,12 +27,20 @@ static const struct admin_member clear_members[] = {
     { "all", MEMBER_FLAG },       { "dry_run", MEMBER_FLAG },       { 0 },
 };
 
+static const char *const kind_names[OBJECT_KINDS] = {
+    [OBJECT_CODE] = "kernel",
+    [OBJECT_RTC_RESULT] = "rtc",
+    [OBJECT_RTC_FILES] = "rtc-files",
+    [OBJECT_RTC_MARK] = "rtc-mark",
+};
+
 struct json *kernel_to_json(const struct admin *a, const struct kernel_record *r)
 {
     char hex[DIGEST_HEX_SIZE];
     struct json *j = json_object();
     digest_to_hex(&r->key, hex);
     json_set_text(j, "key", hex);
+    json_set_text(j, "kind", kind_names[r->kind]);
     json_set_text(j, "target", r->target);
     json_set_text(j, "toolchain", r->toolchain);
     json_set_text(j, "program", r->program);
@@ -56,6 +61,21 @@ struct json *kernel_to_json(const struct admin *a, const struct kernel_record *r
     json_set_bool(j, "pinned", r->pinned);
     json_set_bool(j, "private", r->is_private);
     return j;
+}
+
+/* Reads the member "kind" as a set with one kind; 0 if it is absent. */
+static enum kiln_code read_kinds(const struct json *question, unsigned *ret_kinds,
+                                 struct kiln_err *err)
+{
+    const char *kind = json_get_text(question, "kind", "");
+    *ret_kinds = 0;
+    for (unsigned i = 0; i < OBJECT_KINDS; i++)
+        if (strcmp(kind, kind_names[i]) == 0)
+            *ret_kinds = KERNELS_OF(i);
+    if (*ret_kinds || !kind[0])
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID,
+                     "'kind' must be kernel, rtc, rtc-files or rtc-mark, not '%.60s'", kind);
 }
 
 static struct kernel_filter filter_of(const struct json *question)
@@ -109,6 +129,8 @@ static enum kiln_code work_list(struct admin *a)
     wanted.filter.by_reader = !a->base.is_admin;
     wanted.filter.reader = (uint32_t)a->base.uid;
     const char *after = json_get_text(a->base.question, "after", NULL);
+    if (read_kinds(a->base.question, &wanted.filter.kinds, &a->base.err))
+        return a->base.err.code;
     if (after && !digest_from_hex(after, &start))
         return kiln_fail(&a->base.err, KILN_INVALID, "'after' is not a key: '%.70s'", after);
     uint64_t count = json_get_u64(a->base.question, "count", LIST_PAGE);

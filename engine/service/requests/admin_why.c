@@ -168,6 +168,9 @@ static void write_message(const struct why *w, char *ret_text, size_t size)
     else if (w->found && w->tier == TIER_PACKAGE)
         snprintf(ret_text, size, "an installed package has it (%s): a fetch of it is a hit",
                  w->package);
+    else if (w->found && w->wanted.kind != OBJECT_CODE)
+        snprintf(ret_text, size, "it is in the store, for compiles by NVRTC or hiprtc of %s",
+                 w->wanted.is_private ? "the user who sent it" : "all users");
     else if (w->found)
         snprintf(ret_text, size, "it is in the store: a fetch of it is a hit");
     else if (w->elsewhere[0])
@@ -178,7 +181,8 @@ static void write_message(const struct why *w, char *ret_text, size_t size)
     else if (!w->wanted.program)
         snprintf(ret_text, size,
                  "no stored kernel has this key, and kilnd does not know its source: ask with the "
-                 "problem");
+                 "problem; why a program's own compile was not answered, 'kilnctl run --explain' "
+                 "says");
     else if (w->why_not_compile.code)
         snprintf(ret_text, size, "no package has it, and it cannot be compiled: %s",
                  w->why_not_compile.text);

@@ -17,6 +17,7 @@ struct requests {
     struct request_group lease_waits;
     struct request_group compile_waits; /* requests compile_begin that wait */
     struct hash_table compiles;         /* of struct client_compile, by key */
+    uint64_t compile_parts;             /* number of parts that compile_end has brought */
     struct request_group tuning_puts;   /* puts and results of leases */
     /* Steps of scans of the whole store and of exports run one at a time. So fetches, which look up
      * one kernel each, can use the other reader threads. */

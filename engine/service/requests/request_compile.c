@@ -9,6 +9,7 @@
 #include "engine/store/kernel_name.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,15 +45,9 @@ struct begin {
     struct digest key, shared_key;
     uint32_t inline_limit;
     uint64_t until_ns;
-    uint64_t results_before; /* number of results that clients had sent when the look-up began */
+    uint64_t parts_before; /* number of parts that clients had sent when the look-up began */
     struct list_link place; /* in |waiting| of the compile whose result the request waits for */
 };
-
-static struct digest key_of(uint64_t scope, const struct digest *key)
-{
-    const struct bytes kind = bytes_of_text("compile of a client");
-    return kernel_name_key(scope, kind, bytes_of(key->bytes, DIGEST_SIZE), bytes_of_text(""));
-}
 
 /* ---- answers ---- */
 
@@ -209,8 +204,8 @@ static void look_again(struct begin *b)
     struct engine *e = b->base.engine;
     const struct fetch_options options = { .key = b->key, .shared_key = &b->shared_key };
     struct fetch_result result;
-    b->ticket = (struct fetch_ticket){ .uid = b->base.uid, .ready = on_fetched };
-    b->results_before = e->stats.client_compiles;
+    b->ticket = (struct fetch_ticket){ .uid = b->base.uid, .is_rtc = true, .ready = on_fetched };
+    b->parts_before = e->requests->compile_parts;
     b->is_fetching = !fetch_begin(e, &options, &b->ticket, &result);
     if (!b->is_fetching)
         answer_begin(b, &result);
@@ -225,7 +220,7 @@ static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *r
     b->is_fetching = false;
     if (result->err.code != KILN_NOT_FOUND)
         answer_begin(b, result);
-    else if (e->stats.client_compiles != b->results_before && !find_compile(e, &b->key))
+    else if (e->requests->compile_parts != b->parts_before && !find_compile(e, &b->key))
         look_again(b);
     else
         compile_or_wait(b);
@@ -238,11 +233,11 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     struct begin *b = deferred_create(&begin_kind, e, caller, request_id, err);
     if (!b)
         return NULL;
-    b->key = key_of((uint64_t)caller->uid, &m->key);
-    b->shared_key = key_of(KERNEL_SCOPE_EVERYONE, &m->key);
+    b->key = kernel_client_key((uint64_t)caller->uid, &m->key);
+    b->shared_key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m->key);
     b->inline_limit = m->inline_limit;
     b->until_ns = clock_monotonic_ns() + wait_ms * 1000000u;
-    b->results_before = e->stats.client_compiles;
+    b->parts_before = e->requests->compile_parts;
     b->is_fetching = true;
     if (!deferred_wait_or_destroy(&b->base,
                                   deferred_join(&b->base, &e->requests->compile_waits, err)))
@@ -261,10 +256,10 @@ enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_compile_begin, err);
     if (rc)
         return rc;
-    struct digest shared_key = key_of(KERNEL_SCOPE_EVERYONE, &m.key), key;
-    const struct fetch_options options = { .key = key_of((uint64_t)caller->uid, &m.key),
+    struct digest shared_key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m.key), key;
+    const struct fetch_options options = { .key = kernel_client_key((uint64_t)caller->uid, &m.key),
                                            .shared_key = &shared_key };
-    struct fetch_ticket ticket = { .uid = caller->uid, .ready = on_fetched };
+    struct fetch_ticket ticket = { .uid = caller->uid, .is_rtc = true, .ready = on_fetched };
     struct fetch_result result;
     if (fetch_at_hand(e, &options, &ticket, &key, &result)) {
         send_result(e, caller, header->request_id, m.inline_limit, &result);
@@ -285,7 +280,8 @@ enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
 
 struct end {
     struct deferred base; /* first member */
-    struct digest key;
+    struct digest key, client_key;
+    enum object_kind kind;
     int file;            /* owned; -1: no file */
     uint64_t size;       /* bytes of the file when it arrived, which are charged to the user */
     uint64_t compile_ns; /* as the client reports it */
@@ -355,6 +351,7 @@ static enum kiln_code end_copy(struct end *x, struct kiln_err *err)
     if (rc)
         return rc;
     x->object->compile_ns = x->compile_ns;
+    x->object->kind = x->kind;
     x->object->is_private = true;
     x->object->owner = (uint32_t)x->base.uid;
     return KILN_OK;
@@ -390,6 +387,8 @@ static void store_some(struct deferred *d)
     struct end *x = (struct end *)d;
     const struct kernel_record record = {
         .key = x->key,
+        .client_key = x->client_key,
+        .kind = x->kind,
         .object = x->object->digest,
         .target = x->target,
         .toolchain = x->toolchain,
@@ -414,6 +413,14 @@ static bool has_more_to_store(struct deferred *d)
     return d->caller && !((struct end *)d)->putting.is_over;
 }
 
+/* Sets the row of the usage accounting that counts the hits of the result. */
+static void label_result(struct end *x)
+{
+    struct object_origin what = { .program = ACCOUNTING_RTC };
+    snprintf(what.target, sizeof(what.target), "%s", x->target);
+    x->object->accounting_kind = accounting_kind_of(x->base.engine->metrics.accounting, &what);
+}
+
 /* Puts the result into the hot set and gives it to the requests that wait for it, even if it could
  * not be stored. */
 static void give_result(struct end *x)
@@ -423,8 +430,10 @@ static void give_result(struct end *x)
     const struct fetch_result result = { .tier = TIER_COMPILED,
                                          .key = x->key,
                                          .object = x->object };
+    label_result(x);
     hot_set_insert(e->hot, &x->key, x->object);
-    e->stats.client_compiles++;
+    e->stats.client_compiles += x->kind == OBJECT_RTC_RESULT;
+    e->requests->compile_parts++;
     if (!c)
         return;
     while (!list_is_empty(&c->waiting))
@@ -523,6 +532,16 @@ static enum kiln_code take_texts(struct end *x, const struct message_compile_end
     return rc ? rc : take_text("options", m->options, sizeof(x->options), x->options, err);
 }
 
+static enum object_kind kind_of_part(uint8_t part)
+{
+    static const enum object_kind kinds[COMPILE_PARTS] = {
+        [COMPILE_PART_RESULT] = OBJECT_RTC_RESULT,
+        [COMPILE_PART_FILES] = OBJECT_RTC_FILES,
+        [COMPILE_PART_MARK] = OBJECT_RTC_MARK,
+    };
+    return kinds[part];
+}
+
 enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)
@@ -532,17 +551,21 @@ enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_compile_end, err);
     if (rc)
         return rc;
-    struct digest key = key_of((uint64_t)caller->uid, &m.key);
+    struct digest key = kernel_client_key((uint64_t)caller->uid, &m.key);
     if (caller->file_count == 0) {
         give_back(e, &key, caller);
         send_recorded(e, caller, header->request_id);
         return KILN_OK;
     }
+    if (m.part >= COMPILE_PARTS)
+        return kiln_fail(err, KILN_INVALID, "compile_end: there is no part %u", m.part);
     struct end *x = deferred_create(&end_kind, e, caller, header->request_id, err);
     if (!x)
         return err->code;
     x->file = x->copy = -1;
     x->key = key;
+    x->client_key = m.key;
+    x->kind = kind_of_part(m.part);
     x->created = clock_wall_s();
     x->compile_ns = m.compile_ns;
     rc = take_texts(x, &m, err);

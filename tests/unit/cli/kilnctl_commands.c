@@ -186,7 +186,7 @@ TEST_F(kilnctl_commands, imported_kernels_are_listed_with_their_id_and_no_time_o
     assert_says(f->run.printed, "gfx906_60@3.2.0");
     assert_non_null(strstr(f->run.printed, "            -     0  -\n"));
     assert_null(strstr(f->run.printed, " 0 s"));
-    assert_non_null(strstr(f->run.printed, "bb   gfx906  -  "));
+    assert_non_null(strstr(f->run.printed, "bb   -     gfx906  -  "));
     assert_non_null(strstr(f->run.printed, "2.00 s"));
 }
 

@@ -148,6 +148,16 @@ TEST_F(kilnctl_top, no_name_in_top_prints_control_characters)
     assert_says(text, "a?[2Jold.cl");
 }
 
+TEST_F(kilnctl_top, compiles_of_programs_have_a_line_of_their_own)
+{
+    assert_null(strstr(show_busy(f, TOP_BY_AGE, 100, 0), "NVRTC"));
+    top_sample_done(&f->now);
+    f->now = make_sample("{\"client_hits\":12,\"client_compiles\":3,\"client_saved_ms\":4500}",
+                         STATUS(1), IDLE, 1);
+    assert_says(show_busy(f, TOP_BY_AGE, 100, 0),
+                "NVRTC, hiprtc: 12 answered, 3 stored, saved 4.50 s");
+}
+
 TEST_F(kilnctl_top, a_small_window_shows_as_much_as_fits)
 {
     show_busy(f, TOP_BY_AGE, 20, 5);

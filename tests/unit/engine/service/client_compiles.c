@@ -6,6 +6,7 @@
 #include "engine/service/requests/client_compiles.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -376,4 +377,125 @@ TEST_F(users, unfinished_compiles_are_charged_to_their_user)
     assert_true(granted > 100 && granted < 256);
     assert_int_equal(granted + refused, 400);
     assert_int_equal(begin(&f->bob, 0), KILN_NOT_FOUND);
+}
+
+/* ---- a kind of its own ---- */
+
+static void store_part(struct test_caller *c, uint8_t part, uint8_t first)
+{
+    const struct message_compile_end m = { .key = { .bytes = { first, part } },
+                                           .part = part,
+                                           .compile_ns = 5000000,
+                                           .target = bytes_of_text("sm_90"),
+                                           .toolchain = bytes_of_text("nvrtc 13.0"),
+                                           .program = bytes_of_text("k.cu") };
+    test_caller_forget_replies(c);
+    send_end_as(c, file_of("result"), &m);
+    assert_int_equal(c->replies[0].type, MESSAGE_recorded);
+}
+
+static size_t count_listed(struct test_caller *c, const char *question)
+{
+    struct json *list = test_caller_ask(c, MESSAGE_kernel_list, question);
+    size_t count = json_count(json_get(list, "kernels"));
+    json_destroy(list);
+    return count;
+}
+
+TEST_F(users, the_parts_of_a_compile_are_listed_by_their_kind)
+{
+    compile_program(&f->ann, "conv.cl");
+    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, part, 1);
+    users_reopen(f);
+    assert_int_equal(count_listed(&f->ann, NULL), 4);
+    assert_int_equal(count_listed(&f->ann, "{\"kind\":\"kernel\"}"), 1);
+    assert_int_equal(count_listed(&f->ann, "{\"kind\":\"rtc\"}"), 1);
+    assert_int_equal(count_listed(&f->ann, "{\"kind\":\"rtc-files\"}"), 1);
+    assert_int_equal(count_listed(&f->ann, "{\"kind\":\"rtc-mark\"}"), 1);
+    test_caller_refused(&f->ann, MESSAGE_kernel_list, "{\"kind\":\"cubin\"}", KILN_INVALID,
+                        "rtc-files");
+}
+
+TEST_F(users, only_the_results_of_clients_count_as_compiles)
+{
+    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, part, 1);
+    assert_int_equal(users_stat(f, "client_compiles"), 1);
+}
+
+static void take_part(struct test_caller *c, uint8_t part, uint8_t first)
+{
+    const struct message_compile_begin m = { .key = { .bytes = { first, part } },
+                                             .inline_limit = LIMIT_INLINE_OBJECT };
+    test_caller_forget_replies(c);
+    SEND_MESSAGE(c, compile_begin, BEGUN, &m);
+    fake_executor_run_tasks(&c->fixture->executor);
+    expect_content(c, "result");
+}
+
+/* A client takes the list of files, then the result.  That is one compile, hot or from the disk. */
+TEST_F(users, an_answered_compile_counts_once_and_apart_from_kernels)
+{
+    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, part, 1);
+    const uint64_t fetches = users_stat(f, "fetches");
+    for (uint64_t hits = 1; hits <= 2; hits++) {
+        take_part(&f->ann, COMPILE_PART_FILES, 1);
+        take_part(&f->ann, COMPILE_PART_RESULT, 1);
+        assert_int_equal(users_stat(f, "client_hits"), 1);
+        assert_int_equal(users_stat(f, "client_saved_ms"), 5);
+        assert_int_equal(users_stat(f, "fetches"), fetches);
+        assert_int_equal(users_stat(f, "hits.hot") + users_stat(f, "hits.disk"), 0);
+        assert_int_equal(users_stat(f, "misses"), 0);
+        assert_int_equal(
+            test_caller_metric(&f->ann, "kiln_client_compiles_total{result=\"answered\"}"), 1);
+        users_reopen(f);
+    }
+}
+
+static const struct json *find_row(const struct json *answer, const char *program)
+{
+    for (const struct json *j = json_first(json_get(answer, "rows")); j; j = json_next(j))
+        if (strcmp(json_get_text(j, "program", ""), program) == 0)
+            return j;
+    fail_msg("there is no row for %s", program);
+    return NULL;
+}
+
+TEST_F(users, the_accounting_has_one_row_for_compiles_of_clients)
+{
+    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, part, 1);
+    take_part(&f->ann, COMPILE_PART_RESULT, 1);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_accounting, "{\"by\":\"program\"}");
+    const struct json *row = find_row(answer, "(NVRTC, hiprtc)");
+    assert_int_equal(json_get_u64(row, "hits", 0), 1);
+    assert_int_equal(json_get_u64(row, "kernels", 0), 3);
+    assert_true(json_get_number(row, "saved_s", 0) > 0.0049);
+    json_destroy(answer);
+}
+
+TEST_F(users, an_unknown_part_is_refused)
+{
+    const struct message_compile_end m = { .key = key, .part = COMPILE_PARTS };
+    send_end_as(&f->ann, file_of("result"), &m);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "part");
+}
+
+TEST_F(users, why_miss_compares_compiles_of_clients_with_each_other_only)
+{
+    char hex[DIGEST_HEX_SIZE], question[128];
+    compile_program(&f->ann, "k.cu");
+    store_part(&f->ann, COMPILE_PART_RESULT, 1);
+    const struct digest stored = { .bytes = { 1, COMPILE_PART_RESULT } };
+    const struct digest in_store = kernel_client_key(f->ann.base.uid, &stored);
+    users_reopen(f);
+    digest_to_hex(&in_store, hex);
+    snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
+    struct json *answer = test_caller_ask(&f->ann, MESSAGE_why_miss, question);
+    assert_true(json_get_bool(answer, "found", false));
+    assert_non_null(strstr(json_get_text(answer, "message", ""), "the user who sent it"));
+    assert_int_equal(json_count(json_get(answer, "nearest")), 0);
+    json_destroy(answer);
 }

@@ -254,12 +254,15 @@ void tidy_store(struct fixture *f)
     }
 }
 
-void undo_migration_7(struct fixture *f)
+void undo_migrations_7_and_8(struct fixture *f)
 {
     meddle(f, "drop table piece", NULL);
     meddle(f, "drop trigger pieces_gone", NULL);
     meddle(f, "drop index object_of_pieces", NULL);
     meddle(f, "alter table object drop column piece_set", NULL);
+    meddle(f, "drop index kernel_of_client", NULL);
+    meddle(f, "alter table kernel drop column kind", NULL);
+    meddle(f, "alter table kernel drop column client_key", NULL);
 }
 
 uint64_t ask(struct fixture *f, const char *sql)

@@ -73,7 +73,7 @@ void meddle(struct fixture *f, const char *sql, const struct digest *key);
 /* Does all steps of kernel_store_tidy that are due. */
 void tidy_store(struct fixture *f);
 /* For a test that goes back to an earlier schema. */
-void undo_migration_7(struct fixture *f);
+void undo_migrations_7_and_8(struct fixture *f);
 /* Returns the number that |sql| yields. */
 uint64_t ask(struct fixture *f, const char *sql);
 /* Counts the files in the directory whose names begin with |prefix|. */

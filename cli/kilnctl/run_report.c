@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/run_report.h"
+
+#include "common/base/json.h"
+#include "common/base/units.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Maximum number of different reasons, and of libraries.  Compiles with further reasons count as
+ * compiled without kilnd; further libraries are not shown. */
+#define REASONS_MAX 32
+#define LIBRARIES_MAX 16
+#define TEXT_SIZE 512
+
+struct run_report {
+    uint64_t hits, stored, forwarded, saved_ms;
+    struct {
+        char text[160];
+        uint64_t count;
+    } reasons[REASONS_MAX];
+    char libraries[LIBRARIES_MAX][TEXT_SIZE]; /* "nvrtc /usr/lib/libnvrtc.so.13" */
+};
+
+/* ---- reading ---- */
+
+static void add_reason(struct run_report *report, const char *text, uint64_t count)
+{
+    report->forwarded += count;
+    for (size_t i = 0; i < REASONS_MAX; i++) {
+        if (report->reasons[i].count && strcmp(report->reasons[i].text, text) != 0)
+            continue;
+        snprintf(report->reasons[i].text, sizeof(report->reasons[i].text), "%.150s", text);
+        report->reasons[i].count += count;
+        return;
+    }
+}
+
+static void add_library(struct run_report *report, const char *text)
+{
+    for (size_t i = 0; i < LIBRARIES_MAX; i++) {
+        if (report->libraries[i][0] && strcmp(report->libraries[i], text) != 0)
+            continue;
+        snprintf(report->libraries[i], TEXT_SIZE, "%s", text);
+        return;
+    }
+}
+
+/* Adds a line to the report.  Ignores a line of unknown form, because any process of the run may
+ * have written it. */
+static void add_line(struct run_report *report, const char *line)
+{
+    unsigned long long n;
+    char text[TEXT_SIZE];
+    if (sscanf(line, "hit %llu", &n) == 1)
+        report->hits += n;
+    else if (sscanf(line, "stored %llu", &n) == 1)
+        report->stored += n;
+    else if (sscanf(line, "saved_ms %llu", &n) == 1)
+        report->saved_ms += n;
+    else if (sscanf(line, "forwarded %llu %159[^\n]", &n, text) == 2)
+        add_reason(report, text, n);
+    else if (sscanf(line, "library %511[^\n]", text) == 1)
+        add_library(report, text);
+}
+
+static void read_report(int fd, struct run_report *report)
+{
+    char line[TEXT_SIZE + 16];
+    FILE *file = fdopen(fd, "r");
+    if (!file) {
+        close(fd);
+        return;
+    }
+    rewind(file);
+    while (fgets(line, sizeof(line), file))
+        add_line(report, line);
+    fclose(file);
+}
+
+/* ---- printing ---- */
+
+static uint64_t compiles_of(const struct run_report *r)
+{
+    return r->hits + r->stored + r->forwarded;
+}
+
+static void print_text(const struct run_report *report)
+{
+    char saved[UNITS_TEXT_MAX];
+    for (size_t i = 0; i < LIBRARIES_MAX && report->libraries[i][0]; i++)
+        fprintf(stderr, "kilnctl: loaded: %s\n", report->libraries[i]);
+    if (!report->libraries[0][0])
+        fprintf(stderr, "kilnctl: the program loaded neither NVRTC nor hiprtc\n");
+    else if (compiles_of(report) == 0)
+        fprintf(stderr, "kilnctl: the program compiled nothing by NVRTC or hiprtc\n");
+    if (compiles_of(report) == 0)
+        return;
+    fprintf(stderr,
+            "kilnctl: %llu compiles: %llu answered by kilnd, %llu compiled and stored, "
+            "%llu compiled without kilnd\n",
+            (unsigned long long)compiles_of(report), (unsigned long long)report->hits,
+            (unsigned long long)report->stored, (unsigned long long)report->forwarded);
+    if (report->hits)
+        fprintf(stderr, "kilnctl: the answered ones once took %s to compile\n",
+                units_seconds((double)report->saved_ms / 1e3, saved));
+    for (size_t i = 0; i < REASONS_MAX && report->reasons[i].count; i++)
+        fprintf(stderr, "kilnctl: %llu without kilnd: %s\n",
+                (unsigned long long)report->reasons[i].count, report->reasons[i].text);
+}
+
+static struct json *libraries_to_json(const struct run_report *report)
+{
+    struct json *libraries = json_array();
+    for (size_t i = 0; i < LIBRARIES_MAX && report->libraries[i][0]; i++) {
+        const char *path = strchr(report->libraries[i], ' ');
+        struct json *j = json_object();
+        char compiler[16];
+        snprintf(compiler, sizeof(compiler), "%.*s", (int)strcspn(report->libraries[i], " "),
+                 report->libraries[i]);
+        json_set_text(j, "compiler", compiler);
+        json_set_text(j, "path", path ? path + 1 : "");
+        json_append(libraries, j);
+    }
+    return libraries;
+}
+
+static struct json *reasons_to_json(const struct run_report *report)
+{
+    struct json *reasons = json_array();
+    for (size_t i = 0; i < REASONS_MAX && report->reasons[i].count; i++) {
+        struct json *j = json_object();
+        json_set_text(j, "reason", report->reasons[i].text);
+        json_set_u64(j, "count", report->reasons[i].count);
+        json_append(reasons, j);
+    }
+    return reasons;
+}
+
+static void print_json(const struct run_report *report)
+{
+    KILN_AUTO(json) struct json *j = json_object();
+    json_set_u64(j, "compiles", compiles_of(report));
+    json_set_u64(j, "answered", report->hits);
+    json_set_u64(j, "stored", report->stored);
+    json_set_u64(j, "without_kilnd", report->forwarded);
+    json_set_number(j, "saved_s", (double)report->saved_ms / 1e3);
+    json_set(j, "libraries", libraries_to_json(report));
+    json_set(j, "reasons", reasons_to_json(report));
+    KILN_AUTO(mem) char *text = json_print(j, false);
+    fprintf(stderr, "%s\n", text ? text : "kilnctl: out of memory");
+}
+
+void run_report_print(int fd, bool json)
+{
+    struct run_report report = { .hits = 0 };
+    read_report(fd, &report);
+    if (json)
+        print_json(&report);
+    else
+        print_text(&report);
+}

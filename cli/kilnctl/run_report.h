@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The report of kilnctl run --explain: what libkiln-rtc did in the processes of a run.
+ *
+ * Role       reads the lines that these processes have appended to a file, and prints the sums to
+ *            standard error, because standard output belongs to the program
+ * Threading  main thread
+ */
+#include <stdbool.h>
+
+/* Reads the file |fd| from its beginning, closes it, and prints the report. */
+void run_report_print(int fd, bool json);
