@@ -34,6 +34,7 @@ static const struct command *const commands[] = {
     &command_kernel_import,
     &command_kernel_export,
     &command_kernel_pin,
+    &command_kernel_promote,
     &command_kernel_unpin,
     &command_kernel_rm,
 

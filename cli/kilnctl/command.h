@@ -38,11 +38,12 @@ extern const struct command command_status, command_stats, command_metrics, comm
     command_env, command_toolchain_ls, command_device_ls, command_prefetch, command_clear,
     command_gc, command_why_miss, command_kernel_ls, command_kernel_show, command_kernel_fetch,
     command_kernel_import, command_kernel_export, command_kernel_pin, command_kernel_unpin,
-    command_kernel_rm, command_pkg_install, command_pkg_ls, command_pkg_show, command_pkg_verify,
-    command_pkg_rm, command_pkg_coverage, command_pkg_build, command_pkg_sign, command_pkg_keygen,
-    command_db_import, command_db_export, command_db_get, command_db_promote, command_db_rm,
-    command_db_diff, command_db_merge, command_db_stats, command_db_vacuum, command_db_verify,
-    command_db_backup, command_miopen_overlay, command_miopen_harvest;
+    command_kernel_promote, command_kernel_rm, command_pkg_install, command_pkg_ls,
+    command_pkg_show, command_pkg_verify, command_pkg_rm, command_pkg_coverage, command_pkg_build,
+    command_pkg_sign, command_pkg_keygen, command_db_import, command_db_export, command_db_get,
+    command_db_promote, command_db_rm, command_db_diff, command_db_merge, command_db_stats,
+    command_db_vacuum, command_db_verify, command_db_backup, command_miopen_overlay,
+    command_miopen_harvest;
 
 /* Joins the words of the argument PROBLEM with blanks.  A quoted PROBLEM is one word; after "--",
  * it is several words.  Returns KILN_E_INVALID if they do not fit. */

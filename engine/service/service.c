@@ -112,6 +112,7 @@ static const char *command_of(unsigned type)
         [MESSAGE_package_verify] = "kilnctl pkg verify",
         [MESSAGE_package_remove] = "kilnctl pkg rm",
         [MESSAGE_kernel_pin] = "kilnctl kernel pin",
+        [MESSAGE_kernel_promote] = "kilnctl kernel promote",
         [MESSAGE_gc] = "kilnctl gc",
         [MESSAGE_kernel_import] = "kilnctl kernel import",
         [MESSAGE_tuning_import] = "kilnctl db import",

@@ -284,6 +284,11 @@ KILN_MUST_CHECK enum kiln_code kernel_store_show(struct kernel_store *store,
                                                  const struct digest *key,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
+/* Sets |ret_agrees| to whether another user than |record|'s sent the same object for the same
+ * client_key. */
+KILN_MUST_CHECK enum kiln_code kernel_store_agrees(struct kernel_store *store,
+                                                   const struct kernel_record *record,
+                                                   bool *ret_agrees, struct kiln_err *err);
 /* Removes a kernel. KILN_NOT_FOUND without a message if there is none. */
 KILN_MUST_CHECK enum kiln_code kernel_store_remove(struct kernel_store *store,
                                                    const struct digest *key, struct kiln_err *err);

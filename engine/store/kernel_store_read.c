@@ -230,6 +230,21 @@ enum kiln_code kernel_store_show(struct kernel_store *store, const struct digest
     return report_one(store, &q, each, context, err);
 }
 
+enum kiln_code kernel_store_agrees(struct kernel_store *store, const struct kernel_record *record,
+                                   bool *ret_agrees, struct kiln_err *err)
+{
+    KILN_AUTO(store_reader) struct store_reader *reader = NULL;
+    *ret_agrees = false;
+    enum kiln_code rc = store_reader_take(store, &reader, err);
+    if (rc || !reader)
+        return rc;
+    QUERY_AUTO struct query q = query_of(reader->db, KERNEL_AGREES);
+    query_bind_bytes(&q, 1, digest_view(&record->client_key));
+    query_bind_bytes(&q, 2, digest_view(&record->object));
+    query_bind_u64(&q, 3, record->uid);
+    return store_note_read(store, query_step(&q, ret_agrees, err));
+}
+
 enum kiln_code store_report_records(struct query *q,
                                     void (*each)(void *, const struct kernel_record *),
                                     void *context, struct kiln_err *err)

@@ -274,3 +274,35 @@ TEST_F(kilnctl_kernels, a_list_without_kernels_says_so)
     assert_int_equal(RUN(&f->run, "kernel", "ls", "--target", "gfx90"), KILN_E_OK);
     assert_says(f->run.printed, "no stored");
 }
+
+/* ---- promote ---- */
+
+TEST_F(kilnctl_kernels, a_promotion_says_what_each_user_gets_promoted)
+{
+    fake.answers[0].reply =
+        "{\"users\":[{\"uid\":4294967290,\"compiles\":3,\"promoted\":2,\"held\":1,"
+        "\"replaced\":0}],\"compiles\":3,\"promoted\":2,\"held\":1,"
+        "\"replaced\":1}";
+    assert_int_equal(
+        RUN(&f->run, "kernel", "promote", "--target", "sm_90", "--toolchain", "nvrtc 13.0"),
+        KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "kernel_promote {\"target\":\"sm_90\",\"toolchain\":\"nvrtc 13.0\"}");
+    assert_says(f->run.printed, "4294967290: 3 compiles, 2 promoted, 1 held\n");
+    assert_says(f->run.printed, "--uid");
+    assert_says(f->run.printed, "1 result replaced");
+}
+
+TEST_F(kilnctl_kernels, a_promotion_can_be_shown_ahead_and_taken_back)
+{
+    fake.answers[0].reply = "{\"users\":[],\"promoted\":2,\"dry_run\":true}";
+    assert_int_equal(RUN(&f->run, "kernel", "promote", "--uid", "1000", "-n"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "kernel_promote {\"uid\":1000,\"dry_run\":true}");
+    assert_says(f->run.printed, "dry run");
+    assert_says(f->run.printed, "to promote");
+
+    fake.answers[1].reply = "{\"users\":[],\"compiles\":2,\"undo\":true}";
+    assert_int_equal(RUN(&f->run, "kernel", "promote", "--undo"), KILN_E_OK);
+    assert_string_equal(fake.requests[1], "kernel_promote {\"undo\":true}");
+    assert_says(f->run.printed, "taken back");
+}
