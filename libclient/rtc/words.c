@@ -24,9 +24,17 @@ static struct bytes skip(struct bytes text, size_t size)
     return bytes_of(text.data + size, text.size - size);
 }
 
+/* Returns whether the text before |at| ends with the character # and blanks. */
+static bool is_directive(struct bytes text, const uint8_t *at)
+{
+    while (at > text.data && (at[-1] == ' ' || at[-1] == '\t'))
+        at--;
+    return at > text.data && at[-1] == '#';
+}
+
 /* Finds the next macro that |rest| defines, and sets |rest| to the text after its name.  Returns
- * false if there is none.  The name is empty where "define" is part of another word, as in
- * defined(NAME). */
+ * false if there is none.  The name is empty if the word "define" has another meaning, as in
+ * "defined(NAME)" or in a comment. */
 static bool next_macro(struct bytes *rest, char ret_name[WORD_MAX])
 {
     const uint8_t *found;
@@ -34,8 +42,9 @@ static bool next_macro(struct bytes *rest, char ret_name[WORD_MAX])
     ret_name[0] = '\0';
     if (!rest->size || !(found = memmem(rest->data, rest->size, "define", 6)))
         return false;
+    bool is_macro = is_directive(*rest, found);
     *rest = skip(*rest, (size_t)(found - rest->data) + 6);
-    if (!rest->size || (rest->data[0] != ' ' && rest->data[0] != '\t'))
+    if (!is_macro)
         return true;
     while (rest->size && (rest->data[0] == ' ' || rest->data[0] == '\t'))
         *rest = skip(*rest, 1);

@@ -242,7 +242,8 @@ def test_a_header_is_not_missed_where_an_option_names_the_programs_directory(job
 
 
 @pytest.mark.parametrize("line, compiles", [
-    ("#if defined(N)\n#define in __BASE_FILE__\n#endif\n", 0), ("#define x __BASE_FILE__\n", 1)])
+    ("#if defined(N)\n#define in __BASE_FILE__\n#endif\n", 0),
+    ("// We define x elsewhere, from __BASE_FILE__.\n", 0), ("#  define x __BASE_FILE__\n", 1)])
 def test_a_name_matters_if_the_source_uses_a_macro_with_it(job, headers, line, compiles):
     header = job.directory / "second/a.h"
     header.write_text(line)
