@@ -465,6 +465,13 @@ bool key_options_have_directory(const struct rtc_program *p)
     return false;
 }
 
+/* A name with a directory is not a part of other words.  hiprtc's log has other forms of the name. */
+const char *key_name_in_log(const struct rtc_program *p)
+{
+    const char *name = key_name(p);
+    return is_nvrtc(p) && strchr(name, '/') && !source_has(p, name) ? name : NULL;
+}
+
 /* Returns whether the source or a macro may write the program's name into the result. */
 static bool expands_name(const struct rtc_program *p)
 {

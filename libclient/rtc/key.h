@@ -34,6 +34,9 @@ struct digest key_of_program(const struct rtc_program *program, enum key_name_pa
 enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);
 /* Returns the program's name, or the name that the library uses if the caller gave none. */
 const char *key_name(const struct rtc_program *program);
+/* Returns the program's name if it occurs in the log only because the library writes it there, so
+ * that another name may replace it; otherwise NULL. */
+const char *key_name_in_log(const struct rtc_program *program);
 /* Returns whether an option names the program's directory, as -I may do. */
 bool key_options_have_directory(const struct rtc_program *program);
 /* Returns the architecture, to show it to users, or "" if it is not known. */

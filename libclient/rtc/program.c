@@ -215,14 +215,15 @@ static void copy_options(struct rtc_program *p, int count, const char *const *op
 
 static bool collect_result(struct rtc_program *p, struct buffer *to)
 {
-    return rtc_result_collect(p->library, p->handle, buffer_view(&p->expressions), to);
+    return rtc_result_collect(p->library, p->handle, buffer_view(&p->expressions),
+                              key_name_in_log(p), to);
 }
 
 /* Answers the calls for this program from a stored result. */
 static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    p->is_stored = rtc_result_read(stored, &p->result, &ignored) == KILN_OK;
+    p->is_stored = rtc_result_read(stored, key_name(p), &p->result, &ignored) == KILN_OK;
     return p->is_stored;
 }
 

@@ -3,7 +3,47 @@
 
 #include <string.h>
 
-#define RESULT_MAGIC 0x3143544bu /* "KTC1" */
+#define RESULT_MAGIC 0x3243544bu /* "KTC2" */
+#define LOG_MAX (64u << 20)
+/* Stands for the program's name in a stored log. */
+#define NAME_MARK '\x01'
+/* This bit of |present| says that the log has marks. */
+#define HAS_MARKS (1u << 31)
+
+/* ---- the log ---- */
+
+static const uint8_t *find(struct bytes where, struct bytes what)
+{
+    return where.size ? memmem(where.data, where.size, what.data, what.size) : NULL;
+}
+
+/* Appends |log| with |from| replaced by |by|. */
+static void put_replaced(struct buffer *to, struct bytes log, struct bytes from, struct bytes by)
+{
+    const uint8_t *at;
+    while ((at = find(log, from))) {
+        size_t before = (size_t)(at - log.data);
+        buffer_put(to, log.data, before);
+        buffer_put(to, by.data, by.size);
+        log = bytes_of(at + from.size, log.size - before - from.size);
+    }
+    buffer_put(to, log.data, log.size);
+}
+
+/* Appends |log| with its size before it, and with marks instead of |name|.  Returns whether it has
+ * any. */
+static bool put_log(struct buffer *to, struct bytes log, const char *name)
+{
+    BUFFER_AUTO struct buffer marked;
+    const uint8_t mark = NAME_MARK;
+    buffer_init(&marked, LOG_MAX);
+    bool has_name = name && *name && find(log, bytes_of_text(name)) && !find(log, bytes_of(&mark, 1));
+    if (has_name)
+        put_replaced(&marked, log, bytes_of_text(name), bytes_of(&mark, 1));
+    buffer_put_sized(to, has_name ? buffer_view(&marked) : log);
+    to->failed |= marked.failed;
+    return has_name;
+}
 
 /* ---- collecting ---- */
 
@@ -59,16 +99,22 @@ static bool put_names(const struct rtc_functions *real, void *program, struct by
 }
 
 bool rtc_result_collect(const struct rtc_library *library, void *program, struct bytes expressions,
-                        struct buffer *to)
+                        const char *name, struct buffer *to)
 {
     BUFFER_AUTO struct buffer outputs;
+    BUFFER_AUTO struct buffer log;
     buffer_init(&outputs, to->limit);
+    buffer_init(&log, LOG_MAX);
     uint32_t present = put_outputs(&library->real, program, &outputs);
+    if (!put_output(&library->real.log, program, &log) || log.failed)
+        return false;
+    struct reader r = reader_of(buffer_view(&log));
+    if (put_log(&outputs, reader_sized(&r), name))
+        present |= HAS_MARKS;
     buffer_put_u32(to, RESULT_MAGIC);
     buffer_put_u32(to, present);
     buffer_put(to, outputs.data, outputs.size);
-    return put_output(&library->real.log, program, to) &&
-           put_names(&library->real, program, expressions, to) && !outputs.failed && !to->failed;
+    return put_names(&library->real, program, expressions, to) && !outputs.failed && !to->failed;
 }
 
 /* ---- reading ---- */
@@ -86,8 +132,18 @@ static bool are_names(struct bytes names)
     return !r.failed;
 }
 
-enum kiln_code rtc_result_read(struct kiln_kernel *kernel, struct rtc_result *ret_result,
-                               struct kiln_err *err)
+/* Puts |name| into the log.  Returns false if memory runs out. */
+static bool fill_in_log(struct rtc_result *result, const char *name)
+{
+    const uint8_t mark = NAME_MARK;
+    buffer_init(&result->own_log, 2 * LOG_MAX);
+    put_replaced(&result->own_log, result->log, bytes_of(&mark, 1), bytes_of_text(name));
+    result->log = buffer_view(&result->own_log);
+    return !result->own_log.failed;
+}
+
+enum kiln_code rtc_result_read(struct kiln_kernel *kernel, const char *name,
+                               struct rtc_result *ret_result, struct kiln_err *err)
 {
     struct rtc_result result = { .kernel = kernel };
     struct reader r = reader_of(bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel)));
@@ -97,18 +153,20 @@ enum kiln_code rtc_result_read(struct kiln_kernel *kernel, struct rtc_result *re
         result.outputs[i] = reader_sized(&r);
     result.log = reader_sized(&r);
     result.names = reader_take(&r, reader_left(&r));
-    if (!r.failed && magic == RESULT_MAGIC && are_names(result.names)) {
+    if (!r.failed && magic == RESULT_MAGIC && are_names(result.names) &&
+        (!(result.present & HAS_MARKS) || fill_in_log(&result, name))) {
         *ret_result = result;
         return KILN_OK;
     }
-    kiln_kernel_unref(kernel);
-    *ret_result = (struct rtc_result){ .kernel = NULL };
+    rtc_result_done(&result);
+    *ret_result = result;
     return kiln_fail(err, KILN_CORRUPT, "the stored bytes are no result of a run-time compiler");
 }
 
 void rtc_result_done(struct rtc_result *result)
 {
     kiln_kernel_unref(result->kernel);
+    buffer_done(&result->own_log);
     *result = (struct rtc_result){ .kernel = NULL };
 }
 

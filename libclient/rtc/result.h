@@ -19,17 +19,20 @@ struct rtc_result {
     struct kiln_kernel *kernel;            /* owned: holds the bytes; NULL if nothing is stored */
     struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, like |log| and |names| */
     uint32_t present;                      /* bit i is set if the library returned output i */
-    struct bytes log;                      /* as the library returned it */
+    struct bytes log;                      /* as the library would return it for this program */
+    struct buffer own_log;                 /* owned: |log|, if it has the program's name */
     /* pairs of sized texts including their NUL: an expression and its lowered name */
     struct bytes names;
 };
 
-/* Gets the result from the real library.  Returns false if a part of it cannot be stored. */
+/* Gets the result from the real library.  If |name| is not NULL, the log is stored without this
+ * name, which rtc_result_read puts in again.  Returns false if a part of the result cannot be
+ * stored. */
 bool rtc_result_collect(const struct rtc_library *library, void *program, struct bytes expressions,
-                        struct buffer *to);
-/* Reads a stored result.  Takes ownership of |kernel|, even on failure.  If the kernel's bytes are
- * not a result, returns KILN_CORRUPT and zeroes |ret_result|. */
-KILN_MUST_CHECK enum kiln_code rtc_result_read(struct kiln_kernel *kernel,
+                        const char *name, struct buffer *to);
+/* Reads a stored result for the program |name|.  Takes ownership of |kernel|, even on failure.  If
+ * the kernel's bytes are not a result, returns KILN_CORRUPT and zeroes |ret_result|. */
+KILN_MUST_CHECK enum kiln_code rtc_result_read(struct kiln_kernel *kernel, const char *name,
                                                struct rtc_result *ret_result, struct kiln_err *err);
 void rtc_result_done(struct rtc_result *result);
 /* Returns the lowered name, or NULL if the compile did not have this name expression. */

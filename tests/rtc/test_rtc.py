@@ -150,6 +150,19 @@ def test_of_a_name_only_the_last_part_reaches_the_names_of_static_variables(job)
     assert job.check("--name", "/tmp/c3d4/l.cu", "static int s;") == (1, 0)
 
 
+def test_a_name_in_the_log_is_that_of_the_program(job):
+    warning = "#warning w\\nint i;"
+    for name, compiles in (("/tmp/a1b2/k.cu", 1), ("/tmp/c3d4/another.cu", 0), ("none.cu", 0)):
+        assert job.check("--name", name, warning) == (compiles, 0)
+        assert f"{name}: warning" in job.run("--name", name, warning)
+        job.compiles()
+
+
+def test_a_name_that_is_also_in_the_source_matters(job):
+    for name in "/tmp/a1b2/k.cu", "/tmp/c3d4/k.cu":
+        assert job.check("--name", name, "#warning w\\n// /tmp/a1b2/k.cu") == (1, 0)
+
+
 def test_a_program_without_a_name_does_not_answer_one_with_a_name(job):
     assert job.check("static int s;") == (1, 0)
     assert job.check("--name", "a_name.cu", "static int s;") == (1, 0)
