@@ -2,9 +2,9 @@
 #include "libclient/rtc/files.h"
 
 #include "common/base/cleanup.h"
-#include "common/base/fs.h"
 #include "common/base/hash_table.h"
 #include "engine/digest/sha256.h"
+#include "libclient/rtc/contents.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/words.h"
 
@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #define MANIFEST_MAX (1u << 20)
-#define FILE_MAX (64u << 20)
 
 enum entry_kind {
     ENTRY_FILE = 1,  /* a file that was read */
@@ -227,18 +226,25 @@ static void put_times(struct buffer *to, const struct stat *seen)
     buffer_put_u64(to, nanoseconds(seen->st_ctim));
 }
 
-/* Reads a file that the compile has read.  Returns NULL, or why the compile cannot be stored. */
-static const char *examine_content(const char *path, struct digest *ret_digest)
+static bool expands_name(const char *path)
 {
     BUFFER_AUTO struct buffer content;
-    struct kiln_err ignored = KILN_ERR_INIT;
-    buffer_init(&content, FILE_MAX);
-    if (fs_read_file(path, FILE_MAX, &content, &ignored) || content.failed)
+    return !contents_read(path, &content) ||
+           words_expand_name(buffer_view(&content), recording.source);
+}
+
+/* Examines a file that the compile has read.  Returns NULL, or why the compile cannot be stored. */
+static const char *examine_content(const char *path, const struct stat *seen,
+                                   struct digest *ret_digest)
+{
+    struct contents contents;
+    if (!contents_of(path, seen, &contents))
         return "a file that it read cannot be read again";
-    if (words_have_time(buffer_view(&content)))
+    if (contents.has_time)
         return "a file that it read contains the time of its compile";
-    recording.expands_name |= words_expand_name(buffer_view(&content), recording.source);
-    *ret_digest = sha256_of(buffer_view(&content));
+    if (contents.has_name && !recording.expands_name)
+        recording.expands_name = expands_name(path);
+    *ret_digest = contents.digest;
     return NULL;
 }
 
@@ -248,7 +254,7 @@ static const char *put_file(struct buffer *to, struct bytes path, const struct s
     struct digest digest;
     if (changed_meanwhile(seen))
         return "a file that it read changed meanwhile";
-    const char *trouble = examine_content((const char *)path.data, &digest);
+    const char *trouble = examine_content((const char *)path.data, seen, &digest);
     if (trouble)
         return trouble;
     put_kind(to, ENTRY_FILE, path);

@@ -17,6 +17,12 @@ bool words_have_time(struct bytes header)
            contains(header, "__TIMESTAMP__");
 }
 
+bool words_have_name(struct bytes header)
+{
+    return contains(header, "__FILE__") || contains(header, "__BASE_FILE__") ||
+           contains(header, "__builtin_FILE") || contains(header, "source_location");
+}
+
 static bool is_of_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 static struct bytes skip(struct bytes text, size_t size)
@@ -67,9 +73,6 @@ static bool has_word(const char *text, const char *word)
 bool words_expand_name(struct bytes header, const char *source)
 {
     char name[WORD_MAX];
-    if (!contains(header, "__FILE__") && !contains(header, "__BASE_FILE__") &&
-        !contains(header, "__builtin_FILE") && !contains(header, "source_location"))
-        return false;
     while (next_macro(&header, name))
         if (name[0] && has_word(source, name))
             return true;

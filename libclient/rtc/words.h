@@ -12,6 +12,8 @@
 
 /* Returns whether |header| contains __DATE__, __TIME__ or __TIMESTAMP__. */
 bool words_have_time(struct bytes header);
-/* Returns whether |source| may use a macro of |header| that contains __FILE__, so that the result
- * depends on the name of the program that is made from |source|. */
+/* Returns whether |header| contains __FILE__ or another word that stands for a file's name. */
+bool words_have_name(struct bytes header);
+/* Returns whether |source| uses a macro of |header|.  If |header| has the word __FILE__, the result
+ * may then depend on the name of the program that is made from |source|. */
 bool words_expand_name(struct bytes header, const char *source);

@@ -205,6 +205,36 @@ def test_files_that_are_the_same_answer(job, headers):
     assert job.check(*headers, INCLUDES) == (1, 0)
 
 
+def test_a_header_that_changes_while_a_process_runs_is_read_again(job, headers):
+    header = job.directory / "second/a.h"
+    source = INCLUDES.replace("\\n", "\n").encode()
+    script = job.directory / "compile.py"
+    script.write_text(f"""
+import ctypes, os, pathlib, time
+library = ctypes.CDLL({str(FAKE)!r})
+options = (ctypes.c_char_p * 1)(b"-I{header.parent}")
+def compile(source):
+    program = ctypes.c_void_p()
+    library.nvrtcCreateProgram(ctypes.byref(program), source, None, 0, None, None)
+    assert library.nvrtcCompileProgram(program, 1, options) == 0
+compile({source!r} + b"// 1")
+compile({source!r} + b"// 2")
+header = pathlib.Path({str(header)!r})
+header.write_text("int new;")
+while time.clock_gettime_ns(5) <= header.stat().st_ctime_ns:
+    time.sleep(0.001)
+compile({source!r} + b"// 3")
+""")
+    subprocess.run([sys.executable, script], env=job.environment, timeout=WAIT_MAX_S, check=True,
+                   cwd=job.directory)
+    assert job.compiles() == 3
+    arguments = ["--option", f"-I{header.parent}", INCLUDES + "// 3"]
+    assert job.check(*arguments) == (0, 0)
+    header.write_text("int old;")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    assert job.check(*arguments) == (1, 0)
+
+
 def test_a_header_that_changed_is_a_miss(job, headers):
     assert job.check(*headers, INCLUDES) == (1, 0)
     header = job.directory / "second/a.h"
