@@ -16,6 +16,7 @@ packed=
 build=
 debs=
 results=
+own_library_path= # LD_LIBRARY_PATH before gpu_prepare, for programs that must not find $packed
 
 # shellcheck source=scripts/kilnd.sh
 . scripts/kilnd.sh
@@ -52,6 +53,7 @@ gpu_unpack_debs() {
 
 gpu_prepare() {
     trap gpu_end EXIT
+    own_library_path=${LD_LIBRARY_PATH:-}
     work=$(mktemp -d /tmp/kiln-gpu-XXXXXX)
     chmod 755 "$work" # compilers of root's kilnd run as another user, who must enter $work
     [[ -z $debs ]] || gpu_unpack_debs

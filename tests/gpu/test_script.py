@@ -97,6 +97,8 @@ class Pack(unittest.TestCase):
                      "-o", self.library)
         self.compile("int part(void); int main(void) { return part(); }", self.library,
                      f"-Wl,-rpath,{self.directory}", "-o", self.directory / "program")
+        (self.directory / "lib").mkdir()
+        shutil.copy(self.library, self.directory / "lib/libkiln-rtc.so.0")
         (self.directory / "bin").mkdir()
         for name in self.PROGRAMS:
             shutil.copy(self.directory / "program", self.directory / "bin" / name)
@@ -117,7 +119,8 @@ class Pack(unittest.TestCase):
         self.assertIn("needs GLIBC_2.", text)
         packed = self.directory / "packed"
         self.assertEqual({p.name for p in (packed / "bin").iterdir()}, set(self.PROGRAMS))
-        self.assertEqual([p.name for p in (packed / "lib").iterdir()], ["libpart.so"])
+        self.assertEqual({p.name for p in (packed / "lib").iterdir()},
+                         {"libpart.so", "libkiln-rtc.so.0"})
 
     def test_a_program_that_was_not_built_is_named(self):
         (self.directory / "bin/gpu_peaks").unlink()
