@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,20 +28,16 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
 {
     struct stat seen;
     t->has_begun = true;
-    t->to = -1;
-    t->from = open(t->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (t->from < 0 || fstat(t->from, &seen) != 0 || !S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_IO, "kiln-transfer did not write the file '%s'", t->path);
-    if ((size_t)snprintf(t->own, sizeof(t->own), "%s.own", t->path) >= sizeof(t->own)) {
-        t->own[0] = '\0';
-        return kiln_fail(err, KILN_INVALID, "the path '%s' is too long", t->path);
-    }
+    t->from_fd = t->to_fd = -1;
+    t->from_fd = open(t->from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (t->from_fd < 0 || fstat(t->from_fd, &seen) != 0 || !S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_IO, "kiln-transfer did not write the file '%s'", t->from);
     enum kiln_code rc = check_size(&seen, t->size_max, err);
     if (rc)
         return rc;
-    t->to = open(t->own, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (t->to < 0)
-        return kiln_fail_errno(err, errno, "cannot make the file '%s'", t->own);
+    t->to_fd = open(t->to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (t->to_fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make the file '%s'", t->to);
     t->left = seen.st_size;
     return KILN_OK;
 }
@@ -56,23 +51,14 @@ static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
     if (atomic_load(t->stopped))
         return KILN_CANCELLED;
     do {
-        done = copy_file_range(t->from, NULL, t->to, NULL,
+        done = copy_file_range(t->from_fd, NULL, t->to_fd, NULL,
                                t->left < PIECE ? (size_t)t->left : PIECE, 0);
     } while (done < 0 && errno == EINTR);
-    if (done < 0 || (t->is_synced && fdatasync(t->to) != 0))
+    if (done < 0 || (t->is_synced && fdatasync(t->to_fd) != 0))
         return kiln_fail_errno(err, errno, "cannot copy the file that kiln-transfer wrote");
     t->left = done == 0 ? 0 : t->left - done;
+    t->size += (uint64_t)done;
     return KILN_OK;
-}
-
-static enum kiln_code finish(struct file_take *t, struct kiln_err *err)
-{
-    enum kiln_code rc = KILN_OK;
-    if (t->is_synced && fsync(t->to) != 0)
-        rc = kiln_fail_errno(err, errno, "cannot write the file '%s'", t->own);
-    if (!rc && rename(t->own, t->path) != 0)
-        rc = kiln_fail_errno(err, errno, "cannot rename '%s'", t->own);
-    return rc;
 }
 
 enum kiln_code take_copy(struct file_take *t, bool *ret_more, struct kiln_err *err)
@@ -83,11 +69,11 @@ enum kiln_code take_copy(struct file_take *t, bool *ret_more, struct kiln_err *e
     *ret_more = !rc && t->left > 0;
     if (*ret_more)
         return KILN_OK;
-    if (!rc)
-        rc = finish(t, err);
-    fd_auto(&t->from);
-    fd_auto(&t->to);
-    if (rc && t->own[0])
-        unlink(t->own);
+    if (!rc && t->is_synced && fsync(t->to_fd) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot write the file '%s'", t->to);
+    if (rc && t->to_fd >= 0)
+        unlink(t->to);
+    fd_auto(&t->from_fd);
+    fd_auto(&t->to_fd);
     return rc;
 }

@@ -8,31 +8,32 @@
  */
 #include "common/base/err.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct file_take {    /* the caller sets the members of the first part, and zeroes the others */
-    const char *path; /* borrowed, like |stopped| */
+struct file_take {         /* the caller sets the first part, and zeroes the other members */
+    const char *from, *to; /* paths; borrowed, like |stopped| */
     uint64_t size_max;
     const atomic_int *stopped;
     bool is_synced; /* the copy is written to the disk.  The copy of a file that is removed after
                        use is not: syncs of large files would delay those of other users */
+    uint64_t size;  /* bytes of the copy so far */
     /* The members below are private to take_copy. */
     bool has_begun;
-    int from, to; /* owned until the last step */
+    int from_fd, to_fd; /* owned until the last step */
     /* Bytes that are left to copy; the other user may change the file's size meanwhile. */
     off_t left;
-    char own[PATH_MAX];
 };
 
-/* Replaces another user's regular file at |path| by a copy that kilnd owns.  The copy shares the
- * file's blocks if the filesystem supports that.  Descriptors that the other user keeps open do not
- * refer to the copy.  One call copies at most 4 MiB; call it again while |ret_more| is true.
+/* Copies another user's regular file |from| to the new file |to|, which kilnd owns.  The copy
+ * shares the file's blocks if the filesystem supports that.  Descriptors that the other user keeps
+ * open do not refer to the copy.  It is not renamed to |from|: if a file replaces another one, ext4
+ * begins to write all of it to the disk.
+ * One call copies at most 4 MiB; call it again while |ret_more| is true.
  * Returns KILN_IO if it is not a regular file or cannot be copied, and KILN_FULL if it has more
  * than |size_max| bytes.  After |stopped| becomes nonzero, the next call returns KILN_CANCELLED,
- * without a message, and leaves |path| unchanged. */
+ * without a message.  If a call fails, the copy is removed. */
 KILN_MUST_CHECK enum kiln_code take_copy(struct file_take *take, bool *ret_more,
                                          struct kiln_err *err);

@@ -44,16 +44,6 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
 
 /* ---- the end: taking one file, or nothing ---- */
 
-/* Makes kilnd the owner of the file.  Rejects a file with a second hard link, through which others
- * could write to it. */
-static bool make_ours(const char *path, struct stat *ret_seen)
-{
-    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    return fd >= 0 && fstat(fd, ret_seen) == 0 && S_ISREG(ret_seen->st_mode) &&
-           fchown(fd, geteuid(), getegid()) == 0 && fchmod(fd, 0644) == 0 &&
-           fstat(fd, ret_seen) == 0 && ret_seen->st_nlink == 1;
-}
-
 /* Removes |path|.  kilnd may lack the rights to remove files that another user created in it. */
 static void remove_it(struct transfer_process *p, const char *path)
 {
@@ -70,47 +60,33 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* Moves the file that the process created to a place where processes that still run cannot replace
- * it, and checks it there.  The process filled the directory, so the entry may not be a regular
- * file. */
-static enum kiln_code move_file(struct transfer_process *p, const char *made)
+/* Prepares the copy.  kilnd copies the file, because a process that still runs may have it open,
+ * and could truncate it while kilnd has it mapped.  Such a process can also replace the file in the
+ * directory, but not in the copy. */
+static enum kiln_code prepare_copy(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
     if ((size_t)snprintf(o->path, sizeof(o->path), "%s.file", p->directory) >= sizeof(o->path))
         return kiln_fail(&o->err, KILN_INVALID, "the directory '%s' is too long", p->directory);
-    if (rename(made, o->path) != 0)
-        return kiln_fail(&o->err, KILN_IO, "kiln-transfer did not write the file '%s' (%s)", made,
-                         strerror(errno));
-    p->take = (struct file_take){ .path = o->path,
+    snprintf(p->made, sizeof(p->made), "%s/%s", p->directory, o->name);
+    p->take = (struct file_take){ .from = p->made,
+                                  .to = o->path,
                                   .size_max = p->task->job.size_limit,
                                   .is_synced = !p->task->job.of_user,
                                   .stopped = &p->unwanted };
     return KILN_OK;
 }
 
-/* Does one step of taking over the file.  kilnd copies the file, because a process that still runs
- * may have it open, and could truncate it while kilnd has it mapped. */
+/* Does one step of taking over the file that the process made. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
-    char made[TRANSFER_DIRECTORY_MAX + sizeof(o->name) + 1];
-    struct stat seen;
-    snprintf(made, sizeof(made), "%s/%s", p->directory, o->name);
-    enum kiln_code rc = p->take.has_begun ? KILN_OK : move_file(p, made);
-    if (rc)
-        return rc;
-    rc = take_copy(&p->take, &p->takes_more, &o->err);
-    if (p->takes_more)
-        return KILN_OK;
-    if (!rc && !make_ours(o->path, &seen))
-        rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer did not write the file '%s'", made);
-    if (rc) {
-        remove_it(p, o->path);
-        o->err.code = rc;
-        return rc;
-    }
-    o->size = (uint64_t)seen.st_size;
-    return KILN_OK;
+    enum kiln_code rc = p->take.has_begun ? KILN_OK : prepare_copy(p);
+    if (!rc)
+        rc = take_copy(&p->take, &p->takes_more, &o->err);
+    o->size = p->take.size;
+    o->err.code = rc; /* a cancelled copy has no message */
+    return rc;
 }
 
 /* Takes over the manifest.  A missing or incomplete manifest means that there is no signature. */

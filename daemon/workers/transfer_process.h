@@ -72,7 +72,9 @@ struct transfer_process {
     enum transfer_stop stop;
     /* Why the file must not be copied (enum transfer_stop), or 0 if it shall be copied. */
     atomic_int unwanted;
-    struct file_take take; /* the copy of the file, in steps */
+    /* The file that the process made: |directory|, "/" and a name of at most 255 bytes. */
+    char made[TRANSFER_DIRECTORY_MAX + 256];
+    struct file_take take; /* the copy of that file, in steps */
     bool takes_more;       /* the copy needs another step */
     struct kiln_err kept;  /* names a file that could not be removed, and why */
     /* Below the job's staging directory; "" if there is none. */

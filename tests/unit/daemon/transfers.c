@@ -93,7 +93,7 @@ TEST_F(transfers, a_process_of_another_user_owns_its_directory_and_kilnd_takes_i
 
     assert_int_equal(stat(o->path, &seen), 0);
     assert_int_equal(seen.st_uid, 0);
-    assert_int_equal(seen.st_mode & 07777, 0644);
+    assert_int_equal(seen.st_mode & 07777, 0600);
     take_result(o, "4321:5432 directory of 4321:5432");
 }
 
@@ -107,7 +107,7 @@ TEST_F(transfers, a_units_process_gets_its_directory_by_descriptor_and_its_file_
 
     assert_int_equal(stat(o->path, &seen), 0);
     assert_int_equal(seen.st_uid, geteuid());
-    assert_int_equal(seen.st_mode & 07777, 0644);
+    assert_int_equal(seen.st_mode & 07777, 0600);
     assert_int_equal(files_in_staging(f), 1);
     take_result(o, ". of mode 0770");
 }
