@@ -9,6 +9,8 @@
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u
 #define STEP_PAGES 1024u
+/* A batch ends with the kernel that reaches this size: deleting 64 MiB takes 20 ms. */
+#define BATCH_BYTES (4u << 20)
 
 enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *filter,
                                    uint64_t *ret_count, uint64_t *ret_bytes, struct kiln_err *err)
@@ -67,6 +69,7 @@ static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change 
     store_bind_filter(&q, change->filter);
     query_bind_u64(&q, 1, change->after);
     query_bind_u64(&q, 5, change->batch);
+    query_bind_u64(&q, 14, BATCH_BYTES);
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
     if (!rc && row)
@@ -98,8 +101,7 @@ static unsigned next_batch(const struct kernel_store *store, const struct bulk_c
     return batch < store_batch(store) ? (unsigned)batch : store_batch(store);
 }
 
-/* Changes some kernels. Checks the time after each batch, because an object may have 64 MiB, and
- * deleting it reads all its pages. |ret_over|: no kernel is left. */
+/* Changes some kernels. Checks the time after each batch. |ret_over|: no kernel is left. */
 static enum kiln_code change_some(struct kernel_store *store, struct bulk_change *change,
                                   bool *ret_over, struct kiln_err *err)
 {

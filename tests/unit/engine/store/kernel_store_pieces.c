@@ -59,6 +59,15 @@ static void put_large(struct fixture *f, unsigned number, uint64_t seed)
 
 static uint64_t pieces(struct fixture *f) { return ask(f, "select count(*) from piece"); }
 
+static uint64_t most_changed; /* kernels that one transaction changed, at most */
+
+WRAP(enum kiln_code, transaction_commit, struct transaction *t, struct kiln_err *err)
+{
+    if (db_changes(t->db) > most_changed)
+        most_changed = db_changes(t->db);
+    return __real_transaction_commit(t, err);
+}
+
 /* ---- steps ---- */
 
 TEST_F(store, a_large_object_is_stored_one_piece_a_step_and_its_key_last)
@@ -411,4 +420,22 @@ TEST_F(store, large_objects_are_exported_whole)
 
     assert_int_equal(count, 2);
     assert_true(end);
+}
+
+/* Small kernels, of which one transaction removes several, come first. */
+TEST_F(store, one_transaction_removes_at_most_four_mebibytes_and_one_more_kernel)
+{
+    struct kernel_filter all = { 0 };
+    uint64_t count = 0, bytes = 0;
+    for (unsigned i = 0; i < 7; i++)
+        stored(f, (struct kernel){ .number = 100 + i, .size = 100 });
+    for (unsigned i = 0; i < 5; i++)
+        put_large(f, i, i + 1);
+
+    most_changed = 0;
+    must(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), f->err);
+
+    assert_int_equal(count, 12);
+    assert_true(most_changed <= 4);
+    assert_int_equal(pieces(f), 0);
 }
