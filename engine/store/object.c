@@ -108,42 +108,65 @@ enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
     return object_from_memfd(given, compile_ns, ret_object, err);
 }
 
-static enum kiln_code copy_file(const struct object *object, int *ret_fd, struct kiln_err *err)
+static enum kiln_code copy_piece(struct object_copying *c, uint64_t size_max, struct kiln_err *err)
 {
-    KILN_AUTO(fd) int fd = -1;
     OBJECT_VIEW_AUTO struct object_view view = { 0 };
-    enum kiln_code rc = object_view_open(object, &view, err);
+    const uint64_t left = c->original->size - c->copied;
+    const size_t size = (size_t)(left < size_max ? left : size_max);
+    enum kiln_code rc = object_view_open(c->original, &view, err);
+    if (!rc && !c->is_open)
+        rc = fs_memfd("kiln-object", &c->fd, err);
+    c->is_open |= !rc;
     if (!rc)
-        rc = fs_memfd("kiln-object", &fd, err);
-    if (!rc)
-        rc = fs_write_all(fd, view.bytes, err);
-    if (!rc)
-        rc = fs_seal(fd, err);
+        rc = fs_write_all(c->fd, bytes_of(view.bytes.data + c->copied, size), err);
+    c->copied += size;
+    return rc;
+}
+
+static enum kiln_code end_copy(struct object_copying *c, struct object **ret_copy,
+                               struct kiln_err *err)
+{
+    const struct object *original = c->original;
+    struct object *copy = NULL;
+    enum kiln_code rc = fs_seal(c->fd, err);
     if (rc)
         return rc;
-    *ret_fd = fd;
-    fd = -1;
+    c->is_open = false;
+    rc = object_from_checked(c->fd, original->size, &original->digest, &copy, err);
+    if (rc)
+        return rc;
+    copy->compile_ns = original->compile_ns;
+    copy->kind = original->kind;
+    copy->is_private = original->is_private;
+    copy->is_named = original->is_named;
+    copy->owner = original->owner;
+    copy->accounting_kind = original->accounting_kind;
+    *ret_copy = copy;
     return KILN_OK;
+}
+
+enum kiln_code object_copy_some(struct object_copying *c, uint64_t size_max,
+                                struct object **ret_copy, struct kiln_err *err)
+{
+    enum kiln_code rc = copy_piece(c, size_max, err);
+    *ret_copy = NULL;
+    return rc || c->copied < c->original->size ? rc : end_copy(c, ret_copy, err);
+}
+
+void object_copying_done(struct object_copying *c)
+{
+    if (c->is_open)
+        close(c->fd);
+    c->is_open = false;
 }
 
 enum kiln_code object_copy(const struct object *object, struct object **ret_copy,
                            struct kiln_err *err)
 {
-    struct object *copy = NULL;
-    int fd = -1;
-    enum kiln_code rc = copy_file(object, &fd, err);
-    if (!rc)
-        rc = object_from_checked(fd, object->size, &object->digest, &copy, err);
-    if (rc)
-        return rc;
-    copy->compile_ns = object->compile_ns;
-    copy->kind = object->kind;
-    copy->is_private = object->is_private;
-    copy->is_named = object->is_named;
-    copy->owner = object->owner;
-    copy->accounting_kind = object->accounting_kind;
-    *ret_copy = copy;
-    return KILN_OK;
+    struct object_copying c = { .original = object };
+    enum kiln_code rc = object_copy_some(&c, UINT64_MAX, ret_copy, err);
+    object_copying_done(&c);
+    return rc;
 }
 
 struct object *object_ref(struct object *object)

@@ -78,6 +78,18 @@ KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
 /* Makes an object with the same bytes and properties in another memfd. */
 KILN_MUST_CHECK enum kiln_code object_copy(const struct object *object, struct object **ret_copy,
                                            struct kiln_err *err);
+/* Makes such a copy in steps. */
+struct object_copying {
+    const struct object *original; /* borrowed; set by the caller, who zeroes the other members */
+    uint64_t copied;               /* bytes so far */
+    bool is_open;
+    int fd; /* owned if |is_open| */
+};
+/* Copies at most |size_max| more bytes.  |ret_copy| is NULL until the last ones were copied. */
+KILN_MUST_CHECK enum kiln_code object_copy_some(struct object_copying *copying, uint64_t size_max,
+                                                struct object **ret_copy, struct kiln_err *err);
+/* Drops a copy that is not complete.  Accepts a zeroed struct. */
+void object_copying_done(struct object_copying *copying);
 struct object *object_ref(struct object *object);
 /* Drops a reference. Accepts NULL; returns NULL. */
 struct object *object_unref(struct object *object);

@@ -68,9 +68,10 @@ void inflight_destroy(struct inflight *f)
 {
     inflight_leave_table(f);
     f->engine->inflights->count--;
-    budget_return(f->engine->budget, f->uid, LOOKUP_COST);
+    budget_return(f->engine->budget, f->uid, LOOKUP_COST + f->copy_charged);
     compile_result_done(&f->order.task.result);
     object_unref(f->object);
+    object_copying_done(&f->copying);
     object_unref(f->original);
     source_destroy(f->source);
     name_key_destroy(f->name_key);

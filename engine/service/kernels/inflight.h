@@ -26,13 +26,15 @@ struct inflight {
     struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
-    struct source *source;       /* owned; NULL: there is no source to compile */
-    struct name_key *name_key;   /* owned; NULL: no name */
-    struct object *original;     /* owned reference; NULL: it copies no object (inflight_copy.h) */
-    uint64_t generation;         /* hot_set_generation() when the look-up began */
-    struct list tickets;         /* of struct fetch_ticket, the newest first; borrowed */
-    uid_t uid;                   /* the user who asked first */
-    struct kernel_lookup lookup; /* the object that it finds is moved to |object| below */
+    struct source *source;     /* owned; NULL: there is no source to compile */
+    struct name_key *name_key; /* owned; NULL: no name */
+    struct object *original;   /* owned reference; NULL: it copies no object (inflight_copy.h) */
+    struct object_copying copying; /* of |original| */
+    uint64_t copy_charged;         /* bytes of the copy that are charged to the user */
+    uint64_t generation;           /* hot_set_generation() when the look-up began */
+    struct list tickets;           /* of struct fetch_ticket, the newest first; borrowed */
+    uid_t uid;                     /* the user who asked first */
+    struct kernel_lookup lookup;   /* the object that it finds is moved to |object| below */
     /* The next three are filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;

@@ -2,12 +2,15 @@
 #include "engine/service/kernels/inflight_copy.h"
 
 #include "engine/digest/sha256.h"
+#include "engine/service/budget.h"
 #include "engine/service/kernels/inflight_compile.h"
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/store/held_objects.h"
 
 /* Copying this many bytes takes less than a millisecond. */
 #define BRIEF_MAX (1u << 20)
+/* Bytes that one step copies. */
+#define STEP_BYTES (4u << 20)
 
 /* The place in the table: no look-up has it, because it is computed differently. */
 static struct digest place_of(const struct digest *key, uid_t uid)
@@ -23,7 +26,7 @@ static struct digest place_of(const struct digest *key, uid_t uid)
 static void copy_work(struct task *task)
 {
     struct inflight *f = inflight_of_task(task);
-    f->found = object_copy(f->original, &f->object, &f->order.task.result.err);
+    f->found = object_copy_some(&f->copying, STEP_BYTES, &f->object, &f->order.task.result.err);
 }
 
 static void deliver_copy(struct inflight *f)
@@ -31,6 +34,8 @@ static void deliver_copy(struct inflight *f)
     (void)object_reserve(f->object, f->uid); /* new, so that nobody else has it */
     inflight_deliver_object(f, TIER_HOT);
 }
+
+static void run_step(struct inflight *f);
 
 static void copy_done(struct task *task)
 {
@@ -40,8 +45,28 @@ static void copy_done(struct task *task)
         inflight_destroy(f); /* all callers left meanwhile */
     else if (f->found)
         inflight_deliver_failure(f, &f->order.task.result.err, NULL);
-    else
+    else if (f->object)
         deliver_copy(f);
+    else
+        run_step(f);
+}
+
+/* Tasks of other users run between the steps. */
+static void run_step(struct inflight *f)
+{
+    f->task = (struct task){ .work = copy_work,
+                             .done = copy_done,
+                             .is_brief = f->original->size <= BRIEF_MAX };
+    engine_run(f->engine, f->uid, WORK_QUEUE_READ, &f->task);
+}
+
+/* Charges a copy that takes several steps, because many of them may be incomplete at a time. */
+static enum kiln_code charge_copy(struct inflight *f, struct kiln_err *err)
+{
+    const uint64_t bytes = f->original->size > STEP_BYTES ? f->original->size : 0;
+    enum kiln_code rc = budget_take(f->engine->budget, f->uid, bytes, err);
+    f->copy_charged = rc ? 0 : bytes;
+    return rc;
 }
 
 enum kiln_code inflight_copy(struct engine *e, const struct digest *key, struct object *object,
@@ -56,15 +81,18 @@ enum kiln_code inflight_copy(struct engine *e, const struct digest *key, struct 
     enum kiln_code rc = inflight_create(e, key, ticket, &f, err);
     if (rc)
         return rc;
+    f->original = object_ref(object);
+    f->copying.original = object;
+    rc = charge_copy(f, err);
+    if (rc) {
+        inflight_destroy(f);
+        return rc;
+    }
     inflight_attach(f, ticket);
     inflight_enter_table(f, &place);
     f->stage = LOOKING;
     f->generation = hot_set_generation(e->hot);
-    f->original = object_ref(object);
     f->no_cache = !object->hot_entry; /* too large, or removed while it was looked up */
-    f->task = (struct task){ .work = copy_work,
-                             .done = copy_done,
-                             .is_brief = object->size <= BRIEF_MAX };
-    engine_run(e, f->uid, WORK_QUEUE_READ, &f->task);
+    run_step(f);
     return KILN_OK;
 }

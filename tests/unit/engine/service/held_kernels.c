@@ -4,6 +4,7 @@
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/protocol/limits.h"
+#include "engine/service/budget.h"
 #include "engine/service/internal.h"
 
 #include <stdio.h>
@@ -112,8 +113,8 @@ TEST_F(users, another_user_gets_a_copy_of_a_hot_object)
     close_files(&bob);
 }
 
-/* Lets Ann compile a program of this size, and Bob fetch it. Returns whether his copy is brief. */
-static bool is_copy_brief(struct users *f, unsigned number, size_t size)
+/* Lets Ann compile a program of this size, and Bob fetch it. */
+static void fetch_after_ann(struct users *f, unsigned number, size_t size)
 {
     uint8_t *object = calloc(1, size);
     assert_non_null(object);
@@ -122,6 +123,12 @@ static bool is_copy_brief(struct users *f, unsigned number, size_t size)
     free(object);
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_fetch_source(&f->bob, 1, program(number), PRIORITY_INTERACTIVE);
+}
+
+/* Returns whether the copy for Bob is brief. */
+static bool is_copy_brief(struct users *f, unsigned number, size_t size)
+{
+    fetch_after_ann(f, number, size);
     assert_int_equal(count_tasks(f), 1);
     bool is_brief = LIST_FIRST(&f->engine.executor.tasks, struct task, item.link)->is_brief;
     fake_executor_run_tasks(&f->engine.executor);
@@ -134,6 +141,48 @@ TEST_F(users, only_copies_of_small_objects_may_use_the_thread_of_brief_tasks)
     users_reopen(f);
     assert_true(is_copy_brief(f, 1, SIZE));
     assert_false(is_copy_brief(f, 2, 2 << 20));
+}
+
+#define LARGE (9u << 20) /* three steps */
+
+static void fetch_large_after_ann(struct users *f)
+{
+    f->engine.options.hot_limit_bytes = 2 * LARGE;
+    users_reopen(f);
+    fetch_after_ann(f, 1, LARGE);
+}
+
+TEST_F(users, a_large_copy_is_charged_and_made_in_steps_of_four_mebibytes)
+{
+    fetch_large_after_ann(f);
+    for (unsigned step = 0; step < 3; step++) {
+        assert_int_equal(f->bob.reply_count, 0);
+        assert_int_equal(count_tasks(f), 1);
+        assert_true(budget_taken(f->engine.engine->budget) >= LARGE);
+        assert_true(fake_executor_run_task(&f->engine.executor));
+    }
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(last_result(&f->bob).code, KILN_OK);
+    assert_int_equal(budget_taken(f->engine.engine->budget), 0);
+}
+
+TEST_F(users, a_large_copy_ends_between_two_steps_when_its_user_leaves)
+{
+    fetch_large_after_ann(f);
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_int_equal(count_tasks(f), 1);
+    test_caller_leave(&f->bob);
+    assert_int_equal(count_tasks(f), 0);
+    assert_int_equal(budget_taken(f->engine.engine->budget), 0);
+}
+
+TEST_F(users, a_large_copy_beyond_the_waiting_bytes_of_its_user_is_refused)
+{
+    f->engine.options.queue_bytes_uid = LARGE;
+    fetch_large_after_ann(f);
+    assert_int_equal(count_tasks(f), 0);
+    assert_int_equal(last_result(&f->bob).code, KILN_BUSY);
+    assert_int_equal(budget_taken(f->engine.engine->budget), 0);
 }
 
 TEST_F(users, users_who_fetch_an_object_in_turns_share_one_copy_each)
