@@ -182,6 +182,23 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
     return rc || !o->full_sync ? rc : db_checkpoint(db, err);
 }
 
+/* Lengthens the write-ahead log with zeros to the size at which it is checkpointed. Commits then
+ * overwrite blocks that the file already has, so that their syncs write only the commit. A sync
+ * after a file became longer also waits for the filesystem's journal, and thus for what all other
+ * processes changed. SQLite ignores what follows the last commit. If this fails, each commit makes
+ * the log longer. */
+static void lengthen_log(struct db *db)
+{
+    static const uint8_t zeros[64u << 10];
+    sqlite3_file *log = NULL;
+    sqlite3_int64 size = 0, end = (sqlite3_int64)db->log_max * LOG_PAGE_BYTES;
+    int rc = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (rc == SQLITE_OK)
+        rc = log->pMethods ? log->pMethods->xFileSize(log, &size) : SQLITE_NOTFOUND;
+    for (; rc == SQLITE_OK && size < end; size += sizeof(zeros))
+        rc = log->pMethods->xWrite(log, zeros, sizeof(zeros), size);
+}
+
 /* Switches to WAL. If SQLite cannot switch, the pragma does not fail, but returns the mode that is
  * still in use. */
 static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
@@ -250,6 +267,8 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
                                 : db_migrate(db, options->schema, err);
     if (!rc && fresh)
         rc = complete_new_file(db, options, err);
+    if (!rc && options->full_sync && !options->read_only)
+        lengthen_log(db);
     if (!rc && options->read_only)
         rc = db_exec(db, "pragma query_only = on", "set up", err);
     if (!rc && options->table)

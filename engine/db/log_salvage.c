@@ -204,9 +204,11 @@ static struct extent measure_log(struct log *log)
 {
     struct extent e = { 0 };
     struct log_page p = { 0 };
-    uint64_t bad = 0;
+    uint64_t bad = 0, last_used = 0;
     while (read_next_page(log, &p)) {
         bad += !p.is_good;
+        if (p.page > 0) /* else zeros, with which the log was lengthened */
+            last_used = p.at;
         if (!p.is_current || p.pages == 0)
             continue;
         e.last_end = p.at;
@@ -220,7 +222,7 @@ static struct extent measure_log(struct log *log)
     }
     log->sum = log->start;
     if (!log->has_header && e.last_end == 0) /* no frame ends a transaction, so all count as lost */
-        e.last_end = p.at;
+        e.last_end = last_used;
     return e;
 }
 
