@@ -309,9 +309,4 @@ static const struct admin_kind accounting_kind = {
     .release = release_accounting,
 };
 
-enum kiln_code handle_accounting(struct engine *e, struct caller *caller,
-                                 const struct frame_header *header, struct bytes body,
-                                 struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &accounting_kind, err);
-}
+ADMIN_HANDLER(accounting, accounting_kind)

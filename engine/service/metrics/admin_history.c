@@ -152,9 +152,4 @@ static const struct admin_kind history_kind = {
     .finish = finish_history,
 };
 
-enum kiln_code handle_history(struct engine *e, struct caller *caller,
-                              const struct frame_header *header, struct bytes body,
-                              struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &history_kind, err);
-}
+ADMIN_HANDLER(history, history_kind)

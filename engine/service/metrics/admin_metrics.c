@@ -402,9 +402,4 @@ static const struct admin_kind metrics_kind = {
     .finish = finish_metrics,
 };
 
-enum kiln_code handle_metrics(struct engine *e, struct caller *caller,
-                              const struct frame_header *header, struct bytes body,
-                              struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &metrics_kind, err);
-}
+ADMIN_HANDLER(metrics, metrics_kind)

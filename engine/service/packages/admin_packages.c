@@ -236,12 +236,7 @@ static const struct admin_kind list_kind = {
     .work = work_list,
 };
 
-enum kiln_code handle_package_list(struct engine *e, struct caller *caller,
-                                   const struct frame_header *header, struct bytes body,
-                                   struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &list_kind, err);
-}
+ADMIN_HANDLER(package_list, list_kind)
 
 /* ---- show ---- */
 
@@ -334,12 +329,7 @@ static const struct admin_kind show_kind = {
     .work = work_show,
 };
 
-enum kiln_code handle_package_show(struct engine *e, struct caller *caller,
-                                   const struct frame_header *header, struct bytes body,
-                                   struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &show_kind, err);
-}
+ADMIN_HANDLER(package_show, show_kind)
 
 /* ---- remove ---- */
 
@@ -371,12 +361,7 @@ static const struct admin_kind remove_kind = {
     .finish = finish_remove,
 };
 
-enum kiln_code handle_package_remove(struct engine *e, struct caller *caller,
-                                     const struct frame_header *header, struct bytes body,
-                                     struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &remove_kind, err);
-}
+ADMIN_HANDLER(package_remove, remove_kind)
 
 /* ---- coverage ---- */
 
@@ -435,9 +420,4 @@ static const struct admin_kind coverage_kind = {
     .work = work_coverage,
 };
 
-enum kiln_code handle_package_coverage(struct engine *e, struct caller *caller,
-                                       const struct frame_header *header, struct bytes body,
-                                       struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &coverage_kind, err);
-}
+ADMIN_HANDLER(package_coverage, coverage_kind)

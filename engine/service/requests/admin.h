@@ -71,6 +71,14 @@ KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, str
 /* Reads the question and defers the request. */
 KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, const struct request *request,
                                          const struct admin_kind *kind, struct kiln_err *err);
+/* Defines the handler of the request |name_|, which only calls admin_run. */
+#define ADMIN_HANDLER(name_, kind_)                                                     \
+    enum kiln_code handle_##name_(struct engine *e, struct caller *caller,              \
+                                  const struct frame_header *header, struct bytes body, \
+                                  struct kiln_err *err)                                 \
+    {                                                                                   \
+        return admin_run(e, &(struct request){ caller, header, body }, &(kind_), err);  \
+    }
 void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
                 uint16_t flags);
 /* Sends the answer of |d| to |caller|, with descriptors. */

@@ -52,9 +52,4 @@ static const struct admin_kind devices_kind = {
     .work = work_devices,
 };
 
-enum kiln_code handle_devices(struct engine *e, struct caller *caller,
-                              const struct frame_header *header, struct bytes body,
-                              struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &devices_kind, err);
-}
+ADMIN_HANDLER(devices, devices_kind)

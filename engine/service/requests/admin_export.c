@@ -348,9 +348,4 @@ static const struct admin_kind export_kind = {
     .release = release_export,
 };
 
-enum kiln_code handle_kernel_export(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &export_kind, err);
-}
+ADMIN_HANDLER(kernel_export, export_kind)

@@ -152,11 +152,7 @@ static const struct admin_kind first_kind = {
     .finish = finish_gc,
 };
 
-enum kiln_code handle_gc(struct engine *e, struct caller *caller, const struct frame_header *header,
-                         struct bytes body, struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &first_kind, err);
-}
+ADMIN_HANDLER(gc, first_kind)
 
 /* ---- pin ---- */
 
@@ -238,9 +234,4 @@ static const struct admin_kind pin_kind = {
     .work = work_pin,
 };
 
-enum kiln_code handle_kernel_pin(struct engine *e, struct caller *caller,
-                                 const struct frame_header *header, struct bytes body,
-                                 struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &pin_kind, err);
-}
+ADMIN_HANDLER(kernel_pin, pin_kind)

@@ -119,9 +119,4 @@ static const struct admin_kind health_kind = {
     .work = work_health,
 };
 
-enum kiln_code handle_health(struct engine *e, struct caller *caller,
-                             const struct frame_header *header, struct bytes body,
-                             struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &health_kind, err);
-}
+ADMIN_HANDLER(health, health_kind)

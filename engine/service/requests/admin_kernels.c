@@ -154,12 +154,7 @@ static const struct admin_kind kernel_list_kind = {
     .work = work_list,
 };
 
-enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
-                                  const struct frame_header *header, struct bytes body,
-                                  struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &kernel_list_kind, err);
-}
+ADMIN_HANDLER(kernel_list, kernel_list_kind)
 
 /* Finds the kernel. A private kernel of another user counts as absent. */
 enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
@@ -226,12 +221,7 @@ static const struct admin_kind kernel_show_kind = {
     .finish = finish_show,
 };
 
-enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
-                                  const struct frame_header *header, struct bytes body,
-                                  struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &kernel_show_kind, err);
-}
+ADMIN_HANDLER(kernel_show, kernel_show_kind)
 
 static void note_owner(void *context, const struct kernel_record *r)
 {
@@ -285,12 +275,7 @@ static const struct admin_kind kernel_remove_kind = {
     .finish = finish_remove,
 };
 
-enum kiln_code handle_kernel_remove(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &kernel_remove_kind, err);
-}
+ADMIN_HANDLER(kernel_remove, kernel_remove_kind)
 
 static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *filter)
 {
@@ -404,9 +389,4 @@ static const struct admin_kind clear_kind = {
     .finish = finish_clear,
 };
 
-enum kiln_code handle_clear(struct engine *e, struct caller *caller,
-                            const struct frame_header *header, struct bytes body,
-                            struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &clear_kind, err);
-}
+ADMIN_HANDLER(clear, clear_kind)

@@ -318,9 +318,4 @@ static const struct admin_kind promote_kind = {
     .ended = forget_changed,
 };
 
-enum kiln_code handle_kernel_promote(struct engine *e, struct caller *caller,
-                                     const struct frame_header *header, struct bytes body,
-                                     struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &promote_kind, err);
-}
+ADMIN_HANDLER(kernel_promote, promote_kind)

@@ -59,12 +59,7 @@ static const struct admin_kind stats_kind = {
     .finish = finish_stats,
 };
 
-enum kiln_code handle_stats(struct engine *e, struct caller *caller,
-                            const struct frame_header *header, struct bytes body,
-                            struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &stats_kind, err);
-}
+ADMIN_HANDLER(stats, stats_kind)
 
 struct json *toolchain_to_json(const struct toolchain *tc)
 {
@@ -166,12 +161,7 @@ static const struct admin_kind status_kind = {
     .finish = finish_status,
 };
 
-enum kiln_code handle_status(struct engine *e, struct caller *caller,
-                             const struct frame_header *header, struct bytes body,
-                             struct kiln_err *err)
-{
-    return admin_run(e, &(struct request){ caller, header, body }, &status_kind, err);
-}
+ADMIN_HANDLER(status, status_kind)
 
 enum kiln_code handle_config(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,

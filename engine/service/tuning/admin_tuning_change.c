@@ -109,12 +109,7 @@ static const struct tuning_query_kind promote_kind = {
     .state_size = sizeof(struct change),
 };
 
-enum kiln_code handle_tuning_promote(struct engine *e, struct caller *caller,
-                                     const struct frame_header *header, struct bytes body,
-                                     struct kiln_err *err)
-{
-    return tuning_query_run(e, &(struct request){ caller, header, body }, &promote_kind, err);
-}
+TUNING_QUERY_HANDLER(tuning_promote, promote_kind)
 
 /* ---- remove ---- */
 
@@ -206,12 +201,7 @@ static const struct tuning_query_kind remove_kind = {
     .state_size = sizeof(struct change),
 };
 
-enum kiln_code handle_tuning_remove(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return tuning_query_run(e, &(struct request){ caller, header, body }, &remove_kind, err);
-}
+TUNING_QUERY_HANDLER(tuning_remove, remove_kind)
 
 /* ---- vacuum ---- */
 
@@ -232,12 +222,7 @@ static const struct tuning_query_kind vacuum_kind = { .members = admin_no_member
                                                       .begin = begin_vacuum,
                                                       .finish = finish_vacuum };
 
-enum kiln_code handle_tuning_vacuum(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return tuning_query_run(e, &(struct request){ caller, header, body }, &vacuum_kind, err);
-}
+TUNING_QUERY_HANDLER(tuning_vacuum, vacuum_kind)
 
 /* ---- backup ---- */
 
@@ -283,9 +268,4 @@ static const struct tuning_query_kind backup_kind = {
     .state_size = sizeof(struct backup),
 };
 
-enum kiln_code handle_tuning_backup(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return tuning_query_run(e, &(struct request){ caller, header, body }, &backup_kind, err);
-}
+TUNING_QUERY_HANDLER(tuning_backup, backup_kind)

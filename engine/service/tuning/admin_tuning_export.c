@@ -284,9 +284,4 @@ static const struct tuning_query_kind export_kind = {
     .state_size = sizeof(struct export),
 };
 
-enum kiln_code handle_tuning_export(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return tuning_query_run(e, &(struct request){ caller, header, body }, &export_kind, err);
-}
+TUNING_QUERY_HANDLER(tuning_export, export_kind)

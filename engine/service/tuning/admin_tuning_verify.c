@@ -350,9 +350,4 @@ static const struct tuning_query_kind verify_kind = {
     .state_size = sizeof(struct verify),
 };
 
-enum kiln_code handle_tuning_verify(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return tuning_query_run(e, &(struct request){ caller, header, body }, &verify_kind, err);
-}
+TUNING_QUERY_HANDLER(tuning_verify, verify_kind)

@@ -50,6 +50,14 @@ struct tuning_query {
 KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
                                                 const struct tuning_query_kind *kind,
                                                 struct kiln_err *err);
+/* Defines the handler of the request |name_|, which only calls tuning_query_run. */
+#define TUNING_QUERY_HANDLER(name_, kind_)                                                    \
+    enum kiln_code handle_##name_(struct engine *e, struct caller *caller,                    \
+                                  const struct frame_header *header, struct bytes body,       \
+                                  struct kiln_err *err)                                       \
+    {                                                                                         \
+        return tuning_query_run(e, &(struct request){ caller, header, body }, &(kind_), err); \
+    }
 /* Writes an unused path in the staging directory for a file of this request. */
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size);
 /* Reserves space before a file grows to |bytes|. Call it on the work queue. KILN_BUSY or KILN_FULL:
