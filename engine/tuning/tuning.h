@@ -241,7 +241,7 @@ KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
                                                struct kiln_err *err);
 /* Makes the changes of a step visible to look-ups, some hundred records in each call.  After the
  * step succeeded, call it on the engine's thread until it returns true.  Until then, no job may
- * execute a step. */
+ * execute a step. If memory runs out, the next call tries again, at most ten times for a job. */
 bool tuning_job_take(struct tuning *tuning, struct tuning_job *job);
 /* Returns whether the job has another step. */
 bool tuning_job_has_more(const struct tuning_job *job);

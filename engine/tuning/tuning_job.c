@@ -14,6 +14,8 @@
 /* Number of records that one call of tuning_job_take copies into memory. This blocks the loop for
  * about a millisecond. */
 #define TAKE_STEP 250u
+/* How often one job tries to take a record again after an allocation failed. */
+#define TAKE_RETRIES 10u
 /* Records that one step changes. Each changes two or three pages, so its commit writes 3 MiB. */
 #define STORE_MAX TAKE_STEP
 
@@ -335,9 +337,11 @@ bool tuning_job_take(struct tuning *t, struct tuning_job *job)
     size_t end = job->taken + TAKE_STEP;
     for (; job->taken < job->changes.count && job->taken < end; job->taken++) {
         const struct record *r = job->changes.records[job->taken];
-        /* If memory runs out, look-ups get the old record until the next start. */
-        if (tuning_table_put(t->table, &r->place, r->rows, r->count, &ignored) != KILN_OK)
-            t->left_out++;
+        if (tuning_table_put(t->table, &r->place, r->rows, r->count, &ignored) == KILN_OK)
+            continue;
+        if (job->retries++ < TAKE_RETRIES)
+            return false; /* the next call tries this record again */
+        t->left_out++;    /* look-ups get the old record until the next start */
     }
     return job->taken == job->changes.count;
 }

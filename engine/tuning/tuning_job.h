@@ -48,6 +48,7 @@ struct tuning_job {
     bool is_on_disk;              /* whether |changes| are on disk */
     bool needs_checkpoint;        /* the next step copies the log to the file */
     size_t taken;                 /* how many of |changes| the table has */
+    unsigned retries;             /* how often the table had no memory for a record */
     struct system_slot *slot;     /* owned: the imported system database */
     struct system_slot *old;      /* owned; the slot that |slot| has replaced */
     char *new_index;              /* owned; a file that tuning.db does not list yet; it is removed

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "facade_fixture.h"
 
+#include "tests/support/failing_calls.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -196,6 +199,40 @@ TEST_F(facade, a_change_is_seen_once_it_is_taken_and_not_before)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
     tuning_job_destroy(job);
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
+}
+
+static struct tuning_job *work_usual_put(struct fixture *f)
+{
+    struct tuning_row row = row_of(&usual);
+    struct tuning_job *job = NULL;
+    must(tuning_job_put(f->t, &row, 1, &job, &f->err), f->err);
+    must(tuning_job_work(job, NULL, &f->err), f->err);
+    return job;
+}
+
+/* It is stored and will be acknowledged, so look-ups must find it. */
+TEST_F(facade, a_change_is_taken_again_after_memory_ran_out)
+{
+    struct tuning_job *job = work_usual_put(f);
+    fail_call("calloc", 1, ENOMEM);
+    assert_false(tuning_job_take(f->t, job));
+    assert_true(calls_failed());
+    assert_true(tuning_job_take(f->t, job));
+    tuning_job_destroy(job);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(tuning_stats_of(f->t).left_out, 0);
+}
+
+TEST_F(facade, a_change_is_left_out_if_memory_stays_short)
+{
+    struct tuning_job *job = work_usual_put(f);
+    unsigned calls = 1;
+    fail_calls("calloc", ENOMEM);
+    while (!tuning_job_take(f->t, job))
+        assert_true(++calls < 100);
+    assert_true(calls_failed());
+    tuning_job_destroy(job);
+    assert_int_equal(tuning_stats_of(f->t).left_out, 1);
 }
 
 /* Otherwise memory and disk would differ until the next start. */
