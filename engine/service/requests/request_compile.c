@@ -45,7 +45,7 @@ struct begin {
     struct digest key, shared_key;
     uint32_t inline_limit;
     uint64_t until_ns;
-    uint64_t parts_before; /* number of parts that clients had sent when the look-up began */
+    uint64_t parts_before;  /* number of parts that clients had sent when the look-up began */
     struct list_link place; /* in |waiting| of the compile whose result the request waits for */
 };
 
