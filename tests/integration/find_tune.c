@@ -180,6 +180,21 @@ TEST_F(find, find_and_tune_warn_without_a_daemon)
 
 /* ---- tune ---- */
 
+/* Tunes until no config is left to try.  A slow machine ends a search when its budget is spent, and
+ * the next search continues it. */
+static struct choice tune_to_the_end(struct fixture *f)
+{
+    const struct json *r = NULL;
+    for (int runs = 0; runs < 50; runs++) {
+        driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
+        r = result_of(f);
+        if (json_get_u64(solver_of(r, TUNED), "tried", 0) == 0)
+            return choice_of(r);
+    }
+    fail_msg("50 searches have not tried every config");
+    return choice_of(r);
+}
+
 TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
 {
     start_kilnd(f);
@@ -190,7 +205,7 @@ TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
     expect_state(r, TUNED, "TIMED");
     assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 1); /* how many depends on time */
     assert_true(json_count(json_get(json_get(r, "find"), "trials")) > 0);
-    struct choice tuned = choice_of(r);
+    struct choice tuned = tune_to_the_end(f);
     assert_string_equal(tuned.solver, TUNED);
 
     driver(f, "-t", "0", "-S", TUNED);
