@@ -76,21 +76,14 @@ static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct l
 
 /* ---- life ---- */
 
-enum kiln_code loop_process_start(struct loop *loop, struct loop_process *process,
-                                  struct loop_owner *owner, const struct loop_spawn *spawn,
-                                  struct kiln_err *err)
+void loop_process_watch(struct loop *loop, struct loop_process *process, struct loop_owner *owner,
+                        pid_t pid)
 {
-    *process = (struct loop_process){ .pid_fd = -1 };
-    int errnum = spawn_process(spawn, &process->pid);
-    if (errnum) {
-        process->pid = 0;
-        return kiln_fail_errno(err, errnum, "cannot run '%s'", spawn->program);
-    }
+    process->pid = pid;
     if (!watch_descriptor(loop, process, owner)) {
         loop_timer_init(loop, &process->poll, owner, on_poll);
         loop_timer_start(&process->poll, 0, POLL_MS);
     }
-    return KILN_OK;
 }
 
 void loop_process_kill(const struct loop_process *process)

@@ -4,12 +4,11 @@
 /*
  * Child processes.  spawn.h documents the state in which they start.
  *
- * Role       starts and reaps them, without a handler for SIGCHLD.  No other code in this process
- *            may reap them, and SIGCHLD must not be ignored
+ * Role       reaps processes that spawn_process started, without a handler for SIGCHLD.  No other
+ *            code in this process may reap them, and SIGCHLD must not be ignored
  * Ownership  embed it; loop_process_close
  * Threading  the loop's thread
  */
-#include "daemon/loop/spawn.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
 
@@ -27,12 +26,9 @@ struct loop_process {
     void (*exited)(struct loop_process *process, int status, int signal);
 };
 
-/* Starts a process.  Returns when the program runs or could not be started.  After a failure, no
- * handle is open, and |exited| is not called. */
-KILN_MUST_CHECK enum kiln_code loop_process_start(struct loop *loop, struct loop_process *process,
-                                                  struct loop_owner *owner,
-                                                  const struct loop_spawn *spawn,
-                                                  struct kiln_err *err);
+/* Waits for the end of the process |pid|, which may have ended already. */
+void loop_process_watch(struct loop *loop, struct loop_process *process, struct loop_owner *owner,
+                        pid_t pid);
 /* Sends SIGKILL to the process group.  Does nothing once the process was reaped. */
 void loop_process_kill(const struct loop_process *process);
 /* Closes the handles; the process itself continues.  Accepts a zeroed struct. */

@@ -5,7 +5,10 @@
  * Starts a process in a clean state: a new session and process group, standard input and output on
  * /dev/null, only the descriptors named here, default signal handlers, no signal blocked.
  *
- * Threading  any thread
+ * Threading  any thread but the loop's, because the call blocks until the process has executed its
+ *            program.  On a busy host, this took up to 0.2 s.  The thread must not end before the
+ *            process does: the system then sends the process the signal that it asked for at the
+ *            end of its parent (PR_SET_PDEATHSIG)
  */
 #include <sys/types.h>
 

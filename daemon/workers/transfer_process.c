@@ -177,7 +177,10 @@ static void close_handles(struct transfer_process *p)
 static void say_death(struct transfer_process *p, int status, int number)
 {
     const char *name = number ? sigabbrev_np(number) : NULL;
-    if (status == WORKER_PROCESS_LOST && !is_launched(p))
+    if (status == WORKER_PROCESS_NOT_STARTED)
+        kiln_fail(err_of(p), KILN_UNAVAILABLE, "cannot run '%s': %s (setting transfer)",
+                  p->options->program, strerror(p->process.start_errnum));
+    else if (status == WORKER_PROCESS_LOST && !is_launched(p))
         kiln_fail(err_of(p), KILN_IO,
                   "kiln-transfer ended while %s, with the kiln-launch that supervised it",
                   p->stage);
@@ -374,7 +377,8 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
                                         .service = o->service,
                                         .arguments = is_launched(p) ? launched : arguments,
                                         .fd_3 = their_fd,
-                                        .directory = directory };
+                                        .directory = directory,
+                                        .work_queues = o->work_queues };
     if (is_launched(p) && directory < 0)
         return kiln_fail_errno(err_of(p), errno, "cannot open the directory '%s'", p->directory);
     loop_timer_init(o->loop, &p->deadline, &p->owner, on_deadline);

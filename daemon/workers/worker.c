@@ -244,6 +244,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         .arguments = arguments,
         .fd_3 = their_fd,
         .directory = -1,
+        .work_queues = w->options->work_queues,
     };
     return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }

@@ -57,7 +57,9 @@ static enum compile_end end_of(const struct worker *w, int status, int signal)
 static void describe_exit(const struct worker *w, int status, int signal, char how[HOW_MAX])
 {
     const char *name = signal ? sigabbrev_np(signal) : NULL;
-    if (status == WORKER_PROCESS_LOST && !*w->options->service)
+    if (status == WORKER_PROCESS_NOT_STARTED)
+        snprintf(how, HOW_MAX, "cannot be run: %s", strerror(w->process.start_errnum));
+    else if (status == WORKER_PROCESS_LOST && !*w->options->service)
         snprintf(how, HOW_MAX, "ended with the kiln-launch that supervised it");
     else if (status == WORKER_PROCESS_LOST)
         snprintf(how, HOW_MAX,
@@ -165,7 +167,7 @@ void worker_end_text(const struct worker *w, int status, int signal, struct kiln
                   w->options->program, (double)w->options->start_timeout_ms / 1e3);
     else if (is_of_another_build(w, status, signal))
         say_other_build(w, ret_err);
-    else if (w->state == WORKER_STARTING)
+    else if (w->state == WORKER_STARTING && status != WORKER_PROCESS_NOT_STARTED)
         kiln_fail(ret_err, KILN_UNAVAILABLE, "'%s' %s before it was ready", w->options->program,
                   how);
     else

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/worker_process.h"
 
+#include "daemon/loop/spawn.h"
 #include "daemon/programs/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,23 +21,94 @@ static void on_child_exit(struct loop_process *child, int status, int signal)
     p->exited(p, status, signal);
 }
 
+/* ---- children ---- */
+
+struct start { /* the start of a child, on another thread */
+    struct task task;
+    struct loop *loop;
+    struct loop_owner *owner;
+    struct worker_process *process;
+    struct loop_spawn spawn; /* owns its descriptors; its texts are in |texts| */
+    const char *arguments[LAUNCH_ARGUMENTS_MAX + 1];
+    int errnum;
+    pid_t pid;
+    char texts[LAUNCH_PACKET_MAX];
+};
+
+static void run_start(struct task *task)
+{
+    struct start *s = LOOP_OWNER_OF(struct start, task, task);
+    s->errnum = spawn_process(&s->spawn, &s->pid);
+}
+
+static void free_start(struct start *s)
+{
+    if (s->spawn.fd_2 >= 0)
+        close(s->spawn.fd_2);
+    if (s->spawn.fd_3 >= 0)
+        close(s->spawn.fd_3);
+    free(s);
+}
+
+static void on_started(struct task *task)
+{
+    struct start *s = LOOP_OWNER_OF(struct start, task, task);
+    struct worker_process *p = s->process;
+    p->start_errnum = s->errnum;
+    if (!s->errnum)
+        loop_process_watch(s->loop, &p->child, s->owner, s->pid);
+    free_start(s);
+    if (p->start_errnum)
+        p->exited(p, WORKER_PROCESS_NOT_STARTED, 0);
+    else if (p->is_killed)
+        loop_process_kill(&p->child);
+}
+
+/* Copies the arguments, because they may be gone when the child starts. */
+static bool copy_arguments(struct start *s, const char *const *arguments)
+{
+    size_t used = 0;
+    for (size_t i = 0; arguments[i]; i++) {
+        size_t size = strlen(arguments[i]) + 1;
+        if (i == LAUNCH_ARGUMENTS_MAX || size > sizeof(s->texts) - used)
+            return false;
+        s->arguments[i] = memcpy(s->texts + used, arguments[i], size);
+        used += size;
+    }
+    s->spawn.arguments = s->arguments;
+    return true;
+}
+
+static enum kiln_code prepare_start(struct start *s, const struct worker_spawn *spawn,
+                                    struct kiln_err *err)
+{
+    if (!copy_arguments(s, spawn->arguments))
+        return kiln_fail(err, KILN_INVALID, "the arguments of '%s' are too long", spawn->program);
+    s->spawn.fd_3 = fcntl(spawn->fd_3, F_DUPFD_CLOEXEC, 0);
+    if (s->spawn.fd_3 < 0)
+        return kiln_fail_errno(err, errno, "cannot run '%s'", spawn->program);
+    return process_stderr_open(s->loop, &s->process->output, s->owner, &s->spawn.fd_2, err);
+}
+
 static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
                                   struct loop_owner *owner, const struct worker_spawn *spawn,
                                   struct kiln_err *err)
 {
-    struct loop_spawn child = { .program = spawn->program,
-                                .arguments = spawn->arguments,
-                                .fd_3 = spawn->fd_3 };
+    struct start *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot run '%s'", spawn->program);
+    s->loop = loop;
+    s->owner = owner;
+    s->process = p;
+    s->spawn = (struct loop_spawn){ .program = spawn->program, .fd_2 = -1, .fd_3 = -1 };
+    s->task = (struct task){ .work = run_start, .done = on_started, .uid = getuid() };
+    p->child.exited = on_child_exit;
     p->output.program = spawn->arguments[0];
-    enum kiln_code rc = process_stderr_open(loop, &p->output, owner, &child.fd_2, err);
+    enum kiln_code rc = prepare_start(s, spawn, err);
     if (rc)
-        return rc;
-    rc = loop_process_start(loop, &p->child, owner, &child, err);
-    close(child.fd_2);
-    if (rc)
-        process_stderr_close(&p->output);
+        free_start(s);
     else
-        p->child.exited = on_child_exit;
+        work_queues_run(spawn->work_queues, WORK_QUEUE_READ, &s->task);
     return rc;
 }
 
@@ -112,6 +187,7 @@ enum kiln_code worker_process_start(struct loop *loop, struct worker_process *pr
 
 void worker_process_kill(struct worker_process *p)
 {
+    p->is_killed = true;
     if (!p->launched) {
         loop_process_kill(&p->child);
         return;

@@ -11,14 +11,20 @@
 #include "daemon/loop/process.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
+#include "daemon/loop/work_queues.h"
 #include "daemon/workers/process_stderr.h"
 
 /* Passed instead of an exit status if the service manager did not start the process, or ended its
  * unit. */
 #define WORKER_PROCESS_LOST (-1)
+/* Passed instead of an exit status if the program could not be run, for the reason
+ * |start_errnum|. */
+#define WORKER_PROCESS_NOT_STARTED (-2)
 
 struct worker_process {
     struct loop_process child;
+    bool is_killed; /* worker_process_kill was called, perhaps before the child was started */
+    int start_errnum;
     /* Only for a child; for a launched process, the unit decides where its output goes. */
     struct process_stderr output;
     struct loop_watch watch; /* watches |control| */
@@ -32,9 +38,12 @@ struct worker_process {
 };
 
 struct worker_spawn {
+    /* Borrowed until the process ends; starts a child, which may block. */
+    struct work_queues *work_queues;
     const char *program; /* program of a child; for other processes the unit names it */
     const char *service; /* path of the unit's socket; "" if there is none */
-    /* NULL-terminated; the program's name comes first, and must exist longer than the process. */
+    /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must exist
+     * longer than the process. */
     const char *const *arguments;
     int fd_3;      /* borrowed; becomes the process's descriptor 3 */
     int directory; /* borrowed; working directory of a launched process; -1 for that of the unit */
@@ -42,7 +51,7 @@ struct worker_spawn {
 };
 
 /* Starts the process.  On failure, the handles that were opened close themselves, and |exited| is
- * not called. */
+ * not called.  A child is started after the call, on another thread. */
 KILN_MUST_CHECK enum kiln_code worker_process_start(struct loop *loop,
                                                     struct worker_process *process,
                                                     struct loop_owner *owner,

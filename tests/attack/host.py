@@ -337,11 +337,14 @@ class Host:
 
 
 def children(pid: int) -> list[int]:
-    try:
-        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
-    except OSError:  # the process has ended
-        return []
-    return [int(child) for child in text.split()]
+    """Returns the children of a process, whichever of its threads started them."""
+    found = []
+    for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in thread.read_text(encoding="utf-8").split()]
+        except OSError:  # the process has ended
+            pass
+    return found
 
 
 def command_name(pid: int) -> str:

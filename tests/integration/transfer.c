@@ -8,6 +8,7 @@
 #include "common/base/fs.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/transfer/transfer_wire.h"
+#include "tests/support/children.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/http_script.h"
 #include "tests/support/nginx.h"
@@ -283,25 +284,22 @@ static void answer_a_little(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-/* Finds the only transfer process among the children. */
-static pid_t find_transfer(void)
+/* Finds the only transfer process among the descendants of |parent|; 0: there is none. */
+static pid_t find_transfer_below(pid_t parent)
 {
-    char path[64], text[512] = "";
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    FILE *children = fopen(path, "r");
-    assert_non_null(children);
-    size_t size = fread(text, 1, sizeof(text) - 1, children);
-    fclose(children);
-    text[size] = '\0';
-    char *rest = NULL;
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        char exe[512] = "";
-        snprintf(path, sizeof(path), "/proc/%s/exe", word);
-        if (readlink(path, exe, sizeof(exe) - 1) > 0 && strstr(exe, "/kiln-transfer"))
-            return (pid_t)atoi(word);
+    pid_t children[16], found = 0;
+    unsigned count = children_of(parent, children, 16);
+    for (unsigned i = 0; i < count && !found; i++) {
+        char path[64], exe[512] = "";
+        snprintf(path, sizeof(path), "/proc/%d/exe", (int)children[i]);
+        bool is_transfer =
+            readlink(path, exe, sizeof(exe) - 1) > 0 && strstr(exe, "/kiln-transfer");
+        found = is_transfer ? children[i] : find_transfer_below(children[i]);
     }
-    return 0;
+    return found;
 }
+
+static pid_t find_transfer(void) { return find_transfer_below(getpid()); }
 
 static unsigned entries_in(const char *directory)
 {

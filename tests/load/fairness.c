@@ -13,6 +13,7 @@
  */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
+#include "tests/support/children.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
 
@@ -98,17 +99,8 @@ static bool workers_are_idle(void *context)
 /* Afterwards all compiles wait. */
 static void stop_compilers(struct fixture *f)
 {
-    char path[64];
-    int child = 0;
-    unsigned count = 0;
     wait_until("all compilers to become idle", workers_are_idle, f);
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)f->daemon.pid,
-             (int)f->daemon.pid);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while (count < f->workers && fscanf(file, "%d", &child) == 1)
-        f->stopped[count++] = child;
-    fclose(file);
+    unsigned count = children_of(f->daemon.pid, f->stopped, f->workers);
     assert_int_equal(count, f->workers);
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/load/process_usage.h"
 
+#include "tests/support/children.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -45,16 +46,8 @@ static void count_files(pid_t pid, struct process_usage *usage)
 
 static unsigned count_children(pid_t pid)
 {
-    char path[64];
-    int child = 0;
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while (fscanf(file, "%d", &child) == 1)
-        count++;
-    fclose(file);
-    return count;
+    pid_t children[CHILDREN_MAX];
+    return children_of(pid, children, CHILDREN_MAX);
 }
 
 struct process_usage process_usage_of(pid_t pid)

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "tests/support/child.h"
+#include "tests/support/children.h"
 #include "tests/support/raw_client.h"
 
 #include <errno.h>
@@ -165,18 +166,12 @@ void daemon_process_remove(struct daemon_process *d)
 
 static int signal_children(int pid, int signal)
 {
-    char path[64];
-    int child = 0, count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-    FILE *file = fopen(path, "re");
-    while (file && fscanf(file, "%d", &child) == 1) {
-        kill(-child, signal); /* the process group, which includes the programs that it runs; a
-                                 worker that has just ended does not matter */
-        count++;
-    }
-    if (file)
-        fclose(file);
-    return count;
+    pid_t children[CHILDREN_MAX];
+    unsigned count = children_of(pid, children, CHILDREN_MAX);
+    for (unsigned i = 0; i < count; i++)
+        kill(-children[i], signal); /* the process group, which includes the programs that it runs;
+                                       a worker that has just ended does not matter */
+    return (int)count;
 }
 
 static bool none_starts(void *context)
@@ -191,7 +186,7 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* If a worker were stopped between fork and exec, kilnd, which waits for the exec, would hang. */
+/* If a worker were stopped between fork and exec, the thread of kilnd that started it would hang. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)

@@ -3,8 +3,10 @@
 
 #include "common/base/cleanup.h"
 #include "common/log/log.h"
+#include "daemon/loop/spawn.h"
 #include "daemon/server/descriptors.h"
 #include "tests/support/child.h"
+#include "tests/support/children.h"
 #include "tests/support/launch_service.h"
 
 #include <dirent.h>
@@ -15,6 +17,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- starts of processes ---- */
+
+static _Atomic pid_t starter; /* the thread that started the last process */
+WRAP(int, spawn_process, const struct loop_spawn *spawn, pid_t *ret_pid)
+{
+    starter = gettid();
+    return __real_spawn_process(spawn, ret_pid);
+}
 
 TEST_F(pool, workers_are_started_ahead_of_work)
 {
@@ -432,13 +443,33 @@ TEST_F(pool, a_worker_that_knows_the_toolchain_is_preferred)
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
+/* The thread that starts a process waits until the process has executed its program, which may take
+ * long. */
+TEST_F(pool, no_process_is_started_on_the_loops_thread)
+{
+    starter = 0;
+    start_workers(f, 1);
+    assert_int_not_equal(starter, 0);
+    assert_int_not_equal(starter, gettid());
+}
+
+TEST_F(pool, a_worker_that_is_killed_before_its_process_starts_ends)
+{
+    start_pool(f);
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts > 0);
+    pool_stop(f->pool); /* the process may be starting, or not */
+    struct job late = kernel("a");
+    pool_compile(f->pool, &late.task);
+    wait_for_job(f, &late);
+    assert_int_equal(late.task.result.end, COMPILE_UNAVAILABLE);
+}
+
 TEST_F(pool, jobs_fail_when_no_worker_can_be_started)
 {
     f->options.program = "/nonexistent/kiln-compiler";
     start_pool(f);
     for (unsigned i = 0; i < 2; i++)
         expect_end(f, kernel("a"), COMPILE_UNAVAILABLE, "'/nonexistent/kiln-compiler'");
-    assert_int_equal(pool_counts(f->pool).worker_starts, 0);
 }
 
 TEST_F(pool, jobs_fail_when_workers_die_before_they_are_ready)
@@ -567,7 +598,7 @@ TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
     start_workers(f, 2);
     break_workers("silent");
     assert_int_equal(run_job(f, &first)->end, COMPILE_DONE);
-    LOOP_UNTIL(f->loop, pool_counts(f->pool).starting != 0);
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).starting != 0 && work_queues_out(f->work_queues) == 0);
     break_workers("dies"); /* the second process dies */
     assert_int_equal(run_job(f, &second)->end, COMPILE_DONE);
     expect_refused(f, "a");
@@ -578,14 +609,10 @@ TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
 
 static void continue_children(void)
 {
-    char path[64];
-    int child;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    FILE *list = fopen(path, "re");
-    assert_non_null(list);
-    while (fscanf(list, "%d", &child) == 1)
-        kill(child, SIGCONT);
-    fclose(list);
+    pid_t children[16];
+    unsigned count = children_of(getpid(), children, 16);
+    for (unsigned i = 0; i < count; i++)
+        kill(children[i], SIGCONT);
 }
 
 /* The busy worker takes the next job, too, although several workers fail to start meanwhile. */

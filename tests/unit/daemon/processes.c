@@ -2,6 +2,7 @@
 /* Child processes, also in a program that has its own signal handlers and children. */
 #include "daemon/loop/process.h"
 
+#include "daemon/loop/spawn.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
@@ -84,8 +85,10 @@ static void start_with(struct fixture *f, const char *command, int fd_2)
     const struct loop_spawn spawn = {
         .program = "/bin/sh", .arguments = arguments, .fd_2 = fd_2, .fd_3 = f->ends[1]
     };
-    must(loop_process_start(f->loop, &f->process, &f->owner, &spawn, &f->err), f->err);
+    pid_t pid = 0;
+    assert_int_equal(spawn_process(&spawn, &pid), 0);
     f->process.exited = on_exit_status;
+    loop_process_watch(f->loop, &f->process, &f->owner, pid);
     close(f->ends[1]);
     f->ends[1] = -1;
 }
@@ -160,14 +163,12 @@ TEST_F(process, the_end_of_a_process_is_seen_without_pidfds_too)
     assert_int_equal(f->status, 9);
 }
 
-TEST_F(process, a_program_that_cannot_be_run_is_an_error_and_leaves_nothing)
+TEST_F(process, a_program_that_cannot_be_run_is_an_error)
 {
     const char *const arguments[] = { "absent", NULL };
     const struct loop_spawn spawn = { "/nonexistent/absent", arguments, -1, f->ends[1] };
-    assert_int_equal(loop_process_start(f->loop, &f->process, &f->owner, &spawn, &f->err),
-                     KILN_NOT_FOUND);
-    assert_says(f->err.text, "'/nonexistent/absent'");
-    assert_int_equal(f->owner.open, 0);
+    pid_t pid = 0;
+    assert_int_equal(spawn_process(&spawn, &pid), ENOENT);
     loop_process_kill(&f->process); /* has no effect */
 }
 
