@@ -24,9 +24,14 @@
  *                                  KILN_PATCH_TAP and KILN_PATCH_C are the distances of elements of
  *                                  a packed pixel.  KILN_FOURS is 1 if every four neighbouring
  *                                  plain elements are also neighbours when packed
- *   KILN_TOGETHER                  optional, a power of two: for tensors where plain neighbours are
- *                                  not packed neighbours.  32 neighbouring items then copy this
- *                                  many chunks of each of 32 / KILN_TOGETHER pixels
+ *   KILN_STEP_D, _H, _W            optional, with KILN_TOGETHER: only plain pixels at multiples of
+ *                                  these numbers are packed.  Unpacking writes zeros to the others
+ *   KILN_TOGETHER KILN_PIXELS      optional, powers of two: for tensors where plain neighbours are
+ *                                  not packed neighbours.  A work group then converts this many
+ *                                  chunks of this many pixels through shared memory.  A chunk is
+ *                                  16 bytes of the packed tensor
+ *   KILN_VECTOR                    with KILN_TOGETHER: number of plain neighbours that are pixels
+ *                                  with consecutive numbers; an item copies them at once
  *   KILN_GROUP_SIZE                items of a work group
  * A packed row is a multiple of CHUNK elements, which are 16 bytes.
  */
@@ -133,8 +138,8 @@ KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
     s->h = plain->h / KILN_PATCH_H;
     s->w = plain->w / KILN_PATCH_W;
     s->group = 0;
-    s->c = (row * KILN_PATCH_W + plain->w % KILN_PATCH_W) * KILN_PATCH_TAP +
-           plain->c * KILN_PATCH_C;
+    s->c =
+        (row * KILN_PATCH_W + plain->w % KILN_PATCH_W) * KILN_PATCH_TAP + plain->c * KILN_PATCH_C;
     return s->d < KILN_PATCHES_D && s->h < KILN_PATCHES_H && s->w < KILN_PATCHES_W;
 }
 #endif
@@ -142,22 +147,159 @@ KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 #ifdef KILN_TOGETHER
 
 /*
- * Assigns chunks to items so that each read and each write of 32 items fills whole sectors of 32
- * bytes.  For fp32 with KILN_TOGETHER 4, 32 items read 8 neighbouring pixels of 4 channels at a
- * time, and write 64 bytes of each pixel.  Returns the number of the item's pixel, and its chunk
- * among |chunks|.
+ * A square of pixels and chunks in shared memory.  It consists of words of 32 bits, each of which
+ * has one channel of a pixel, or two channels if their elements have two bytes.  The number of
+ * words from one pixel to the next is odd, so that items access different banks, both along the
+ * pixels and along the channels.
  */
-KILN_DEVICE kiln_u32 pixel_of_item(kiln_u32 chunks, kiln_u32 *ret_chunk)
+#if KILN_TYPE == 0 || (defined(KILN_PARTIAL) && KILN_PARTIAL)
+#define WORD_CHANNELS 1
+#else
+#define WORD_CHANNELS 2
+#endif
+#define WORDS (KILN_TOGETHER * 4) /* of a pixel */
+#define PITCH (WORDS + 1)
+#define PIXEL_CHUNKS (PACKED_PIXEL / (4 * WORD_CHANNELS))
+#define COLUMNS ((PIXEL_CHUNKS + KILN_TOGETHER - 1) / KILN_TOGETHER) /* squares of a pixel */
+#ifndef KILN_STEP_W
+#define KILN_STEP_D 1
+#define KILN_STEP_H 1
+#define KILN_STEP_W 1
+#endif
+#define PLACES_D ((KILN_D - 1) / KILN_STEP_D + 1) /* packed pixels along each axis */
+#define PLACES_H ((KILN_H - 1) / KILN_STEP_H + 1)
+#define PLACES (PLACES_D * PLACES_H * KILN_W_PACKED) /* packed pixels of an entry */
+#define VECTORS (KILN_PIXELS / KILN_VECTOR)
+/* Words of one pixel that the items of a work group move at a time, along the plain tensor. */
+#define PASS_WORDS (KILN_GROUP_SIZE / VECTORS)
+#define PASSES ((WORDS + PASS_WORDS - 1) / PASS_WORDS)
+
+KILN_DEVICE kiln_u32 first_pixel(void) { return kiln_group() / COLUMNS * KILN_PIXELS; }
+KILN_DEVICE kiln_u32 first_chunk(void) { return kiln_group() % COLUMNS * KILN_TOGETHER; }
+
+/* Completes |s| with channel number |number| of the packed pixel.  Returns 0 if plain has no such
+ * channel. */
+KILN_INLINE int find_channel(struct spot *s, kiln_u32 number)
 {
-    kiln_u32 pixels = 32 / KILN_TOGETHER, columns = chunks / KILN_TOGETHER;
-    kiln_u32 row = kiln_item() / 32 * pixels + kiln_item() % pixels;
-    *ret_chunk = kiln_group() % columns * KILN_TOGETHER + kiln_item() / pixels % KILN_TOGETHER;
-    return kiln_group() / columns * (KILN_GROUP_SIZE / KILN_TOGETHER) + row;
+    s->group = number / KILN_C_PACKED;
+    s->c = number % KILN_C_PACKED;
+    return s->c < KILN_C && s->group < KILN_GROUPS;
+}
+
+KILN_INLINE void get_vector(KILN_GLOBAL const bits *from, bits *ret)
+{
+#if KILN_VECTOR == CHUNK
+    kiln_float4 four = *(KILN_GLOBAL const kiln_float4 *)from;
+#if KILN_TYPE == 0
+    ret[0] = four.x;
+    ret[1] = four.y;
+    ret[2] = four.z;
+    ret[3] = four.w;
+#else
+    kiln_u32 words[4] = { kiln_float_bits(four.x), kiln_float_bits(four.y), kiln_float_bits(four.z),
+                          kiln_float_bits(four.w) };
+    KILN_UNROLL
+    for (int i = 0; i < CHUNK; i++)
+        ret[i] = (bits)(words[i / 2] >> i % 2 * 16);
+#endif
+#elif KILN_VECTOR == 2
+    kiln_u32 two = *(KILN_GLOBAL const kiln_u32 *)from;
+    ret[0] = (bits)two;
+    ret[1] = (bits)(two >> 16);
+#else
+    ret[0] = from[0];
+#endif
+}
+
+KILN_INLINE void put_vector(KILN_GLOBAL bits *to, const bits *v)
+{
+#if KILN_VECTOR == CHUNK && KILN_TYPE == 0
+    *(KILN_GLOBAL kiln_float4 *)to = kiln_make4(v[0], v[1], v[2], v[3]);
+#elif KILN_VECTOR == CHUNK
+    *(KILN_GLOBAL kiln_float4 *)to = kiln_make4(
+        kiln_bits_float(v[0] | (kiln_u32)v[1] << 16), kiln_bits_float(v[2] | (kiln_u32)v[3] << 16),
+        kiln_bits_float(v[4] | (kiln_u32)v[5] << 16), kiln_bits_float(v[6] | (kiln_u32)v[7] << 16));
+#elif KILN_VECTOR == 2
+    *(KILN_GLOBAL kiln_u32 *)to = v[0] | (kiln_u32)v[1] << 16;
+#else
+    to[0] = v[0];
+#endif
 }
 
 #endif
 
 #ifndef KILN_PARTIAL
+
+#ifdef KILN_TOGETHER
+
+/* Finds the plain pixel of packed pixel |number|.  Pixels are numbered so that neighbours are also
+ * neighbours in the plain tensor.  Returns 0 if plain has no such pixel. */
+KILN_DEVICE int find_pixel(struct spot *s, kiln_u32 number, kiln_u32 outers)
+{
+#ifdef KILN_TURNED /* plain's channels are packed's entries */
+    kiln_u32 outer = number % outers;
+    number /= outers;
+#endif
+    s->w = number % KILN_W_PACKED * KILN_STEP_W - KILN_W_FIRST; /* may wrap around */
+    number /= KILN_W_PACKED;
+    s->h = number % PLACES_H * KILN_STEP_H;
+    number /= PLACES_H;
+    s->d = number % PLACES_D * KILN_STEP_D;
+    number /= PLACES_D;
+#ifdef KILN_TURNED
+    number = number ? outers : outer;
+#endif
+    kiln_u32 entry = number % KILN_OUTER_PACKED;
+    s->outer = number / KILN_OUTER_PACKED * KILN_OUTER + entry;
+    return number < outers && entry < KILN_OUTER && s->w < KILN_W;
+}
+
+/* Fills |outers| entries of the packed tensor. */
+KILN_KERNEL(KILN_GROUP_SIZE)
+void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
+                       KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
+{
+    KILN_SHARED kiln_u32 square[KILN_PIXELS * PITCH];
+    kiln_u32 vector = kiln_item() % VECTORS * KILN_VECTOR;
+    struct spot s;
+    int is_pixel = find_pixel(&s, first_pixel() + vector, outers);
+    KILN_UNROLL
+    for (int pass = 0; pass < PASSES; pass++) {
+        kiln_u32 word = kiln_item() / VECTORS + pass * PASS_WORDS;
+        bits v[WORD_CHANNELS][KILN_VECTOR];
+        if (WORDS % PASS_WORDS && word >= WORDS)
+            continue;
+        for (int i = 0; i < WORD_CHANNELS; i++) {
+            kiln_u32 channel = (first_chunk() * 4 + word) * WORD_CHANNELS + i;
+            for (int j = 0; j < KILN_VECTOR; j++)
+                v[i][j] = 0;
+            if (find_channel(&s, channel) && is_pixel)
+                get_vector(plain + plain_at(&s), v[i]);
+        }
+        for (int j = 0; j < KILN_VECTOR; j++)
+#if KILN_TYPE == 0
+            square[(vector + j) * PITCH + word] = kiln_float_bits(v[0][j]);
+#else
+            square[(vector + j) * PITCH + word] = v[0][j] | (kiln_u32)v[1][j] << 16;
+#endif
+    }
+    kiln_barrier();
+    for (kiln_u32 i = kiln_item(); i < KILN_PIXELS * KILN_TOGETHER; i += KILN_GROUP_SIZE) {
+        kiln_u32 number = first_pixel() + i / KILN_TOGETHER;
+        kiln_u32 chunk = first_chunk() + i % KILN_TOGETHER;
+        kiln_u32 from = i / KILN_TOGETHER * PITCH + i % KILN_TOGETHER * 4;
+        if (number >= outers * PLACES || chunk >= PIXEL_CHUNKS)
+            continue;
+#ifdef KILN_TURNED
+        number = number % outers * PLACES + number / outers;
+#endif
+        *(KILN_GLOBAL kiln_float4 *)(packed + number * PACKED_PIXEL + chunk * CHUNK) =
+            kiln_make4(kiln_bits_float(square[from]), kiln_bits_float(square[from + 1]),
+                       kiln_bits_float(square[from + 2]), kiln_bits_float(square[from + 3]));
+    }
+}
+
+#else
 
 #define CHUNK_PIXELS (KILN_C_PACKED < CHUNK ? CHUNK / KILN_C_PACKED : 1)
 #define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
@@ -165,31 +307,17 @@ KILN_DEVICE kiln_u32 pixel_of_item(kiln_u32 chunks, kiln_u32 *ret_chunk)
 
 /* Position of the first element of this item's chunk.  Items are numbered so that neighbouring
  * items read neighbours of the plain tensor. */
-KILN_DEVICE struct spot chunk_at(kiln_u32 outers)
+KILN_DEVICE struct spot chunk_at(void)
 {
     struct spot s;
-    kiln_u32 chunk;
-#ifdef KILN_TOGETHER
-    kiln_u32 item = pixel_of_item(PIXEL_CHUNKS, &chunk);
-#else
-    kiln_u32 item = kiln_group() * KILN_GROUP_SIZE + kiln_item();
-    chunk = item % PIXEL_CHUNKS;
+    kiln_u32 item = kiln_group() * KILN_GROUP_SIZE + kiln_item(), chunk = item % PIXEL_CHUNKS;
     item /= PIXEL_CHUNKS;
-#endif
-#ifdef KILN_TURNED /* plain's channels are packed's entries */
-    kiln_u32 outer = item % outers;
-    item /= outers;
-#endif
     s.w = item % ROW_CHUNKS * CHUNK_PIXELS;
     item /= ROW_CHUNKS;
     s.h = item % PACKED_H;
     item /= PACKED_H;
     s.d = item % PACKED_D;
-    item /= PACKED_D;
-#ifdef KILN_TURNED
-    item = item ? outers : outer;
-#endif
-    s.outer = item;
+    s.outer = item / PACKED_D;
     s.group = chunk * CHUNK / KILN_C_PACKED;
     s.c = chunk * CHUNK % KILN_C_PACKED;
     return s;
@@ -200,7 +328,7 @@ KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
                        KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
 {
-    struct spot s = chunk_at(outers);
+    struct spot s = chunk_at();
     if (s.outer >= outers)
         return;
     kiln_u32 to = packed_at(&s);
@@ -230,6 +358,8 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
 #endif
 }
 
+#endif
+
 #else
 
 #if KILN_PARTIAL
@@ -240,52 +370,52 @@ typedef bits packed_value;
 
 #ifdef KILN_TOGETHER
 
+/* Reads 16 bytes of the packed tensor.  If KILN_PARTIAL, adds up |slices| slices. */
+KILN_INLINE kiln_float4 get_chunk(KILN_GLOBAL const packed_value *from, kiln_u32 slices,
+                                  kiln_u32 slice_size)
+{
+    kiln_float4 sum = *(KILN_GLOBAL const kiln_float4 *)from;
 #if KILN_PARTIAL
-
-#define PUT(to, index, v) kiln_store(to, index, v)
-
-KILN_INLINE void get_chunk(KILN_GLOBAL const float *from, kiln_u32 slices, kiln_u32 slice_size,
-                           float *sum)
-{
-    for (int j = 0; j < CHUNK; j++)
-        sum[j] = 0;
-    for (kiln_u32 i = 0; i < slices; i++, from += slice_size) {
-        KILN_UNROLL
-        for (int j = 0; j < CHUNK; j += 4) {
-            kiln_float4 four = *(KILN_GLOBAL const kiln_float4 *)(from + j);
-            sum[j] += four.x;
-            sum[j + 1] += four.y;
-            sum[j + 2] += four.z;
-            sum[j + 3] += four.w;
-        }
+    for (kiln_u32 i = 1; i < slices; i++) {
+        from += slice_size;
+        kiln_float4 four = *(KILN_GLOBAL const kiln_float4 *)from;
+        sum.x += four.x;
+        sum.y += four.y;
+        sum.z += four.z;
+        sum.w += four.w;
     }
-}
-
 #else
-
-#define PUT(to, index, v) (((KILN_GLOBAL bits *)(to))[index] = (v))
-
-KILN_INLINE void get_chunk(KILN_GLOBAL const bits *from, kiln_u32 slices, kiln_u32 slice_size,
-                           bits *ret)
-{
-    kiln_float4 four = *(KILN_GLOBAL const kiln_float4 *)from;
     (void)slices;
     (void)slice_size;
-#if KILN_TYPE == 0
-    ret[0] = four.x;
-    ret[1] = four.y;
-    ret[2] = four.z;
-    ret[3] = four.w;
-#else
-    kiln_u32 words[4] = { kiln_float_bits(four.x), kiln_float_bits(four.y), kiln_float_bits(four.z),
-                          kiln_float_bits(four.w) };
-    KILN_UNROLL
-    for (int j = 0; j < CHUNK; j++)
-        ret[j] = (bits)(words[j / 2] >> j % 2 * 16);
 #endif
+    return sum;
 }
 
-#endif
+/* Finds plain pixel |number|.  Returns 0 if there is no such pixel. */
+KILN_DEVICE int find_pixel(struct spot *s, kiln_u32 number, kiln_u32 outers)
+{
+    s->w = number % KILN_W;
+    number /= KILN_W;
+    s->h = number % KILN_H;
+    number /= KILN_H;
+    s->d = number % KILN_D;
+    s->outer = number / KILN_D;
+    return s->outer < outers;
+}
+
+/* Whether plain pixel |s| is packed. */
+KILN_DEVICE int is_packed(const struct spot *s)
+{
+    return s->w % KILN_STEP_W == 0 && s->h % KILN_STEP_H == 0 && s->d % KILN_STEP_D == 0;
+}
+
+/* Index of the packed pixel of plain pixel |s|. */
+KILN_DEVICE kiln_u32 packed_pixel(const struct spot *s)
+{
+    kiln_u32 outer = s->outer / KILN_OUTER * KILN_OUTER_PACKED + s->outer % KILN_OUTER;
+    kiln_u32 row = (outer * PLACES_D + s->d / KILN_STEP_D) * PLACES_H + s->h / KILN_STEP_H;
+    return row * KILN_W_PACKED + s->w / KILN_STEP_W + KILN_W_FIRST;
+}
 
 /* Fills |outers| entries of the plain tensor.  If KILN_PARTIAL, adds up |slices| slices of
  * |slice_size| elements. */
@@ -294,27 +424,50 @@ void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
                          KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,
                          kiln_u32 slices, kiln_u32 slice_size)
 {
-    struct spot s, from;
-    kiln_u32 chunk, item = pixel_of_item(PACKED_PIXEL / CHUNK, &chunk);
-    s.w = item % KILN_W;
-    item /= KILN_W;
-    s.h = item % KILN_H;
-    item /= KILN_H;
-    s.d = item % KILN_D;
-    s.outer = item / KILN_D;
-    s.group = chunk * CHUNK / KILN_C_PACKED;
-    s.c = chunk * CHUNK % KILN_C_PACKED;
-    if (s.outer >= outers)
+    KILN_SHARED kiln_u32 square[KILN_PIXELS * PITCH];
+    struct spot s;
+    for (kiln_u32 i = kiln_item(); i < KILN_PIXELS * KILN_TOGETHER; i += KILN_GROUP_SIZE) {
+        kiln_u32 to = i / KILN_TOGETHER * PITCH + i % KILN_TOGETHER * 4;
+        kiln_u32 chunk = first_chunk() + i % KILN_TOGETHER;
+        if (!find_pixel(&s, first_pixel() + i / KILN_TOGETHER, outers) || chunk >= PIXEL_CHUNKS)
+            continue;
+        kiln_float4 four = kiln_make4(0, 0, 0, 0);
+        if (is_packed(&s))
+            four = get_chunk(packed + packed_pixel(&s) * PACKED_PIXEL + chunk * (4 * WORD_CHANNELS),
+                             slices, slice_size);
+        square[to] = kiln_float_bits(four.x);
+        square[to + 1] = kiln_float_bits(four.y);
+        square[to + 2] = kiln_float_bits(four.z);
+        square[to + 3] = kiln_float_bits(four.w);
+    }
+    kiln_barrier();
+    kiln_u32 vector = kiln_item() % VECTORS * KILN_VECTOR;
+    if (!find_pixel(&s, first_pixel() + vector, outers))
         return;
-    from = s;
-    from.outer = s.outer / KILN_OUTER * KILN_OUTER_PACKED + s.outer % KILN_OUTER;
-    from.w += KILN_W_FIRST;
-    packed_value v[CHUNK];
-    get_chunk(packed + packed_at(&from), slices, slice_size, v);
     KILN_UNROLL
-    for (int i = 0; i < CHUNK; i++, s.c++)
-        if (s.c < KILN_C)
-            PUT(plain, plain_at(&s), v[i]);
+    for (int pass = 0; pass < PASSES; pass++) {
+        kiln_u32 word = kiln_item() / VECTORS + pass * PASS_WORDS;
+        kiln_u32 channel = (first_chunk() * 4 + word) * WORD_CHANNELS;
+        if (WORDS % PASS_WORDS && word >= WORDS)
+            continue;
+        for (int i = 0; i < WORD_CHANNELS; i++) {
+            if (!find_channel(&s, channel + i))
+                continue;
+#if KILN_PARTIAL
+            kiln_store(plain, plain_at(&s), kiln_bits_float(square[vector * PITCH + word]));
+#else
+            bits v[KILN_VECTOR];
+            for (int j = 0; j < KILN_VECTOR; j++) {
+#if KILN_TYPE == 0
+                v[j] = kiln_bits_float(square[(vector + j) * PITCH + word]);
+#else
+                v[j] = (bits)(square[(vector + j) * PITCH + word] >> i * 16);
+#endif
+            }
+            put_vector((KILN_GLOBAL bits *)plain + plain_at(&s), v);
+#endif
+        }
+    }
 }
 
 #else

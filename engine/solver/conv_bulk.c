@@ -160,7 +160,8 @@ bool bulk_reads_planes(const struct problem *p)
     return p->type == TYPE_FLOAT32 && p->groups == 1 && p->x_layout == LAYOUT_CHANNELS_FIRST &&
            p->y_layout == LAYOUT_CHANNELS_FIRST && p->c % PLANE_MULTIPLE == 0 &&
            p->k % PLANE_MULTIPLE == 0 && planes_suit((uint64_t)p->in.d * p->in.h * p->in.w) &&
-           columns > COLUMNS_MIN && packing_of(p, &packing) && bulk_is_flat(&packing);
+           columns > COLUMNS_MIN && packing_of(p, &packing) && bulk_is_flat(&packing) &&
+           !packing.has_steps;
 }
 
 void bulk_adapt(const struct problem *p, struct packing *packing)

@@ -13,7 +13,13 @@
 #define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
-#define SECTOR_BYTES 32u
+/* A work group converts a square of pixels and chunks.  Images have enough squares to fill a GPU,
+ * so each item copies two chunks. */
+#define SQUARE_CHUNKS 256u
+#define IMAGE_SQUARE_CHUNKS 512u
+#define SQUARE_PIXELS_MAX 256u
+#define SQUARE_TOGETHER_MAX 8u
+#define WORD_BYTES 4u
 
 enum { X, W, Y };
 
@@ -86,6 +92,22 @@ static void cut_patches(struct packing *packing, uint32_t channels)
     q->filter = q->stride = q->dilation = one;
 }
 
+/* Returns whether only some pixels of x are packed (see conv_packing.h). */
+static bool has_steps(const struct problem *p)
+{
+    bool has_pad = p->pad.d > 0 || p->pad.h > 0 || p->pad.w > 0;
+    return p->x_layout == LAYOUT_CHANNELS_FIRST && pixels(p->filter) == 1 && !has_pad &&
+           pixels(p->stride) > 1 && pixels(p->in) > 1;
+}
+
+static void drop_pixels(struct packing *packing)
+{
+    static const struct extent one = { 1, 1, 1 };
+    packing->has_steps = true;
+    packing->problem.in = packing->out;
+    packing->problem.stride = one;
+}
+
 static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
 {
     return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
@@ -115,6 +137,10 @@ bool packing_of(const struct problem *p, struct packing *ret)
     bool same_c = q->c == p->c, same_k = q->k == p->k;
     ret->moves[X] = !is_in_place(p->x_layout, p->in, same_c);
     ret->moves[W] = !is_in_place(p->w_layout, p->filter, same_c && same_k);
+    if (has_steps(p)) {
+        drop_pixels(ret);
+        ret->moves[X] = true;
+    }
     if (is_in_patches(p)) {
         cut_patches(ret, p->c);
         ret->moves[X] = true;
@@ -134,6 +160,12 @@ void packing_keep_planes(struct packing *packing)
     packing->moves[X] = packing->moves[Y] = false;
 }
 
+static int result_of(const struct problem *p)
+{
+    static const int results[] = { Y, X, W };
+    return results[p->direction];
+}
+
 void packing_turn_weights(struct packing *packing) { packing->turns_w = packing->moves[W] = true; }
 
 static struct solution_argument reserve_workspace(struct solution *s, uint64_t size)
@@ -143,6 +175,12 @@ static struct solution_argument reserve_workspace(struct solution *s, uint64_t s
         (size + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
     return (struct solution_argument){ ARGUMENT_WORKSPACE, at };
 }
+
+/* What a work group of kernels/conv_reorder.cl converts through shared memory. */
+struct square {
+    uint32_t together;       /* chunks of each pixel; 0: the group converts without shared memory */
+    uint32_t pixels, vector; /* number of pixels, and of neighbours that an item copies at once */
+};
 
 /* Describes a tensor to kernels/conv_reorder.cl: entries (images, or rows k of the weights), each
  * of which has pixels (or taps), each of which has channels. */
@@ -155,13 +193,12 @@ struct reorder {
     struct extent patches;
     /* Whether any four neighbouring elements of a row are also neighbours in a patch. */
     bool has_fours;
+    struct extent step; /* distances of packed pixels in the plain tensor; 0 if all are packed */
     /* Width of a row in the packed tensor, and the position in it where the plain row begins. */
     uint32_t w_packed, w_first;
     uint32_t outer, outer_packed;   /* number of entries of a group if it is weights; otherwise 1 */
     uint32_t outers, outers_packed; /* number of all entries */
-    /* Number of chunks of a pixel that neighbouring items copy; 0 if they copy neighbours of the
-     * plain tensor. */
-    uint32_t together;
+    struct square square;
 };
 
 /* Describes weights that are packed for patches: the row of each k keeps its order and is only
@@ -215,6 +252,8 @@ static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
             r.has_fours = p->w_layout == LAYOUT_CHANNELS_LAST && r.layout == LAYOUT_CHANNELS_LAST &&
                           p->in.w * r.c % 4 == 0 && p->filter.w * r.c % 4 == 0;
         }
+        if (plan->packing->has_steps)
+            r.step = p->stride;
         r.outers = r.outers_packed = p->n;
         break;
     case W:
@@ -255,30 +294,59 @@ static struct reorder flat_reorder(uint64_t elements)
                              .outers_packed = (uint32_t)elements };
 }
 
-/* Returns the number of chunks of a packed pixel. */
-static uint32_t chunks_of(const struct packing_plan *plan, const struct reorder *r)
+/* Returns the number of chunks of a packed pixel with elements of |element| bytes. */
+static uint32_t chunks_of(const struct reorder *r, uint32_t element)
 {
-    uint32_t chunks = r->c_packed * r->groups / chunk_of(plan->problem);
-    return chunks ? chunks : 1;
+    return r->c_packed * r->groups * element / COPY_BYTES;
 }
 
-/* Returns the maximum number of chunks of a pixel that neighbouring items may copy, if they still
- * read whole sectors of the plain tensor.  The function is for tensors whose neighbouring elements
- * are not neighbours in the packed tensor. */
-static uint32_t together_of(const struct packing_plan *plan, const struct reorder *r)
+/* Returns how many of a pixel's |chunks| a square has: the largest power of two for which at most a
+ * quarter of each square is empty. */
+static uint32_t together_of(uint32_t chunks)
 {
-    uint32_t most = element_size(plan->problem) * 32 / SECTOR_BYTES, together = 1;
-    while (together < most && chunks_of(plan, r) % (together * 2) == 0)
-        together *= 2;
+    uint32_t together = SQUARE_TOGETHER_MAX;
+    while (round_up(chunks, together) * 3 > chunks * 4)
+        together /= 2;
     return together;
 }
 
-/* Returns the number of items for |pixels| packed pixels. */
-static uint64_t items_together(const struct packing_plan *plan, const struct reorder *r,
-                               uint64_t pixels)
+/* Returns how many neighbours of a plane an item can copy at once: 16 or 4 bytes, or one element.
+ */
+static uint32_t vector_of(const struct reorder *r, uint32_t element)
 {
-    uint32_t rows = GROUP_SIZE / r->together;
-    return (pixels + rows - 1) / rows * rows * chunks_of(plan, r);
+    uint64_t plane = pixels(r->pixels);
+    if (r->layout != LAYOUT_CHANNELS_FIRST || r->step.w)
+        return 1;
+    if (plane * element % COPY_BYTES == 0)
+        return COPY_BYTES / element;
+    return plane % 2 == 0 ? WORD_BYTES / element : 1;
+}
+
+/* Returns whether neighbours of the plain tensor are not neighbours of the packed one, and chunks
+ * do not extend over several pixels. */
+static bool has_squares(const struct packing_plan *plan, const struct reorder *r)
+{
+    return r->layout != LAYOUT_CHANNELS_LAST && r->patches.w == 0 &&
+           r->c_packed % chunk_of(plan->problem) == 0;
+}
+
+/* Divides a packed tensor with elements of |element| bytes into squares.  Slices and weights have
+ * smaller squares than images, because they have fewer elements. */
+static struct square square_of(const struct reorder *r, uint32_t element, bool has_slices)
+{
+    bool is_image = r->outer_packed == 1 && !has_slices;
+    uint32_t together = together_of(chunks_of(r, element));
+    uint32_t all = (is_image ? IMAGE_SQUARE_CHUNKS : SQUARE_CHUNKS) / together;
+    return (struct square){ .together = together,
+                            .pixels = all < SQUARE_PIXELS_MAX ? all : SQUARE_PIXELS_MAX,
+                            .vector = is_image ? vector_of(r, element) : 1 };
+}
+
+/* Returns the number of items for squares of |pixels| pixels with |chunks| chunks. */
+static uint64_t items_of_squares(const struct square *s, uint64_t pixels, uint32_t chunks)
+{
+    return (pixels + s->pixels - 1) / s->pixels * ((chunks + s->together - 1) / s->together) *
+           GROUP_SIZE;
 }
 
 static struct solution_kernel *add_kernel(struct packing_plan *plan, const struct reorder *r,
@@ -308,8 +376,13 @@ static struct solution_kernel *add_kernel(struct packing_plan *plan, const struc
     option_define(&text, "OUTER", r->outer);
     option_define(&text, "OUTER_PACKED", r->outer_packed);
     option_define(&text, "GROUP_SIZE", GROUP_SIZE);
-    if (r->together)
-        option_define(&text, "TOGETHER", r->together);
+    if (r->square.together) {
+        option_define(&text, "TOGETHER", r->square.together);
+        option_define(&text, "PIXELS", r->square.pixels);
+        option_define(&text, "VECTOR", r->square.vector);
+    }
+    if (r->step.w)
+        option_define_extent(&text, "STEP", r->step);
     if (r->patches.w) {
         uint32_t taps = (uint32_t)pixels(plan->problem->filter);
         bool is_last = plan->problem->w_layout == LAYOUT_CHANNELS_LAST;
@@ -335,9 +408,10 @@ static void add_pack(struct packing_plan *plan, int tensor)
     if (is_turned)
         r = turned(r);
     uint64_t items = plan->packing->elements[tensor] / chunk_of(plan->problem);
-    if (is_turned || (r.layout != LAYOUT_CHANNELS_LAST && !r.patches.w)) {
-        r.together = together_of(plan, &r);
-        items = items_together(plan, &r, items / chunks_of(plan, &r));
+    if (is_turned || has_squares(plan, &r)) {
+        uint32_t chunks = chunks_of(&r, element_size(plan->problem));
+        r.square = square_of(&r, element_size(plan->problem), false);
+        items = items_of_squares(&r.square, items / chunks, chunks);
     }
     struct solution_kernel *kernel = add_kernel(plan, &r, "conv_reorder_pack", items);
     if (is_turned) {
@@ -352,12 +426,6 @@ static void add_pack(struct packing_plan *plan, int tensor)
     kernel->arguments[2] = (struct solution_argument){ ARGUMENT_U32, r.outers_packed };
 }
 
-static int result_of(const struct packing_plan *plan)
-{
-    static const int results[] = { Y, X, W };
-    return results[plan->problem->direction];
-}
-
 void packing_begin(struct packing_plan *plan)
 {
     for (int i = 0; i < PACKING_TENSORS; i++) {
@@ -365,31 +433,31 @@ void packing_begin(struct packing_plan *plan)
         if (plan->packing->moves[i])
             plan->tensors[i] = reserve_workspace(plan->solution, plan->packing->elements[i] *
                                                                      element_size(plan->problem));
-        if (plan->packing->moves[i] && i != result_of(plan))
+        if (plan->packing->moves[i] && i != result_of(plan->problem))
             add_pack(plan, i);
     }
 }
 
 void packing_slice_result(struct packing_plan *plan, uint32_t slices)
 {
-    int result = result_of(plan);
+    int result = result_of(plan->problem);
     plan->tensors[result] =
         reserve_workspace(plan->solution, plan->packing->elements[result] * sizeof(float) * slices);
 }
 
 void packing_end(struct packing_plan *plan, uint32_t slices)
 {
-    int result = result_of(plan);
+    int result = result_of(plan->problem);
     const struct packing *packing = plan->packing;
     if (slices == 1 && !packing->moves[result])
         return;
     struct reorder r =
         packing->moves[result] ? reorder_of(plan, result) : flat_reorder(packing->elements[result]);
     uint64_t items = r.outers * pixels(r.pixels) * r.c * r.groups / (r.has_fours ? 4 : 1);
-    if (r.layout != LAYOUT_CHANNELS_LAST && !r.patches.w &&
-        r.c_packed % chunk_of(plan->problem) == 0) {
-        r.together = together_of(plan, &r);
-        items = items_together(plan, &r, r.outers * pixels(r.pixels));
+    if (has_squares(plan, &r)) {
+        uint32_t element = slices > 1 ? (uint32_t)sizeof(float) : element_size(plan->problem);
+        r.square = square_of(&r, element, slices > 1);
+        items = items_of_squares(&r.square, r.outers * pixels(r.pixels), chunks_of(&r, element));
     }
     struct solution_kernel *kernel = add_kernel(plan, &r, "conv_reorder_unpack", items);
     struct solution_program *program = &plan->solution->programs[kernel->program];

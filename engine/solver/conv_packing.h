@@ -23,6 +23,9 @@
  * filter with stride 4 over 3 channels becomes a 1x1 filter over 48 channels.  Without patches,
  * backward data would pad the 3 channels to 8, and read y 16 times, once for each residue modulo
  * the strides.
+ *
+ * Steps: with a filter of one tap and strides, products need only some pixels of x.  If x has
+ * channels first, only these pixels are packed, and the packed problem has no strides.
  */
 #include "engine/solver/solver.h"
 
@@ -38,6 +41,7 @@ struct packing {
     /* padded number of channels of a pixel before folding; 0 if x is not folded */
     uint32_t narrow_c;
     bool has_patches;            /* x is packed in patches */
+    bool has_steps;              /* only pixels of x at multiples of the strides are packed */
     bool has_planes;             /* x and y keep their layout, with channels first */
     bool turns_w;                /* the packed weights have a row for each channel of x, not of y */
     bool moves[PACKING_TENSORS]; /* whether the tensor is copied to or from the workspace */

@@ -226,6 +226,41 @@ TEST(device, mfma_that_takes_pairs_matches_the_reference)
     expect_right(*state, "gfx908", "64,32,32,1,1,2,1,1", &p, DATA_EXACT);
 }
 
+/* Planes of 48 and 40 pixels, which items copy by 16 bytes; nine and 17 chunks of channels. */
+TEST(device, packed_planes_match_the_reference)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = plain((enum direction)i);
+        p.x_layout = p.w_layout = p.y_layout = LAYOUT_CHANNELS_FIRST;
+        p.in = (struct extent){ 1, 8, 6 };
+        p.c = 72;
+        p.k = 136;
+        expect_right(*state, "sm_90", "64,64,32,2,2,3,1,1,0,0", &p, DATA_EXACT);
+        p.groups = 2; /* 36 channels, padded to 40 */
+        expect_right(*state, "gfx90a", "64,64,32,1,2,2,1,1", &p, DATA_EXACT);
+    }
+}
+
+/* One tap that reads every sixth pixel. */
+TEST(device, packing_of_every_few_pixels_matches_the_reference)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = plain((enum direction)i);
+        p.x_layout = LAYOUT_CHANNELS_FIRST;
+        p.filter = (struct extent){ 1, 1, 1 };
+        p.pad = (struct extent){ 0, 0, 0 };
+        p.n = 5;
+        p.stride = (struct extent){ 1, 2, 3 };
+        p.in = (struct extent){ 1, 9, 8 };
+        expect_right(*state, "sm_90", "64,64,32,2,2,3,1,1,0,0", &p, DATA_EXACT);
+        p.spatial_dims = 3;
+        p.in.d = 4;
+        p.stride.d = 2;
+        p.groups = 2;
+        expect_right(*state, "gfx90a", "64,32,32,1,1,1,1,1", &p, DATA_EXACT);
+    }
+}
+
 TEST(device, wmma_of_rdna3_matches_the_reference)
 {
     expect_every_direction_right(*state, "gfx1100", "64,64,32,2,2,2,1,1", "64,32,32,4,1,1,2,4");

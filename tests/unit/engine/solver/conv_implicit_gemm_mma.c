@@ -409,7 +409,7 @@ TEST_F(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
     assert_int_equal(f->solution.kernels[2].arguments[1].value, x);
 }
 
-/* 16 pixels of 8 channels are 32 bytes of each plane, and two chunks are 32 bytes of a pixel. */
+/* 64 pixels of 64 channels: 128 bytes of each plane, and of each packed pixel. */
 TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
 {
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
@@ -417,16 +417,30 @@ TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
     f->problem.in = (struct extent){ 1, 7, 7 };
     f->problem.filter = (struct extent){ 1, 1, 1 };
     f->problem.pad = (struct extent){ 0, 0, 0 };
+    f->problem.stride = (struct extent){ 1, 1, 1 };
     assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
     assert_string_equal(f->solution.kernels[0].name, "conv_reorder_pack");
-    assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 2);
-    /* 147 pixels, 128 at a time; 16 chunks of 128 channels */
-    assert_int_equal(f->solution.kernels[0].grid[0], 2 * 16 / 2);
-    assert_int_equal(option(f, "conv_reorder_unpack", "TOGETHER"), 2);
+    assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 8);
+    assert_int_equal(option(f, "conv_reorder_pack", "PIXELS"), 64);
+    assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 1);
+    /* 147 pixels, 64 at a time; 16 chunks of 128 channels */
+    assert_int_equal(f->solution.kernels[0].grid[0], 3 * 16 / 8);
+    assert_int_equal(option(f, "conv_reorder_unpack", "TOGETHER"), 8);
     f->problem.c = 24; /* three chunks */
     assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
-    assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 1);
-    assert_int_equal(f->solution.kernels[0].grid[0], 3);
+    assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 4);
+    assert_int_equal(f->solution.kernels[0].grid[0], 2);
+    f->problem.in.w = 2; /* planes of 28 bytes */
+    assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
+    assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 2);
+    f->problem.in.w = 8; /* planes of 112 bytes */
+    assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
+    assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 8);
+    f->problem.stride = (struct extent){ 1, 2, 2 }; /* reads 4 of 7 rows */
+    assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
+    assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 1);
+    assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "IN_H"), 4);
+    assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "STRIDE_H"), 1);
 }
 
 /* ConvNeXt's first layer: 48 channels of a patch, instead of 8 in each of 16 residues. */
