@@ -20,9 +20,9 @@
  *                                    copies a row of pixels of a 4-dimensional im2col map
  *   kiln_bulk_voxels(to, map, signal, c, w, h, d, n, tap_w, tap_h, tap_d)
  *                                    the same for a 5-dimensional one
- *   kiln_bulk_store2(map, from, a, b)
- *                                    copies a box from shared memory to these coordinates.  Call
- *                                    kiln_copies_publish() first
+ *   kiln_bulk_store2(map, from, a, b), kiln_bulk_store3(map, from, a, b, c)
+ *                                    copies a box from shared memory to these coordinates, except
+ *                                    elements outside the tensor.  Call kiln_copies_publish() first
  *   kiln_bulk_stores_end(), kiln_bulk_stores_wait()
  *                                    closes a group of this item's stores; waits until all closed
  *                                    groups have been read from shared memory
@@ -126,6 +126,14 @@ KILN_INLINE void kiln_bulk_store2(const kiln_tensor_map *map, kiln_u32 from, kil
             map),
         "r"(from), "r"(a), "r"(b)
         : "memory");
+}
+KILN_INLINE void kiln_bulk_store3(const kiln_tensor_map *map, kiln_u32 from, kiln_u32 a, kiln_u32 b,
+                                  kiln_u32 c)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%2, %3, %4}], [%1];" ::"l"(map),
+                 "r"(from), "r"(a), "r"(b), "r"(c)
+                 : "memory");
 }
 KILN_INLINE void kiln_bulk_stores_end(void)
 {

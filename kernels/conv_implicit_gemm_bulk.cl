@@ -14,12 +14,16 @@
  *                 arrive while bulk copies store the previous result.  Requires one group of
  *                 channels, no slices and no residue classes
  *   KILN_PLANES   1: x and y have channels first, and are used as they are.  Requires KILN_FLAT,
- *                 TF32, one group of channels, planes and channels in multiples of four, and no
- *                 KILN_LASTING
+ *                 one group of channels, and planes and channels in multiples of 16 bytes.  TF32
+ *                 also requires that KILN_LASTING is 0
+ *   KILN_RESULT_PLANES
+ *                 1: only the result has channels first.  Requires one group of channels, no slices
+ *                 and no residue classes
  *
  * With KILN_PLANES, backward weights sums over pixels, along which both operands are contiguous in
- * memory.  In the other directions, the left operand is not contiguous along the reduction, so the
- * warps load it into registers.
+ * memory.  In the other directions, the left operand is not contiguous along the reduction.  In
+ * fp16 and bf16, wgmma transposes it, and bulk copies store the result, whose pixels must be
+ * contiguous.  In TF32, the warps load it into registers.
  *
  * Backward weights in TF32 with channels last: neither operand is contiguous along the reduction,
  * but wgmma needs this for TF32.  So the warps load the left operand into registers, and transpose
@@ -48,12 +52,18 @@
 #define PANEL_BYTES (KILN_TILE_K * 128)
 #define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
-#define HOLDS (KILN_PLANES && !WEIGHTS) /* whether the left operand is loaded into registers */
+/* Whether the left operand is loaded into registers. */
+#define HOLDS (KILN_PLANES && !WEIGHTS && KILN_TYPE == 0)
 /* Whether the right operand is transposed in shared memory. */
 #define TURNS (WEIGHTS && KILN_TYPE == 0 && !KILN_PLANES)
 #define TURNED_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
+/* Whether each team stores its results from its own boxes in shared memory, and whether bulk
+ * copies do that. */
+#define STORES_BOXES \
+    (STORES_SUMS ? KILN_LASTING && !KILN_RESULT_PLANES : KILN_LASTING || HAS_PLANES)
+#define STORES_IN_BULK (STORES_BOXES && !KILN_RESULT_PLANES)
 
-#if STORES_SUMS && !KILN_LASTING /* results are stored from registers */
+#if STORES_SUMS && !STORES_BOXES /* results are stored from registers */
 #define RESULT_BYTES 0
 #else
 #define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * KILN_ELEMENT)
@@ -94,13 +104,14 @@ KILN_INLINE kiln_u32 block_row(int block)
 }
 
 #define KILN_WIDE_COLUMNS KILN_WIDE
-#if WEIGHTS && !KILN_PLANES /* literals, because they become part of an instruction's text */
+/* Literals, because they become part of an instruction's text.  wgmma transposes no TF32. */
+#if WEIGHTS ? !KILN_PLANES : KILN_PLANES && KILN_TYPE != 0
 #define KILN_LEFT_TURNED 1
 #else
 #define KILN_LEFT_TURNED 0
 #endif
 /* TF32: weights were packed, or tiles are transposed in shared memory */
-#if FORWARD || KILN_TYPE == 0
+#if FORWARD || KILN_TYPE == 0 || (WEIGHTS && KILN_PLANES)
 #define KILN_RIGHT_TURNED 0
 #else
 #define KILN_RIGHT_TURNED 1
@@ -577,13 +588,90 @@ KILN_INLINE void begin(kiln_tiles shared)
     kiln_barrier();
 }
 
-#if KILN_LASTING
+#if STORES_BOXES
 
 #define TEAM 128 /* items of the four warps that multiply together */
-#define BOX_ROWS 64
-#define BOX_BYTES (BOX_ROWS * 128)
+#if HAS_PLANES
+#define BOX_BYTES (WARP_N * 128) /* a run of pixels, in each channel of a team */
+#define BOXES_N 1
+#else
+#define BOX_BYTES (BLOCK_ROWS * 128) /* channels of 128 bytes, in each pixel of a block */
 #define BOXES_N (WARP_N / PANEL)
+#endif
+#define BOXES_AT (KILN_LASTING ? TILES_BYTES : 0)
 #define TEAM_BARRIER() asm volatile("bar.sync %0, 128;" ::"r"(1 + kiln_item() / TEAM) : "memory")
+
+#if HAS_PLANES
+
+/* Fills a team's boxes, one for each block of rows. */
+KILN_INLINE void fill_boxes(kiln_tiles shared, kiln_u32 boxes, kiln_sums sum[BLOCKS_M][BLOCKS_N])
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE, channel = lane / 16 * 8 + lane % 8;
+    kiln_u32 chunk = kiln_item() / KILN_WAVE % 4 * 2 + lane / 8 % 2; /* of eight pixels */
+    kiln_u32 at = boxes + channel * 128 + (chunk ^ lane % 8) * 16;
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * BLOCKS_N; i += 2) {
+        float *a = sum[i / BLOCKS_N][i % BLOCKS_N], *b = sum[i / BLOCKS_N][i % BLOCKS_N + 1];
+        kiln_u32 four[4] = { kiln_pack(a[0], a[1]), kiln_pack(a[2], a[3]), kiln_pack(b[0], b[1]),
+                             kiln_pack(b[2], b[3]) };
+        kiln_store8x8_turned(shared, at + i / BLOCKS_N * BOX_BYTES + i % BLOCKS_N * (8 * 128),
+                             four);
+    }
+}
+
+#if KILN_PLANES
+
+KILN_INLINE void store_boxes(const kiln_tensor_map *to, kiln_tiles shared, kiln_u32 boxes,
+                             const struct place *tile)
+{
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M; i++) {
+        kiln_u32 run = (tile->row + first_row()) / RUN_PIXELS + i;
+        kiln_bulk_store3(to, shared + boxes + i * BOX_BYTES, run % RUNS * RUN_PIXELS,
+                         tile->column + first_column(), run / RUNS);
+    }
+}
+
+#else
+
+/* A row of a box is stored in pieces, which are as large as the planes' alignment permits.  No
+ * piece has pixels of two images. */
+#if RESULT_PIXELS % 8 == 0
+#define PIECE 8
+#define STORE_PIECE kiln_tiles_store16
+#elif RESULT_PIXELS % 2 == 0
+#define PIECE 2
+#define STORE_PIECE kiln_tiles_store4
+#else
+#define PIECE 1
+#define STORE_PIECE kiln_tiles_store2
+#endif
+#define PIECES (BLOCK_ROWS / PIECE) /* of a row of a box */
+
+/* Neighbouring items store neighbouring pieces of a plane. */
+KILN_INLINE void store_boxes(KILN_GLOBAL kiln_value *to, kiln_tiles shared, kiln_u32 boxes,
+                             const struct place *tile)
+{
+    kiln_u32 at = kiln_item() % PIECES * PIECE, first = kiln_item() % TEAM / PIECES;
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M; i++) {
+        kiln_u32 plane, pixel, row = tile->row + first_row() + i * BLOCK_ROWS + at;
+        if (!find_pixel(tile, row, &plane, &pixel))
+            continue;
+#pragma unroll 8
+        for (kiln_u32 channel = first; channel < WARP_N; channel += TEAM / PIECES) {
+            kiln_u32 column = tile->column + first_column() + channel;
+            kiln_u32 from = boxes + i * BOX_BYTES + channel * 128 + (at / 8 ^ (channel & 7)) * 16 +
+                            at % 8 * 2;
+            if (!(COLUMNS % KILN_TILE_N) || column < COLUMNS)
+                STORE_PIECE(to + plane + column * RESULT_PIXELS + pixel, shared, from);
+        }
+    }
+}
+
+#endif
+
+#else
 
 /* Writes two neighbours into a box in shared memory, in the layout of the box's map. */
 KILN_INLINE void put_in_box(kiln_tiles shared, kiln_u32 box, kiln_u32 row, kiln_u32 column, float a,
@@ -598,15 +686,10 @@ KILN_INLINE void put_in_box(kiln_tiles shared, kiln_u32 box, kiln_u32 row, kiln_
 #endif
 }
 
-/* Each team stores its own results, in boxes of 64 rows and 128 bytes. */
-KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
-                               const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
+/* Fills a team's boxes, block by block. */
+KILN_INLINE void fill_boxes(kiln_tiles shared, kiln_u32 boxes, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
     kiln_u32 lane = kiln_item() % KILN_WAVE;
-    kiln_u32 boxes = TILES_BYTES + kiln_item() / TEAM * (BLOCKS_M * BOXES_N * BOX_BYTES);
-    if (kiln_item() % TEAM == 0)
-        kiln_bulk_stores_wait(); /* the previous tile's results have been read from shared memory */
-    TEAM_BARRIER();
     KILN_UNROLLED
     for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += KILN_RUN) {
         kiln_u32 row = kiln_item() / KILN_WAVE % 4 * 16 + kiln_sum_row(lane, i % KILN_SUMS);
@@ -619,22 +702,65 @@ KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
                        sum[i / KILN_SUMS][j][i % KILN_SUMS + 1]);
         }
     }
+}
+
+KILN_INLINE void store_boxes(const kiln_tensor_map *to, kiln_tiles shared, kiln_u32 boxes,
+                             const struct place *tile)
+{
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * BOXES_N; i++)
+        kiln_bulk_store2(to, shared + boxes + i * BOX_BYTES,
+                         tile->column + first_column() + i % BOXES_N * PANEL,
+                         tile->row + first_row() + i / BOXES_N * BLOCK_ROWS);
+}
+
+#endif
+
+#if STORES_IN_BULK
+typedef const kiln_tensor_map *result_place;
+#else
+typedef KILN_GLOBAL RESULT *result_place;
+#endif
+
+KILN_INLINE void store_team(result_place to, kiln_tiles shared, const struct place *tile,
+                            kiln_sums sum[BLOCKS_M][BLOCKS_N])
+{
+    kiln_u32 boxes = BOXES_AT + kiln_item() / TEAM * (BLOCKS_M * BOXES_N * BOX_BYTES);
+#if STORES_IN_BULK
+    if (kiln_item() % TEAM == 0)
+        kiln_bulk_stores_wait();
+#endif
+    TEAM_BARRIER(); /* the previous tile's results have been read from shared memory */
+    fill_boxes(shared, boxes, sum);
+#if STORES_IN_BULK
     kiln_copies_publish();
     TEAM_BARRIER();
     if (kiln_item() % TEAM == 0) {
-        KILN_UNROLLED
-        for (int i = 0; i < BLOCKS_M * BOXES_N; i++)
-            kiln_bulk_store2(to, shared + boxes + i * BOX_BYTES,
-                             tile->column + first_column() + i % BOXES_N * PANEL,
-                             tile->row + first_row() + i / BOXES_N * BOX_ROWS);
+        store_boxes(to, shared, boxes, tile);
         kiln_bulk_stores_end();
     }
+#else
+    TEAM_BARRIER();
+    store_boxes(to, shared, boxes, tile);
+#endif
 }
 
-/* The maps left, right and result are, forward: x, w, y; backward data: y, w, x; backward weights:
- * y, x, w.  |kiln_groups| work groups share |tiles| tiles. */
+#endif
+
+#if STORES_IN_BULK
+#define RESULT_PARAMETER KILN_MAP(result)
+#define RESULT_PLACE (&result)
+#else
+#define RESULT_PARAMETER KILN_GLOBAL RESULT *KILN_RESTRICT result
+#define RESULT_PLACE result
+#endif
+
+#if KILN_LASTING
+
+/* The maps left and right, and |result| or its map, are, forward: x, w, y; backward data: y, w, x.
+ * |groups| work groups share |tiles| tiles. */
 KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
-void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 slice,
+void KERNEL(LEFT_MAPS, KILN_MAP(right), RESULT_PARAMETER, kiln_u32 n, kiln_u32 slice,
             kiln_u32 tiles, kiln_u32 groups)
 {
     KILN_TILES(shared);
@@ -643,7 +769,9 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 s
     if (kiln_item() == THREADS) {
         kiln_map_prefetch(&left0);
         kiln_map_prefetch(&right);
+#if STORES_IN_BULK
         kiln_map_prefetch(&result);
+#endif
     }
     begin(shared);
     if (kiln_item() >= THREADS) {
@@ -663,19 +791,24 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 s
         if (!place_of(i, n, slice, &tile, &v))
             continue;
         multiply_all(sum, shared, &tile, &turn);
-        store_in_bulk(&result, shared, &tile, sum);
+#if STORES_BOXES
+        store_team(RESULT_PLACE, shared, &tile, sum);
+#else
+        store(result, &v, &tile, sum);
+#endif
     }
+#if STORES_IN_BULK
     if (kiln_item() % TEAM == 0)
         kiln_bulk_stores_wait();
+#endif
 }
 
 #else
 
-/* The maps left and right, and |to|, are, forward: x, w, y; backward data: y, w, x; backward
- * weights: y, x, w.  A work group sums |slice| tiles of the reduction. */
+/* The maps left and right, and |result| or its map, are, forward: x, w, y; backward data: y, w, x;
+ * backward weights: y, x, w.  A work group sums |slice| tiles of the reduction. */
 KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
-void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, kiln_u32 n,
-            kiln_u32 slice)
+void KERNEL(LEFT_MAPS, KILN_MAP(right), RESULT_PARAMETER, kiln_u32 n, kiln_u32 slice)
 {
     KILN_TILES(shared);
     struct place tile;
@@ -699,11 +832,18 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, ki
     kiln_sums sum[BLOCKS_M][BLOCKS_N];
     struct turn turn = { 0, 0 };
     multiply_all(sum, shared, &tile, &turn);
-#if STORES_SUMS
-    store(to + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
+#if STORES_BOXES
+    RESULT_BARRIER(); /* all warps have read the tiles */
+    store_team(RESULT_PLACE, shared, &tile, sum);
+#if STORES_IN_BULK
+    if (kiln_item() % TEAM == 0)
+        kiln_bulk_stores_wait();
+#endif
+#elif STORES_SUMS
+    store(result + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
 #else
     RESULT_BARRIER(); /* all warps have read the tiles */
-    store(to, shared, &v, &tile, sum);
+    store(result, shared, &v, &tile, sum);
 #endif
 }
 

@@ -9,7 +9,7 @@
  *                           |slice| steps.  Returns 0 if the tile is beyond the last row
  *   result_size(n)          elements of the result, in all groups
  *
- * With KILN_PLANES, pixels are numbered in runs of RUN_PIXELS pixels of one image.  Some numbers in
+ * With KILN_PLANES, pixels are numbered in runs of 128 bytes of one image's plane.  Some numbers in
  * the last run of an image may belong to no pixel.
  *
  * Tiles are numbered along the columns within a band of KILN_BAND rows of tiles, then by residue
@@ -24,12 +24,16 @@
 #ifndef KILN_PLANES
 #define KILN_PLANES 0
 #endif
+#ifndef KILN_RESULT_PLANES
+#define KILN_RESULT_PLANES 0
+#endif
 
 #define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
 #define Y_PIXEL (KILN_K * KILN_GROUPS)
 #define W_ROW (TAPS * KILN_C)
 #define OUT_PIXELS (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
-#define RUN_PIXELS 32
+#define RESULT_PIXELS (DATA ? KILN_IN_D * KILN_IN_H * KILN_IN_W : OUT_PIXELS)
+#define RUN_PIXELS (KILN_TYPE == 0 ? 32 : 64)
 #define RUNS ((OUT_PIXELS + RUN_PIXELS - 1) / RUN_PIXELS) /* number of runs in one image */
 #define RESIDUES (DATA ? KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W : 1)
 #define COLUMNS (FORWARD ? KILN_K : DATA ? KILN_C : W_ROW)
@@ -38,6 +42,8 @@
 #define SOURCE_C (FORWARD ? KILN_C : KILN_K)
 #define C_TILES ((SOURCE_C + KILN_TILE_K - 1) / KILN_TILE_K)
 
+/* Whether the columns of the result are planes of pixels. */
+#define HAS_PLANES (KILN_PLANES ? !WEIGHTS : KILN_RESULT_PLANES)
 #define STORES_SUMS (KILN_PARTIAL || KILN_TYPE == 0)
 #if STORES_SUMS
 #define RESULT float
@@ -75,7 +81,7 @@ KILN_INLINE kiln_u32 result_size(kiln_u32 n)
 #elif FORWARD
     return n * OUT_PIXELS * Y_PIXEL;
 #else
-    return n * (KILN_IN_D * KILN_IN_H * KILN_IN_W) * (KILN_C * KILN_GROUPS);
+    return n * RESULT_PIXELS * (KILN_C * KILN_GROUPS);
 #endif
 }
 

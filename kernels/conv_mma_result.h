@@ -3,6 +3,9 @@
  * The part of conv_implicit_gemm_mma.cl and conv_implicit_gemm_bulk.cl that stores the sums.
  *
  *   result_row(view, tile, row)           index in the result of a row's first element
+ *   find_pixel(tile, row, plane, pixel)   index in the result of the first column's plane in a
+ *                                         row's image, and the row's pixel in it.  Returns 0 if the
+ *                                         row has no pixel
  *   store(to, [shared,] view, tile, sum)
  *                                         writes the work group's tile: the fp32 sums (of a slice,
  *                                         or of an fp32 result), or the rounded result
@@ -30,10 +33,24 @@ KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, 
 #endif
 }
 
-#if KILN_PLANES && !WEIGHTS
+#if HAS_PLANES
 
-/* The columns of the result are planes.  Eight lanes write neighbouring pixels of a plane, which
- * fill a sector of 32 bytes. */
+/* Numbers of rows from one image to the next. */
+#define IMAGE_ROWS (KILN_PLANES ? RUNS * RUN_PIXELS : RESULT_PIXELS)
+
+KILN_INLINE int find_pixel(const struct place *tile, kiln_u32 row, kiln_u32 *ret_plane,
+                           kiln_u32 *ret_pixel)
+{
+    *ret_plane = row / IMAGE_ROWS * (COLUMNS * RESULT_PIXELS);
+    *ret_pixel = row % IMAGE_ROWS;
+    return row < tile->rows && (IMAGE_ROWS == RESULT_PIXELS || *ret_pixel < RESULT_PIXELS);
+}
+
+#endif
+
+#if HAS_PLANES && STORES_SUMS
+
+/* Eight lanes write neighbouring pixels of a plane, which fill a sector of 32 bytes. */
 KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,
                        kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
@@ -43,17 +60,17 @@ KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct
     for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += 2) {
         kiln_u32 row = tile->row + block_row(i / KILN_SUMS) + kiln_sum_row(lane, i % KILN_SUMS);
         kiln_u32 column = tile->column + first_column() + kiln_sum_column(lane, i % KILN_SUMS);
-        kiln_u32 pixel = row % (RUNS * RUN_PIXELS);
-        if (row >= tile->rows || (OUT_PIXELS % RUN_PIXELS && pixel >= OUT_PIXELS))
+        kiln_u32 plane, pixel;
+        if (!find_pixel(tile, row, &plane, &pixel))
             continue;
-        KILN_GLOBAL float *place =
-            to + (row / (RUNS * RUN_PIXELS) * COLUMNS + column) * OUT_PIXELS + pixel;
+        KILN_GLOBAL float *place = to + plane + column * RESULT_PIXELS + pixel;
         KILN_UNROLLED
         for (int j = 0; j < BLOCKS_N; j++) {
             if (COLUMNS % KILN_TILE_N && column + j * KILN_BLOCK_N >= COLUMNS)
                 continue;
-            place[j * (KILN_BLOCK_N * OUT_PIXELS)] = sum[i / KILN_SUMS][j][i % KILN_SUMS];
-            place[(j * KILN_BLOCK_N + 1) * OUT_PIXELS] = sum[i / KILN_SUMS][j][i % KILN_SUMS + 1];
+            place[j * (KILN_BLOCK_N * RESULT_PIXELS)] = sum[i / KILN_SUMS][j][i % KILN_SUMS];
+            place[(j * KILN_BLOCK_N + 1) * RESULT_PIXELS] =
+                sum[i / KILN_SUMS][j][i % KILN_SUMS + 1];
         }
     }
 }

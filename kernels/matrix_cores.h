@@ -20,6 +20,9 @@
  *                                        and 2 * (i % 4) + 1 of row i / 4; with "turned", of column
  *                                        i / 4.  With four-byte types, it receives element i % 4 of
  *                                        row i / 4, and "turned" does not exist
+ *   kiln_store8x8_turned(tiles, at, r)   stores four 8x8 matrices of two-byte elements with rows
+ *                                        and columns exchanged; the inverse of kiln_load8x8_turned
+ *                                        (sm_90, only on CUDA)
  *   kiln_multiply16x8x16(d, a, b, tiles) d += a * b.  TF32 has kiln_multiply16x8x8, whose lane i
  *                                        has rows i / 4 of a and columns i / 4 of b at steps i % 4
  *                                        and i % 4 + 4
@@ -29,6 +32,8 @@
  *   kiln_pack(low, high)                 two floats, rounded to kiln_value's type
  *   kiln_tiles_put4(tiles, at, v), kiln_tiles_store16(to, tiles, at)
  *                                        writes to shared memory; copies from it to global memory
+ *   kiln_tiles_store4(to, tiles, at), kiln_tiles_store2(to, tiles, at)
+ *                                        the same for 4 and 2 bytes (only on CUDA)
  *   kiln_store_floats(to, a, b)          stores two neighbours
  *   kiln_tiles_get4(tiles, at)           reads a float from shared memory (TF32)
  *   kiln_tiles_put8(tiles, at, a, b), kiln_tiles_put_four(tiles, at, v)
@@ -113,6 +118,13 @@ KILN_INLINE void kiln_load8x8_turned(kiln_u32 r[4], kiln_tiles tiles, kiln_u32 a
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(tiles + at));
 }
+KILN_INLINE void kiln_store8x8_turned(kiln_tiles tiles, kiln_u32 at, const kiln_u32 r[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     tiles + at),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
 
 #if KILN_TYPE == 0
 
@@ -187,6 +199,18 @@ KILN_INLINE void kiln_tiles_store16(kiln_value *to, kiln_tiles tiles, kiln_u32 a
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "r"(tiles + at));
     *(uint4 *)to = v;
+}
+KILN_INLINE void kiln_tiles_store4(kiln_value *to, kiln_tiles tiles, kiln_u32 at)
+{
+    kiln_u32 v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(tiles + at));
+    *(kiln_u32 *)to = v;
+}
+KILN_INLINE void kiln_tiles_store2(kiln_value *to, kiln_tiles tiles, kiln_u32 at)
+{
+    unsigned short v;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(tiles + at));
+    *(unsigned short *)to = v;
 }
 KILN_INLINE void kiln_store_floats(float *to, float a, float b)
 {

@@ -6,9 +6,9 @@
 /* Bytes of a row in shared memory, which is called a panel.  One swizzle permutes its bytes. */
 #define PANEL_BYTES 128u
 #define COLUMNS_MIN 32u /* with fewer columns, wgmma is not worth it */
-/* Pixels of a plane, and channels, must be multiples of this number of elements, because the
- * strides of a tensor map are multiples of 16 bytes. */
-#define PLANE_MULTIPLE 4u
+/* Planes and rows of channels must be multiples of this number of bytes, like the strides of a
+ * tensor map. */
+#define STRIDE_BYTES 16u
 #define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
 #define RESULT_ROWS 64u /* number of rows in one box of the result when it is written */
@@ -145,21 +145,24 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* Returns whether the number of pixels of an image suits the kernel.  A tile consists of whole runs
- * of pixels of one image, and at most a third of the products may be idle. */
-static bool planes_suit(uint64_t pixels)
+/* Returns whether the kernel can read planes of such images, with elements of |element| bytes.  A
+ * tile consists of whole runs of pixels of one image, and at most a third of the products may be
+ * idle. */
+static bool planes_suit(struct extent image, uint32_t element)
 {
-    uint64_t in_runs = (pixels + RUN_PIXELS - 1) / RUN_PIXELS * RUN_PIXELS;
-    return pixels % PLANE_MULTIPLE == 0 && in_runs * 2 <= pixels * 3;
+    uint64_t bytes = (uint64_t)image.d * image.h * image.w * element;
+    uint64_t in_runs = (bytes + RUN_BYTES - 1) / RUN_BYTES * RUN_BYTES;
+    return bytes % STRIDE_BYTES == 0 && in_runs * 2 <= bytes * 3;
 }
 
 bool bulk_reads_planes(const struct problem *p)
 {
     struct packing packing;
     uint32_t columns = p->direction == DIRECTION_FORWARD ? p->k : p->c;
-    return p->type == TYPE_FLOAT32 && p->groups == 1 && p->x_layout == LAYOUT_CHANNELS_FIRST &&
-           p->y_layout == LAYOUT_CHANNELS_FIRST && p->c % PLANE_MULTIPLE == 0 &&
-           p->k % PLANE_MULTIPLE == 0 && planes_suit((uint64_t)p->in.d * p->in.h * p->in.w) &&
+    uint32_t element = (uint32_t)data_type_size((enum data_type)p->type);
+    return p->type != TYPE_INT8 && p->groups == 1 && p->x_layout == LAYOUT_CHANNELS_FIRST &&
+           p->y_layout == LAYOUT_CHANNELS_FIRST && p->c * element % STRIDE_BYTES == 0 &&
+           p->k * element % STRIDE_BYTES == 0 && planes_suit(p->in, element) &&
            columns > COLUMNS_MIN && packing_of(p, &packing) && bulk_is_flat(&packing) &&
            !packing.has_steps;
 }
@@ -231,9 +234,25 @@ bool bulk_fits(const struct packing *packing, const struct product_tiling *t)
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;
-    return q->direction != DIRECTION_BACKWARD_WEIGHTS && q->groups == 1 && !packing->has_planes &&
+    uint32_t columns = t->tile_n / t->warps_n;
+    bool is_in_panels = columns % panel_of(packing) == 0 || packing->has_result_planes;
+    return q->direction != DIRECTION_BACKWARD_WEIGHTS && q->groups == 1 &&
            residues_of(packing) == 1 && t->slices == 1 &&
-           t->tile_n / t->warps_n % panel_of(packing) == 0;
+           (packing->has_planes ? t->element < sizeof(float) : is_in_panels);
+}
+
+bool bulk_stores_result(const struct packing *packing, const struct product_tiling *t)
+{
+    if (packing->has_result_planes)
+        return false;
+    return t->is_persistent || (packing->has_planes && bulk_result_fits(packing, t));
+}
+
+void bulk_keep_result(const struct problem *p, const struct product_tiling *t,
+                      struct packing *packing)
+{
+    if (t->slices == 1 && residues_of(packing) == 1 && !packing->has_planes)
+        packing_keep_result(p, packing);
 }
 
 /* ---- the maps ---- */
@@ -396,10 +415,15 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
     }
 }
 
-void bulk_result(const struct packing_plan *plan, int tensor, struct solution_kernel *kernel)
+void bulk_result(const struct packing_plan *plan, int tensor, const struct product_tiling *t,
+                 struct solution_kernel *kernel)
 {
     const struct packing *packing = plan->packing;
     const struct problem *q = &packing->problem;
+    if (packing->has_planes) {
+        add_planes(plan, kernel, tensor, t->tile_n / t->warps_n);
+        return;
+    }
     struct extent pixels = tensor == ARGUMENT_X ? q->in : packing->out;
     uint32_t channels = tensor == ARGUMENT_X ? q->c : q->k;
     struct tensor_map map = map_of(plan, tensor);

@@ -30,7 +30,8 @@
 #define WARP_SUMS_MIN 1024u
 /* Maximum number of results of a team, which are 128 registers of each item. */
 #define WIDE_SUMS_MAX (128u * 128u)
-#define PROCESSORS 132u /* number of multiprocessors of a large GPU */
+#define PROCESSORS 132u      /* number of multiprocessors of a large GPU */
+#define WIDE_COLUMNS_MIN 32u /* wgmma is not used for products with at most so many columns */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
 
@@ -176,7 +177,15 @@ static double vector_bytes_per_us(const struct problem *p, bool is_strided)
                                                                 : VECTOR_BYTES_PER_US;
 }
 
-/* Returns whether packing both tensors for wgmma takes less time than the vector path, which reads
+/* Returns the bytes that are packed and unpacked.  If |keeps_result|, the result is not. */
+static double packed_bytes(const struct problem *p, bool keeps_result)
+{
+    uint64_t x = problem_x_elements(p), y = problem_y_elements(p);
+    uint64_t source = p->direction == DIRECTION_FORWARD ? x : y;
+    return (double)(keeps_result ? source : x + y) * sizeof(float);
+}
+
+/* Returns whether packing the tensors for wgmma takes less time than the vector path, which reads
  * any layout. */
 static bool packing_pays(const struct problem *p, const struct target *target,
                          const struct packing *packing)
@@ -186,7 +195,10 @@ static bool packing_pays(const struct problem *p, const struct target *target,
         (p->direction == DIRECTION_BACKWARD_DATA && p->stride.d * p->stride.h * p->stride.w > 1);
     double bytes = (double)(problem_x_elements(p) + problem_y_elements(p)) * sizeof(float);
     double product = problem_flops(p) / TF32_FLOPS_PER_US, copy = bytes / PACKED_BYTES_PER_US;
-    double wide = 2 * copy + (product > copy ? product : copy);
+    uint32_t columns = p->direction == DIRECTION_FORWARD ? p->k : p->c;
+    bool keeps_result = target->has_tensor_maps && columns > WIDE_COLUMNS_MIN && !is_strided;
+    double wide =
+        2 * packed_bytes(p, keeps_result) / PACKED_BYTES_PER_US + (product > copy ? product : copy);
     double vector =
         problem_flops(p) / (is_strided ? TF32_STRIDED_FLOPS_PER_US : TF32_VECTOR_FLOPS_PER_US);
     double read = bytes / vector_bytes_per_us(p, is_strided);
@@ -283,9 +295,11 @@ static bool turns_right(const struct problem *p)
            !bulk_reads_planes(p);
 }
 
+/* Returns whether the left operand must be loaded into registers: wgmma transposes no TF32. */
 static bool holds_left(const struct problem *p)
 {
-    return p->direction != DIRECTION_BACKWARD_WEIGHTS && bulk_reads_planes(p);
+    return p->type == TYPE_FLOAT32 && p->direction != DIRECTION_BACKWARD_WEIGHTS &&
+           bulk_reads_planes(p);
 }
 
 static void cost_of(const struct problem *p, const struct target *target, const uint16_t *v,
@@ -313,6 +327,9 @@ static void cost_of(const struct problem *p, const struct target *target, const 
     if (t->is_bulk)
         t->threads += 32; /* the additional warp only copies */
     product_slice(&ret->product, v[SPLIT], t);
+    if (t->is_bulk)
+        bulk_keep_result(p, t, &ret->packing);
+    t->has_result_planes = ret->packing.has_result_planes;
     if (v[WIDE] == WIDE_BULK) /* unused stages would only take space */
         t->stages = least(t->stages, t->slice);
     t->shared = product_tile_bytes(t, v[WIDE] == NARROW ? least(t->stages, t->slice) : t->stages);
@@ -342,7 +359,7 @@ static bool has_idle_stages(const uint16_t *v, uint32_t slice)
 static bool is_redundant(const struct problem *p, const uint16_t *v, const struct cost *c)
 {
     uint32_t warp_sums = v[TILE_M] / v[WARPS_M] * (v[TILE_N] / v[WARPS_N]);
-    if (v[WIDE] && (v[CACHE] || c->product.columns <= 32))
+    if (v[WIDE] && (v[CACHE] || c->product.columns <= WIDE_COLUMNS_MIN))
         return true;
     if (warp_sums < WARP_SUMS_MIN / (v[WIDE] ? 2 : 1) ||
         (v[WARPS_M] * v[WARPS_N] > (v[WARPS_M] == 12 ? 12 : 8) && warp_sums < 2 * WARP_SUMS_MIN))

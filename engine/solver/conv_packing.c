@@ -166,6 +166,20 @@ static int result_of(const struct problem *p)
     return results[p->direction];
 }
 
+void packing_keep_result(const struct problem *p, struct packing *packing)
+{
+    int result = result_of(p);
+    bool is_x = result == X, is_moved = packing->moves[result];
+    bool is_first = (is_x ? p->x_layout : p->y_layout) == LAYOUT_CHANNELS_FIRST;
+    bool is_whole = is_x ? packing->problem.c == p->c : packing->problem.k == p->k;
+    if (is_x && (packing->has_patches || packing->has_steps))
+        return;
+    if (result == W || !is_moved || !is_first || !is_whole || p->groups > 1)
+        return;
+    packing->has_result_planes = true;
+    packing->moves[result] = false;
+}
+
 void packing_turn_weights(struct packing *packing) { packing->turns_w = packing->moves[W] = true; }
 
 static struct solution_argument reserve_workspace(struct solution *s, uint64_t size)

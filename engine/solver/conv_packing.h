@@ -43,6 +43,7 @@ struct packing {
     bool has_patches;            /* x is packed in patches */
     bool has_steps;              /* only pixels of x at multiples of the strides are packed */
     bool has_planes;             /* x and y keep their layout, with channels first */
+    bool has_result_planes;      /* the result keeps its layout, with channels first */
     bool turns_w;                /* the packed weights have a row for each channel of x, not of y */
     bool moves[PACKING_TENSORS]; /* whether the tensor is copied to or from the workspace */
     uint64_t elements[PACKING_TENSORS]; /* number of elements of the packed tensor */
@@ -58,6 +59,9 @@ bool packing_of(const struct problem *p, struct packing *ret_packing);
 void packing_turn_weights(struct packing *packing);
 /* Keeps the layout of x and y, with channels first: the product can read it. */
 void packing_keep_planes(struct packing *packing);
+/* Keeps the layout of the result if it has its channels first and none are padded: the product can
+ * write it. */
+void packing_keep_result(const struct problem *problem, struct packing *packing);
 
 /* A solution under construction. */
 struct packing_plan {

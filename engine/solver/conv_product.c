@@ -82,20 +82,20 @@ static uint32_t taps_of_residue(uint32_t filter, uint32_t stride, uint32_t dilat
  *     backward weights  ceil(pixels of y / tile_k)
  *
  * In backward data, the rows are the pixels of x with one residue modulo the strides.  With planes
- * (channels first), each
- * image's pixels are padded to whole runs. */
+ * (channels first), each image's pixels are padded to whole runs. */
 struct product product_of(const struct packing *packing, uint32_t tile_k)
 {
     const struct problem *q = &packing->problem;
     struct extent out = packing->out, s = q->stride, f = q->filter, dilation = q->dilation;
     uint32_t c = q->c / q->groups, k = q->k / q->groups;
     uint32_t out_pixels = q->n * out.d * out.h * out.w;
-    uint32_t runs = divide_up(out.d * out.h * out.w, RUN_PIXELS); /* number of runs of an image */
+    uint32_t run = RUN_BYTES / (uint32_t)data_type_size((enum data_type)q->type);
+    uint32_t runs = divide_up(out.d * out.h * out.w, run); /* number of runs of an image */
     if (packing->has_planes && q->direction == DIRECTION_BACKWARD_WEIGHTS)
         return (struct product){ k, c, q->n * runs, 1, 1 };
     if (packing->has_planes) {
         bool is_forward = q->direction == DIRECTION_FORWARD;
-        return (struct product){ (uint64_t)q->n * runs * RUN_PIXELS, is_forward ? k : c,
+        return (struct product){ (uint64_t)q->n * runs * run, is_forward ? k : c,
                                  divide_up(is_forward ? c : k, tile_k), 1, 1 };
     }
     if (q->direction == DIRECTION_FORWARD)
@@ -125,7 +125,8 @@ uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
 {
     uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * t->element;
     /* fp32 sums are stored from registers, except by bulk copies. */
-    bool is_staged = t->slices == 1 && (t->element < sizeof(float) || t->is_persistent);
+    bool has_boxes = t->is_persistent && !t->has_result_planes;
+    bool is_staged = t->slices == 1 && (t->element < sizeof(float) || has_boxes);
     uint32_t result = is_staged ? t->tile_m * t->tile_n * t->element : 0;
     uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
     if (t->turns_right) /* two buffers for the transposed operand */
@@ -193,6 +194,8 @@ static void write_options(const struct packing *packing, const struct product_ti
         option_define(&text, "LASTING", t->is_persistent);
         if (packing->has_planes)
             option_define(&text, "PLANES", 1);
+        if (packing->has_result_planes)
+            option_define(&text, "RESULT_PLANES", 1);
     }
 }
 
@@ -261,8 +264,8 @@ static struct solution_program *add_product(const struct packing_plan *plan,
     if (t->is_bulk)
         bulk_arguments(plan, t, kernel);
     for (int i = t->is_bulk ? 2 : 0; i < 3; i++) {
-        if (t->is_persistent)
-            bulk_result(plan, order[direction][i], kernel);
+        if (bulk_stores_result(packing, t))
+            bulk_result(plan, order[direction][i], t, kernel);
         else
             add_argument(kernel, plan->tensors[order[direction][i]]);
     }
@@ -282,8 +285,10 @@ struct solution_program *product_solve(const struct problem *problem,
     struct packing_plan plan = { .problem = problem, .packing = &packing, .solution = ret };
     *ret = (struct solution){ 0 };
     packing_of(problem, &packing);
-    if (t->is_bulk)
+    if (t->is_bulk) {
         bulk_adapt(problem, &packing);
+        bulk_keep_result(problem, t, &packing);
+    }
     packing_begin(&plan);
     if (t->slices > 1)
         packing_slice_result(&plan, t->slices);

@@ -32,9 +32,9 @@
  */
 #include "engine/solver/conv_packing.h"
 
-/* Number of pixels in a run.  If x and y have channels first, a kernel numbers the pixels of a run
- * consecutively. */
-#define RUN_PIXELS 32u
+/* Bytes of a run of pixels in one plane.  If x and y have channels first, a kernel numbers the
+ * pixels of a run consecutively. */
+#define RUN_BYTES 128u
 
 struct product {
     /* Rows and columns of one group.  The rows are those of the residue class that has the most. */
@@ -70,8 +70,9 @@ struct product_tiling {
     bool is_persistent;     /* only with is_bulk: a work group computes several tiles */
     /* Only with is_bulk: the right operand is transposed in shared memory. */
     bool turns_right;
-    bool holds_left; /* only with is_bulk: the left operand is loaded into registers */
-    uint32_t groups; /* number of persistent work groups; 0 if each tile has a work group */
+    bool holds_left;        /* only with is_bulk: the left operand is loaded into registers */
+    bool has_result_planes; /* only with is_bulk: the operands are packed, but not the result */
+    uint32_t groups;        /* number of persistent work groups; 0 if each tile has a work group */
     uint32_t threads, shared; /* number of items of a work group, and its bytes of shared memory */
 };
 

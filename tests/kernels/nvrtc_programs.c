@@ -274,12 +274,38 @@ static void every_tile_in_tf32_that_bulk_copies_feed_compiles(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* Planes of 64 pixels are read where they are.  Of the other sizes, only results are planes. */
+static void every_tile_of_planes_compiles(void **state)
+{
+    static const struct extent sizes[] = { { 1, 8, 8 }, { 1, 10, 6 }, { 1, 9, 7 } };
+    const struct target target = hopper_with_maps();
+    unsigned bad = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 18; i++) {
+        struct problem problem = short_sum(i % 3, 1);
+        problem.x_layout = problem.w_layout = problem.y_layout = LAYOUT_CHANNELS_FIRST;
+        problem.in = sizes[i / 3 % 3];
+        if (i >= 9)
+            problem = in_tf32(problem);
+        if (i >= 12) { /* without taps, TF32 would not be packed */
+            problem.n = 64;
+            problem.filter = (struct extent){ 1, 3, 3 };
+            problem.pad = (struct extent){ 0, 1, 1 };
+        }
+        assert_ptr_equal(igemm_path_for(&problem, &target), &igemm_path_mma);
+        bad += every_tile_of_every_problem ? compile_tiles(&problem, &target, 0, 1)
+                                           : compile_tiles(&problem, &target, i, 24);
+    }
+    assert_int_equal(bad, 0);
+}
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[TARGETS + 3] = {
+    struct CMUnitTest tests[TARGETS + 4] = {
         [TARGETS] = cmocka_unit_test(every_tile_that_bulk_copies_feed_compiles),
         [TARGETS + 1] = cmocka_unit_test(products_in_tf32_compile_without_diagnostics),
         [TARGETS + 2] = cmocka_unit_test(every_tile_in_tf32_that_bulk_copies_feed_compiles),
+        [TARGETS + 3] = cmocka_unit_test(every_tile_of_planes_compiles),
     };
     static char names[TARGETS][64];
     struct kiln_err err = KILN_ERR_INIT;
@@ -298,5 +324,5 @@ int main(int argc, char **argv)
         tests[i] = (struct CMUnitTest){ names[i], every_solver_compiles_without_diagnostics, NULL,
                                         NULL, (void *)&targets[i] };
     }
-    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 3, NULL, NULL);
+    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 4, NULL, NULL);
 }

@@ -588,10 +588,19 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
     }
 }
 
-/* Backward weights in TF32: the right operand is transposed to two more tiles. */
+static bool has_option(const struct fixture *f, const char *name)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "-DKILN_%s=", name);
+    return strstr(f->solution.programs[product_of_solution(f)->program].options, text);
+}
+
+/* Backward weights in TF32 with channels last: the right operand is transposed to two more
+ * tiles. */
 static bool turns_right(const struct fixture *f)
 {
-    return f->problem.type == TYPE_FLOAT32 && f->problem.direction == DIRECTION_BACKWARD_WEIGHTS;
+    return f->problem.type == TYPE_FLOAT32 && f->problem.direction == DIRECTION_BACKWARD_WEIGHTS &&
+           !has_option(f, "PLANES");
 }
 
 /* Shared memory has the tiles of the operands.  The result's tile replaces them, or has its own
@@ -608,7 +617,8 @@ static void expect_shared_memory(const struct fixture *f)
     if (turns_right(f))
         operands += 2 * v[TILE_N] * 128;
     bool is_wide = f->problem.type == TYPE_FLOAT32;
-    bool is_direct = v[SPLIT] > 1 || (is_wide && !is_persistent);
+    bool is_direct =
+        v[SPLIT] > 1 || (is_wide && (!is_persistent || has_option(f, "RESULT_PLANES")));
     uint32_t result = is_direct ? 0 : v[TILE_M] * v[TILE_N] * (is_wide ? 4 : 2);
     uint32_t tiles = is_persistent ? operands + result : operands > result ? operands : result;
     uint32_t bytes = product_of_solution(f)->shared_bytes;
