@@ -26,6 +26,10 @@
 #define REST_POLLS 20u
 /* kilnd's reader threads. Each opens its own descriptor of a package at its first look-up. */
 #define PACKAGE_READERS 4u
+/* kilnd opens one for held objects and one for exported files when it first needs them: a client
+ * may still have an object that does not become hot because memory ran out. */
+#define INOTIFY "anon_inode:inotify"
+#define INOTIFY_MAX 2u
 
 static bool is_deadly(const struct scene *s) { return fault_is_deadly(s->c->kind); }
 
@@ -143,12 +147,13 @@ void scene_start(struct scene *s)
 
 /* ---- descriptors ---- */
 
-/* Leaves out memfds, which depend on the hot set, and packages, which depend on requests. */
+/* Leaves out memfds, which depend on the hot set, and those that requests open and kilnd keeps. */
 static void list_idle(const struct scene *s, struct descriptors *ret_seen)
 {
     descriptors_list(s->daemon.pid, ret_seen);
     descriptors_remove(ret_seen, "/memfd:");
     descriptors_remove(ret_seen, ".kdb");
+    descriptors_remove(ret_seen, INOTIFY);
 }
 
 /* Keeps the descriptors that all listings have, because kilnd scans directories now and then. */
@@ -175,10 +180,12 @@ static bool is_idle(struct scene *s, unsigned hot_objects)
     unsigned packages = descriptors_count(&all, ".kdb");
     if (!descriptors_equal(&now, &s->resting, s->why))
         return false;
-    if (objects == hot_objects && packages <= PACKAGE_READERS)
+    unsigned watches = descriptors_count(&all, INOTIFY);
+    if (objects == hot_objects && packages <= PACKAGE_READERS && watches <= INOTIFY_MAX)
         return true;
-    snprintf(s->why, sizeof(s->why), "%u objects in memory, %u of them hot; %u of packages",
-             objects, hot_objects, packages);
+    snprintf(s->why, sizeof(s->why),
+             "%u objects in memory, %u of them hot; %u of packages; %u of inotify", objects,
+             hot_objects, packages, watches);
     return false;
 }
 
