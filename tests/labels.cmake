@@ -44,6 +44,9 @@ foreach(label no-asan no-tsan)
     DEPENDS kilnd kiln-compiler kiln-transfer kiln-launch kilnctl kiln-driver)
 endforeach()
 
+# Ends a test that hangs. No test depends on speed, and each wait in a test has a bound of its own.
+set(KILN_TEST_MAX_S 1200)
+
 # kiln_add_test(NAME name COMMAND program ...): add_test with the labels.  Long tests begin first,
 # so that no processor is idle while the last one runs.
 function(kiln_add_test name_keyword name command_keyword program)
@@ -59,7 +62,7 @@ function(kiln_add_test name_keyword name command_keyword program)
       list(APPEND labels quick)
     endif()
   endforeach()
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${KILN_TEST_MAX_S})
   if("long" IN_LIST labels)
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()
