@@ -465,7 +465,7 @@ bool key_options_have_directory(const struct rtc_program *p)
     return false;
 }
 
-/* A name with a directory is not a part of other words.  hiprtc's log has other forms of the name. */
+/* A name with a directory is not a part of other words.  hiprtc writes other forms of the name. */
 const char *key_name_in_log(const struct rtc_program *p)
 {
     const char *name = key_name(p);

@@ -37,7 +37,8 @@ static bool put_log(struct buffer *to, struct bytes log, const char *name)
     BUFFER_AUTO struct buffer marked;
     const uint8_t mark = NAME_MARK;
     buffer_init(&marked, LOG_MAX);
-    bool has_name = name && *name && find(log, bytes_of_text(name)) && !find(log, bytes_of(&mark, 1));
+    bool has_name =
+        name && *name && find(log, bytes_of_text(name)) && !find(log, bytes_of(&mark, 1));
     if (has_name)
         put_replaced(&marked, log, bytes_of_text(name), bytes_of(&mark, 1));
     buffer_put_sized(to, has_name ? buffer_view(&marked) : log);
