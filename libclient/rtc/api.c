@@ -2,6 +2,7 @@
 #include "libclient/rtc/api.h"
 
 #include "common/base/bytes.h"
+#include "libclient/rtc/comgr.h"
 #include "libclient/rtc/identity.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
@@ -25,7 +26,7 @@ static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Number of functions in struct rtc_functions.  |names| lists the functions in the order of the
  * struct. */
 #define FUNCTIONS (8 + 2 * RTC_OUTPUTS_MAX)
-#define CREATE 0
+#define FIRST 0 /* index of a function that each library has */
 
 static const char *const names[RTC_KINDS][FUNCTIONS] = {
     [RTC_NVRTC] = { "nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcAddNameExpression",
@@ -37,15 +38,47 @@ static const char *const names[RTC_KINDS][FUNCTIONS] = {
                      "hiprtcCompileProgram", "hiprtcGetLoweredName", "hiprtcGetProgramLogSize",
                      "hiprtcGetProgramLog", "hiprtcGetCodeSize", "hiprtcGetCode",
                      "hiprtcGetBitcodeSize", "hiprtcGetBitcode" },
+    /* in the order of struct comgr_wrapped */
+    [RTC_COMGR] = { "amd_comgr_do_action", "amd_comgr_create_action_info",
+                    "amd_comgr_destroy_action_info", "amd_comgr_action_info_set_isa_name",
+                    "amd_comgr_action_info_set_working_directory_path" },
 };
 
-static const char *const kind_names[RTC_KINDS] = { [RTC_NVRTC] = "nvrtc", [RTC_HIPRTC] = "hiprtc" };
+static const char *const kind_names[RTC_KINDS] = {
+    [RTC_NVRTC] = "nvrtc", [RTC_HIPRTC] = "hiprtc", [RTC_COMGR] = "comgr"
+};
+
+/* The functions of struct comgr_functions after the wrapped ones, in its order. */
+static const char *const comgr_names[] = {
+    "amd_comgr_get_version",
+    "amd_comgr_action_info_get_language",
+    "amd_comgr_action_info_get_logging",
+    "amd_comgr_action_info_get_option_list_count",
+    "amd_comgr_action_info_get_option_list_item",
+    "amd_comgr_action_info_get_options",
+    "amd_comgr_action_data_count",
+    "amd_comgr_action_data_get_data",
+    "amd_comgr_data_set_add",
+    "amd_comgr_data_set_remove",
+    "amd_comgr_create_data",
+    "amd_comgr_release_data",
+    "amd_comgr_get_data",
+    "amd_comgr_get_data_name",
+    "amd_comgr_set_data",
+    "amd_comgr_set_data_name",
+    "amd_comgr_set_data_from_file_slice",
+};
+#define COMGR_WRAPPED (sizeof(struct comgr_wrapped) / sizeof(void *))
+#define COMGR_FUNCTIONS (sizeof(struct comgr_functions) / sizeof(void *))
+_Static_assert(COMGR_FUNCTIONS == COMGR_WRAPPED + sizeof(comgr_names) / sizeof(comgr_names[0]),
+               "one name for each function");
 
 int rtc_function_number(const char *name)
 {
-    enum rtc_kind kind = strncmp(name, "nvrtc", 5) == 0    ? RTC_NVRTC
-                         : strncmp(name, "hiprtc", 6) == 0 ? RTC_HIPRTC
-                                                           : RTC_KINDS;
+    enum rtc_kind kind = strncmp(name, "nvrtc", 5) == 0         ? RTC_NVRTC
+                         : strncmp(name, "hiprtc", 6) == 0      ? RTC_HIPRTC
+                         : strncmp(name, "amd_comgr_", 10) == 0 ? RTC_COMGR
+                                                                : RTC_KINDS;
     for (int i = 0; kind < RTC_KINDS && i < FUNCTIONS; i++)
         if (names[kind][i] && strcmp(names[kind][i], name) == 0)
             return (int)kind * FUNCTIONS + i;
@@ -65,35 +98,56 @@ int rtc_function_number(const char *name)
         return rtc_output_get(&libraries[n], output, program, ret_bytes); \
     }
 
-#define WRAPPERS(n)                                                                         \
-    static int create_##n(void **ret_program, const char *source, const char *name,         \
-                          int header_count, const char *const *headers,                     \
-                          const char *const *header_names)                                  \
-    {                                                                                       \
-        const struct rtc_inputs in = { source, name, header_count, headers, header_names }; \
-        return rtc_create(&libraries[n], ret_program, &in);                                 \
-    }                                                                                       \
-    static int destroy_##n(void **program) { return rtc_destroy(&libraries[n], program); }  \
-    static int add_name_##n(void *program, const char *expression)                          \
-    {                                                                                       \
-        return rtc_add_name(&libraries[n], program, expression);                            \
-    }                                                                                       \
-    static int compile_##n(void *program, int count, const char *const *options)            \
-    {                                                                                       \
-        return rtc_compile(&libraries[n], program, count, options);                         \
-    }                                                                                       \
-    static int lowered_##n(void *program, const char *expression, const char **ret_name)    \
-    {                                                                                       \
-        return rtc_lowered(&libraries[n], program, expression, ret_name);                   \
-    }                                                                                       \
-    static int set_callback_##n(void *program, rtc_callback_fn *callback, void *payload)    \
-    {                                                                                       \
-        return rtc_set_callback(&libraries[n], program, callback, payload);                 \
-    }                                                                                       \
-    OUTPUT_WRAPPERS(n, 0)                                                                   \
-    OUTPUT_WRAPPERS(n, 1)                                                                   \
-    OUTPUT_WRAPPERS(n, 2)                                                                   \
-    OUTPUT_WRAPPERS(n, 3)                                                                   \
+#define WRAPPERS(n)                                                                           \
+    static int create_##n(void **ret_program, const char *source, const char *name,           \
+                          int header_count, const char *const *headers,                       \
+                          const char *const *header_names)                                    \
+    {                                                                                         \
+        const struct rtc_inputs in = { source, name, header_count, headers, header_names };   \
+        return rtc_create(&libraries[n], ret_program, &in);                                   \
+    }                                                                                         \
+    static int destroy_##n(void **program) { return rtc_destroy(&libraries[n], program); }    \
+    static int add_name_##n(void *program, const char *expression)                            \
+    {                                                                                         \
+        return rtc_add_name(&libraries[n], program, expression);                              \
+    }                                                                                         \
+    static int compile_##n(void *program, int count, const char *const *options)              \
+    {                                                                                         \
+        return rtc_compile(&libraries[n], program, count, options);                           \
+    }                                                                                         \
+    static int lowered_##n(void *program, const char *expression, const char **ret_name)      \
+    {                                                                                         \
+        return rtc_lowered(&libraries[n], program, expression, ret_name);                     \
+    }                                                                                         \
+    static int set_callback_##n(void *program, rtc_callback_fn *callback, void *payload)      \
+    {                                                                                         \
+        return rtc_set_callback(&libraries[n], program, callback, payload);                   \
+    }                                                                                         \
+    static int act_##n(int kind, struct comgr_handle info, struct comgr_handle inputs,        \
+                       struct comgr_handle results)                                           \
+    {                                                                                         \
+        return comgr_act(&libraries[n], &(struct comgr_call){ kind, info, inputs, results }); \
+    }                                                                                         \
+    static int create_info_##n(struct comgr_handle *ret_info)                                 \
+    {                                                                                         \
+        return comgr_create_info(&libraries[n], ret_info);                                    \
+    }                                                                                         \
+    static int destroy_info_##n(struct comgr_handle info)                                     \
+    {                                                                                         \
+        return comgr_destroy_info(&libraries[n], info);                                       \
+    }                                                                                         \
+    static int set_isa_##n(struct comgr_handle info, const char *isa)                         \
+    {                                                                                         \
+        return comgr_set_isa(&libraries[n], info, isa);                                       \
+    }                                                                                         \
+    static int set_directory_##n(struct comgr_handle info, const char *path)                  \
+    {                                                                                         \
+        return comgr_set_directory(&libraries[n], info, path);                                \
+    }                                                                                         \
+    OUTPUT_WRAPPERS(n, 0)                                                                     \
+    OUTPUT_WRAPPERS(n, 1)                                                                     \
+    OUTPUT_WRAPPERS(n, 2)                                                                     \
+    OUTPUT_WRAPPERS(n, 3)                                                                     \
     OUTPUT_WRAPPERS(n, 4)
 
 WRAPPERS(0)
@@ -116,6 +170,14 @@ WRAPPERS(5)
 static const struct rtc_functions wrappers[LIBRARIES_MAX] = { ROW(0), ROW(1), ROW(2),
                                                               ROW(3), ROW(4), ROW(5) };
 _Static_assert(RTC_OUTPUTS_MAX == 4, "output 4 of the wrappers is the log");
+#define COMGR_ROW(n)                                                                      \
+    {                                                                                     \
+        .act = act_##n, .create_info = create_info_##n, .destroy_info = destroy_info_##n, \
+        .set_isa = set_isa_##n, .set_directory = set_directory_##n                        \
+    }
+static const struct comgr_wrapped comgr_wrappers[LIBRARIES_MAX] = { COMGR_ROW(0), COMGR_ROW(1),
+                                                                    COMGR_ROW(2), COMGR_ROW(3),
+                                                                    COMGR_ROW(4), COMGR_ROW(5) };
 /* This must hold, because wrapper() uses a function's index in |names| as its index in the
  * struct. */
 _Static_assert(sizeof(struct rtc_functions) == FUNCTIONS * sizeof(void *), "no padding");
@@ -123,17 +185,32 @@ _Static_assert(sizeof(struct rtc_functions) == FUNCTIONS * sizeof(void *), "no p
 static void *wrapper(const struct rtc_library *library, int function)
 {
     void *found;
-    const char *functions = (const char *)&wrappers[library - libraries];
+    ptrdiff_t slot = library - libraries;
+    const char *functions = library->kind == RTC_COMGR ? (const char *)&comgr_wrappers[slot]
+                                                       : (const char *)&wrappers[slot];
     memcpy(&found, functions + (size_t)function * sizeof(found), sizeof(found));
     return found;
 }
 
 /* ---- libraries ---- */
 
+static void find_comgr_functions(struct rtc_library *library, void *handle)
+{
+    void *found[COMGR_FUNCTIONS];
+    for (size_t i = 0; i < COMGR_FUNCTIONS; i++)
+        found[i] = preload_real_dlsym(handle, i < COMGR_WRAPPED ? names[RTC_COMGR][i]
+                                                                : comgr_names[i - COMGR_WRAPPED]);
+    memcpy(&library->comgr, found, sizeof(found));
+}
+
 /* Fills in the functions of |library| by looking up each name in |handle|. */
 static void find_functions(struct rtc_library *library, void *handle)
 {
     void *found[FUNCTIONS];
+    if (library->kind == RTC_COMGR) {
+        find_comgr_functions(library, handle);
+        return;
+    }
     for (int i = 0; i < FUNCTIONS; i++) {
         const char *name = names[library->kind][i];
         found[i] = name ? preload_real_dlsym(handle, name) : NULL;
@@ -141,10 +218,33 @@ static void find_functions(struct rtc_library *library, void *handle)
     memcpy(&library->real, found, sizeof(found));
 }
 
-static bool is_complete(const struct rtc_functions *real)
+static bool has_all_functions(const struct comgr_functions *comgr)
 {
+    void *found[COMGR_FUNCTIONS];
+    memcpy(found, comgr, sizeof(found));
+    for (size_t i = 0; i < COMGR_FUNCTIONS; i++)
+        if (!found[i])
+            return false;
+    return true;
+}
+
+static bool is_complete(const struct rtc_library *library)
+{
+    const struct rtc_functions *real = &library->real;
+    if (library->kind == RTC_COMGR)
+        return has_all_functions(&library->comgr);
     return real->create && real->destroy && real->add_name && real->compile && real->lowered &&
            real->log.size && real->log.get && real->outputs[0].size && real->outputs[0].get;
+}
+
+void *rtc_first_function(const struct rtc_library *library)
+{
+    void *function;
+    if (library->kind == RTC_COMGR)
+        memcpy(&function, &library->comgr.wrapped.act, sizeof(function));
+    else
+        memcpy(&function, &library->real.create, sizeof(function));
+    return function;
 }
 
 /* Returns the slot of the library that is mapped at |base|; if there is none, an empty slot, or
@@ -196,10 +296,11 @@ static struct rtc_library *find_library(enum rtc_kind kind, void *real)
     struct rtc_library now = { .base = info.dli_fbase, .kind = kind, .unloads = unloads };
     find_functions(&now, handle);
     dlclose(handle);
-    if (!is_complete(&now.real))
+    if (!is_complete(&now))
         return NULL;
     if (!library->base || library->kind != kind ||
-        memcmp(&library->real, &now.real, sizeof(now.real)) != 0) {
+        memcmp(&library->real, &now.real, sizeof(now.real)) != 0 ||
+        memcmp(&library->comgr, &now.comgr, sizeof(now.comgr)) != 0) {
         *library = now;
         settings_note_library(kind_names[kind], map->l_name);
     }
@@ -255,7 +356,7 @@ static void *find_linked(enum rtc_kind kind, const void *caller)
 {
     Dl_info info;
     struct link_map *map = NULL;
-    const char *name = names[kind][CREATE];
+    const char *name = names[kind][FIRST];
     void *real = preload_real_dlsym(RTLD_NEXT, name);
     if (real || !dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return real;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Wraps the run-time compilers NVRTC and hiprtc, which have the same calls under different names.
+ * Wraps the run-time compilers NVRTC and hiprtc, which have the same calls under different names,
+ * and comgr.
  *
  * Role       finds the real functions of each such library in the process. Each library has its own
  *            wrappers, because a process may have several versions
@@ -14,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { RTC_OUTPUTS_MAX = 4, RTC_FILES_MAX = 8 };
 
@@ -44,7 +46,46 @@ struct rtc_functions {
     int (*set_callback)(void *program, rtc_callback_fn *callback, void *payload);
 };
 
-enum rtc_kind { RTC_NVRTC, RTC_HIPRTC, RTC_KINDS };
+/* An object of comgr.  All its types of objects are structs like this one. */
+struct comgr_handle {
+    uint64_t value;
+};
+
+/* comgr's functions that are wrapped.  An instance contains those of a real library, or their
+ * wrappers. */
+struct comgr_wrapped {
+    int (*act)(int kind, struct comgr_handle info, struct comgr_handle inputs,
+               struct comgr_handle results);
+    int (*create_info)(struct comgr_handle *ret_info);
+    int (*destroy_info)(struct comgr_handle info);
+    int (*set_isa)(struct comgr_handle info, const char *isa);
+    int (*set_directory)(struct comgr_handle info, const char *path);
+};
+
+/* Functions of comgr that libkiln-rtc calls. */
+struct comgr_functions {
+    struct comgr_wrapped wrapped;
+    void (*version)(size_t *ret_major, size_t *ret_minor);
+    int (*language)(struct comgr_handle info, int *ret_language);
+    int (*logging)(struct comgr_handle info, bool *ret_logging);
+    /* fails if the options were not given as a list */
+    int (*option_count)(struct comgr_handle info, size_t *ret_count);
+    int (*option)(struct comgr_handle info, size_t index, size_t *size, char *ret_option);
+    int (*option_text)(struct comgr_handle info, size_t *size, char *ret_options);
+    int (*data_count)(struct comgr_handle set, int kind, size_t *ret_count);
+    int (*find_data)(struct comgr_handle set, int kind, size_t index, struct comgr_handle *ret);
+    int (*add_data)(struct comgr_handle set, struct comgr_handle data);
+    int (*remove_data)(struct comgr_handle set, int kind);
+    int (*create_data)(int kind, struct comgr_handle *ret_data);
+    int (*release_data)(struct comgr_handle data);
+    int (*get_bytes)(struct comgr_handle data, size_t *size, char *ret_bytes);
+    int (*get_name)(struct comgr_handle data, size_t *size, char *ret_name);
+    int (*set_bytes)(struct comgr_handle data, size_t size, const char *bytes);
+    int (*set_name)(struct comgr_handle data, const char *name);
+    int (*set_bytes_from_file)(struct comgr_handle data, int file, uint64_t at, uint64_t size);
+};
+
+enum rtc_kind { RTC_NVRTC, RTC_HIPRTC, RTC_COMGR, RTC_KINDS };
 
 struct rtc_range { /* addresses of a mapped file */
     const char *begin, *end;
@@ -55,9 +96,10 @@ struct rtc_library {
     /* number of libraries that the process had unloaded when this one was found */
     unsigned long long unloads;
     enum rtc_kind kind;
-    struct rtc_functions real;
+    struct rtc_functions real;    /* functions of NVRTC or hiprtc */
+    struct comgr_functions comgr; /* functions of comgr */
     /* The members below are set when the process creates the first program, because hiprtc loads
-     * its compiler only then. */
+     * its compiler only then; for comgr, at the first action. */
     bool is_identified;
     /* The library itself and the libraries with which it compiles. */
     struct rtc_range code[RTC_FILES_MAX];
@@ -68,6 +110,8 @@ struct rtc_library {
     const char *trouble; /* why kilnd does not answer compiles of this library; NULL if it does */
 };
 
+/* Returns a function that all wrapped libraries of this kind have. */
+void *rtc_first_function(const struct rtc_library *library);
 /* Identifies |library| unless it is identified already.  Its members do not change afterwards. */
 void rtc_identify(struct rtc_library *library);
 /* Returns whether |address| is in the code of a run-time compiler that was identified. */

@@ -86,8 +86,8 @@ static bool is_in_paths(struct bytes text, uint64_t hash)
 
 /* Returns whether to note a call from the address |caller|.  NVRTC opens its files itself, so only
  * calls from its own code count: drivers and libc also open files on this thread, but these do not
- * influence the output.  hiprtc's compiler, comgr, opens files through any library, so all calls
- * count. */
+ * influence the output.  comgr, with which hiprtc compiles, opens files through any library, so all
+ * calls count. */
 static bool is_noted(const void *caller)
 {
     if (!recording.library) {
@@ -95,7 +95,7 @@ static bool is_noted(const void *caller)
             opened_by_others++;
         return false;
     }
-    return recording.library->kind == RTC_HIPRTC || rtc_is_compiler_code(caller);
+    return recording.library->kind != RTC_NVRTC || rtc_is_compiler_code(caller);
 }
 
 /* Returns whether |path| is in a directory that this compile made.  The compiler itself wrote what
@@ -196,6 +196,8 @@ void files_begin(const struct rtc_library *library, const char *source)
     buffer_init(&recording.created, MANIFEST_MAX);
     recording_count++;
 }
+
+bool files_are_noted(void) { return recording.library != NULL; }
 
 /* ---- the manifest ---- */
 

@@ -23,6 +23,8 @@ struct files_outcome {
 
 /* Begins to note the files that |library| opens on this thread to compile |source|. */
 void files_begin(const struct rtc_library *library, const char *source);
+/* Returns whether this thread is noting files. */
+bool files_are_noted(void);
 /* Ends the recording and appends a manifest to |to|. */
 struct files_outcome files_end(struct buffer *to);
 

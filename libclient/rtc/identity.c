@@ -222,21 +222,46 @@ static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
     return has_compiler;
 }
 
+/* ---- comgr ---- */
+
+/* Versions of comgr whose settings and numbers are known.  Version 3 has other numbers. */
+#define COMGR_MAJOR 2
+#define COMGR_MINOR_MAX 6
+
+static void find_comgr(struct rtc_library *library, struct sha256 *digest)
+{
+    static const char *const parts[] = { "libLLVM", "libclang", NULL };
+    size_t major = 0, minor = 0;
+    library->comgr.version(&major, &minor);
+    snprintf(library->name, sizeof(library->name), "comgr %zu.%zu", major, minor);
+    bool has_id = search_mapped(
+        (struct mapped_search){ .base = library->base, .digest = digest, .library = library });
+    (void)search_mapped(
+        (struct mapped_search){ .parts = parts, .digest = digest, .library = library });
+    if (!has_id)
+        library->trouble = "the library has no build id";
+    else if (major != COMGR_MAJOR || minor > COMGR_MINOR_MAX)
+        library->trouble = "this version of comgr is not known";
+}
+
 bool identity_find(struct rtc_library *library)
 {
     Dl_info info;
     struct link_map *map = NULL;
     struct sha256 digest;
-    void *create;
+    bool is_final = true;
     sha256_init(&digest);
     library->code_count = 0;
-    memcpy(&create, &library->real.create, sizeof(create));
-    if (!dladdr1(create, &info, (void **)&map, RTLD_DL_LINKMAP) || !map) {
+    if (!dladdr1(rtc_first_function(library), &info, (void **)&map, RTLD_DL_LINKMAP) || !map) {
         library->trouble = "its file cannot be found";
         return true;
     }
-    bool is_final = library->kind == RTC_NVRTC ? find_nvrtc(library, map->l_name, &digest)
-                                               : find_hiprtc(library, &digest);
+    switch (library->kind) {
+    case RTC_NVRTC: is_final = find_nvrtc(library, map->l_name, &digest); break;
+    case RTC_HIPRTC: is_final = find_hiprtc(library, &digest); break;
+    case RTC_COMGR: find_comgr(library, &digest); break;
+    case RTC_KINDS: break;
+    }
     library->identity = sha256_end(&digest);
     return is_final;
 }

@@ -370,7 +370,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
     char directory[PATH_MAX] = "";
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-5");
+    put_text(&s, "kiln-rtc-6");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     put_environment(&s);
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));
@@ -383,6 +383,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
         put_text(&s, p->headers[i].text);
     }
     sha256_put_sized(&s, buffer_view(&p->expressions));
+    sha256_put_sized(&s, buffer_view(&p->action));
     if (part == KEY_LAST_PART) {
         put_text(&s, "last part");
         put_text(&s, last_part(key_name(p)));
@@ -498,6 +499,9 @@ enum key_name_part key_name_part_of(const struct rtc_program *p, struct bytes re
     decimal_stem(name, decimal);
     if (!is_nvrtc(p) && has_directory(result))
         return KEY_WHOLE_NAME;
+    /* comgr's key always contains the names of the inputs */
+    if (p->library->kind == RTC_COMGR)
+        return has_name_options(p) ? KEY_WHOLE_NAME : KEY_NO_NAME;
     if (has_name_options(p) || expands_name(p) || contains(result, name) ||
         contains(result, decimal))
         return KEY_WHOLE_NAME;

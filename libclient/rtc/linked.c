@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Defines the functions of NVRTC and hiprtc under their own names, for programs and libraries that
- * link them. The dynamic linker finds these first, because libkiln-rtc is preloaded. */
+/* Defines the functions of NVRTC, hiprtc and comgr under their own names, for programs and
+ * libraries that link them. The dynamic linker finds these first, because libkiln-rtc is preloaded.
+ */
+#include "libclient/rtc/comgr.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
 
-/* The code of an internal error in both libraries. A function returns it if no loaded library has
- * the function. */
+/* The code of an internal error in NVRTC and hiprtc, and that of any error in comgr. A function
+ * returns it if no loaded library has the function. */
 #define INTERNAL_ERROR 11
+#define COMGR_ERROR 1
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -22,7 +25,7 @@
         if (l)                                                                           \
             return wrapper;                                                              \
         preload_find_next(#name, &next);                                                 \
-        return next ? next given : INTERNAL_ERROR;                                       \
+        return next ? next given : (kind) == RTC_COMGR ? COMGR_ERROR : INTERNAL_ERROR;   \
     }
 
 #define COMMON(kind, prefix)                                                                      \
@@ -61,3 +64,18 @@ COMMON(RTC_HIPRTC, hiprtc)
 OUTPUT(RTC_HIPRTC, hiprtcGetCode, 0)
 OUTPUT(RTC_HIPRTC, hiprtcGetBitcode, 1)
 OUTPUT(RTC_HIPRTC, hiprtcGetProgramLog, RTC_OUTPUTS_MAX)
+
+DEFINE(RTC_COMGR, amd_comgr_do_action,
+       (int kind, struct comgr_handle info, struct comgr_handle inputs,
+        struct comgr_handle results),
+       comgr_act(l, &(struct comgr_call){ kind, info, inputs, results }),
+       (kind, info, inputs, results))
+DEFINE(RTC_COMGR, amd_comgr_create_action_info, (struct comgr_handle * ret_info),
+       comgr_create_info(l, ret_info), (ret_info))
+DEFINE(RTC_COMGR, amd_comgr_destroy_action_info, (struct comgr_handle info),
+       comgr_destroy_info(l, info), (info))
+DEFINE(RTC_COMGR, amd_comgr_action_info_set_isa_name, (struct comgr_handle info, const char *isa),
+       comgr_set_isa(l, info, isa), (info, isa))
+DEFINE(RTC_COMGR, amd_comgr_action_info_set_working_directory_path,
+       (struct comgr_handle info, const char *path), comgr_set_directory(l, info, path),
+       (info, path))

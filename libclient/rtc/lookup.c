@@ -123,8 +123,8 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     return is_fine;
 }
 
-/* Returns the name whose directory the compiler searches for headers.  hiprtc compiles a temporary
- * file instead, so it searches no directory because of a name. */
+/* Returns the name whose directory the compiler searches for headers.  hiprtc and comgr compile a
+ * temporary file instead, so they search no directory because of a name. */
 static const char *place_of(const struct rtc_program *p)
 {
     return p->library->kind == RTC_NVRTC ? key_name(p) : "";

@@ -4,7 +4,7 @@
 /*
  * This library's dlsym, which programs call instead of libc's.
  *
- * Role       returns wrappers of NVRTC's and hiprtc's functions, and everything else unchanged
+ * Role       returns wrappers of functions of NVRTC, hiprtc and comgr, and all others unchanged
  * Threading  any thread
  */
 

@@ -48,10 +48,8 @@ static void free_options(struct rtc_program *p)
     p->option_count = 0;
 }
 
-static void free_program(struct rtc_program *p)
+void rtc_program_done(struct rtc_program *p)
 {
-    if (!p)
-        return;
     for (size_t i = 0; i < p->header_count; i++) {
         free(p->headers[i].name);
         free(p->headers[i].text);
@@ -61,7 +59,14 @@ static void free_program(struct rtc_program *p)
     free(p->name);
     free_options(p);
     buffer_done(&p->expressions);
+    buffer_done(&p->action);
     rtc_result_done(&p->result);
+}
+
+static void free_program(struct rtc_program *p)
+{
+    if (p)
+        rtc_program_done(p);
     free(p);
 }
 

@@ -31,7 +31,9 @@ struct rtc_program {
     struct rtc_header *headers;
     size_t header_count;
     struct buffer expressions; /* name expressions, as sized texts in the order of the calls */
-    char **options;            /* options of the last compile */
+    /* for comgr: what its action depends on, except the members of this struct */
+    struct buffer action;
+    char **options; /* options of the last compile */
     size_t option_count;
     /* The architecture of the current device, for which hiprtc compiles if no option names one.
      * Empty if an option names one, or if the device's is not known. */
@@ -44,6 +46,9 @@ struct rtc_program {
     struct rtc_result result; /* owned; answers later calls while |is_stored| is true */
     bool is_stored; /* set if |result| came from kilnd and the real library did not compile */
 };
+
+/* Frees what |program| owns, but not the struct itself. */
+void rtc_program_done(struct rtc_program *program);
 
 struct rtc_inputs { /* the arguments of nvrtcCreateProgram; borrowed */
     const char *source, *name;

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Wrappers of comgr, AMD's compiler library.
+ *
+ * Role       answers those actions of amd_comgr_do_action that compile or link. Each is a compile
+ *            of its own. A hit creates the results with comgr's own functions, so that all
+ *            functions of comgr can use them
+ * Ownership  comgr owns all its objects. The ISA and the directory of an action are copied when the
+ *            program sets them, because comgr 2.4 crashes if it is asked for one that is not set
+ * Threading  any thread; calls for one action must not overlap, as comgr requires
+ */
+#include "libclient/rtc/api.h"
+
+struct comgr_call { /* the arguments of amd_comgr_do_action */
+    int kind;
+    struct comgr_handle info, inputs, results;
+};
+
+/* These functions do what the real functions do, but use results from kilnd if there are any. */
+int comgr_act(struct rtc_library *library, const struct comgr_call *call);
+int comgr_create_info(struct rtc_library *library, struct comgr_handle *ret_info);
+int comgr_destroy_info(struct rtc_library *library, struct comgr_handle info);
+int comgr_set_isa(struct rtc_library *library, struct comgr_handle info, const char *isa);
+int comgr_set_directory(struct rtc_library *library, struct comgr_handle info, const char *path);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Reads and creates the data objects of comgr.
+ *
+ * Role       takes the inputs of an action, takes its results, and creates stored results.  Any
+ *            program of the user may have stored a result, so its bytes are checked
+ * Ownership  comgr owns the objects; the sets are borrowed
+ * Threading  any thread; calls for one set must not overlap, as comgr requires
+ */
+#include "libclient/rtc/program.h"
+
+bool comgr_set_is_empty(const struct comgr_functions *comgr, struct comgr_handle set);
+/* Adds the kinds, names and digests of the inputs to |program|'s |action|, and sets its |source|
+ * and |name|.  Returns NULL, or why the action cannot be looked up. */
+const char *comgr_take_inputs(const struct comgr_functions *comgr, struct comgr_handle set,
+                              struct rtc_program *program);
+/* Appends all objects of a set.  Returns false if one cannot be read. */
+bool comgr_put_results(const struct comgr_functions *comgr, struct comgr_handle set,
+                       struct buffer *to);
+/* Creates the objects that comgr_put_results has appended, and adds them to a set, which must be
+ * empty.  On failure, returns false and leaves the set empty. */
+bool comgr_add_results(const struct comgr_functions *comgr, struct comgr_handle set,
+                       struct bytes results);

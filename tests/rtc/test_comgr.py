@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""Tests libkiln-rtc in programs that compile with comgr, as MIOpen does."""
+import os
+import pathlib
+import re
+
+import pytest
+
+from jobs import HERE, Job, daemon  # noqa: F401  (a fixture)
+
+COMGR = pathlib.Path("/usr/lib/x86_64-linux-gnu/libamd_comgr.so.2")
+LINKED = HERE / "kiln_comgr_job_linked"
+STORED, ANSWERED = "compiled here and stored", "answered by kilnd"
+
+pytestmark = pytest.mark.skipif(not COMGR.exists(), reason=f"{COMGR} is not here")
+
+
+def options(*names):
+    return [part for name in names for part in ("--option", name)]
+
+
+OPENCL = ["--chain", "opencl", *options(
+    "-DN=2", "-cl-kernel-arg-info", "-D__IMAGE_SUPPORT__=1", "-D__OPENCL_VERSION__=120", "-mllvm",
+    "-amdgpu-early-inline-all", "-O3", "-Wno-everything")]
+OPENCL_SOURCE = ("__kernel void k(__global float *x) { size_t i = get_global_id(0); "
+                 "x[i] = sin(x[i]) + N; }\n")
+ASSEMBLY = ["--chain", "assembly", "--name", "k.s", *options(
+    "-Wa,-defsym,N=3", "-mcode-object-version=4", "-mno-xnack")]
+ASSEMBLY_SOURCE = """
+.text
+.globl k
+.p2align 8
+.type k,@function
+k:
+  s_mov_b32 s0, N
+  s_endpgm
+.rodata
+.p2align 6
+.amdhsa_kernel k
+  .amdhsa_next_free_vgpr 1
+  .amdhsa_next_free_sgpr 8
+.end_amdhsa_kernel
+"""
+HIP = ["--chain", "hip", "--name", "k.cpp", "--include", "first.h=#define FIRST 1.0f\n",
+       "--include", "second.h=#define SECOND 2.0f\n", *options(
+           "-O3", "-DN=2", "-nogpuinc", "-std=c++14", "-Wno-everything", "-mllvm",
+           "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false")]
+HIP_SOURCE = """
+#include "first.h"
+#include "second.h"
+extern "C" __attribute__((device)) float __ocml_sin_f32(float);
+extern "C" __attribute__((global)) void k(float *x) { *x = __ocml_sin_f32(FIRST + SECOND + N); }
+"""
+CHAINS = {"opencl": ([*OPENCL, OPENCL_SOURCE], 3), "assembly": ([*ASSEMBLY, ASSEMBLY_SOURCE], 2),
+          "hip": ([*HIP, HIP_SOURCE], 4)}
+
+
+class ComgrJob(Job):
+    """Runs tests/rtc/comgr_job. comgr's temporary files are in a directory of their own, which
+    therefore changes if and only if comgr compiles."""
+
+    def __init__(self, daemon, directory):
+        super().__init__(daemon, directory)
+        self.temporary = directory / "temporary"
+        self.temporary.mkdir()
+        self.environment["TMPDIR"] = str(self.temporary)
+
+    def command(self, *arguments, program=None, library=COMGR):
+        if program:
+            return [str(program), *map(str, arguments)]
+        return [str(HERE / "kiln_comgr_job"), "--library", str(library), *map(str, arguments)]
+
+    def run(self, *arguments, **options):
+        os.utime(self.temporary, (1, 1))
+        output = super().run(*arguments, **options)
+        self.has_compiled = os.stat(self.temporary).st_mtime != 1
+        return output
+
+    def ends(self):
+        """Returns how often the compiles of the last run ended in each way."""
+        ends = {}
+        for line in self.said.splitlines():
+            how = line.rpartition(": ")[2] if line.startswith("libkiln-rtc: ") else "other"
+            ends[how] = ends.get(how, 0) + 1
+        return ends
+
+    def expect(self, *arguments, **options):
+        """Runs a program without libkiln-rtc, twice. Returns the lines that it prints, and None for
+        lines that comgr does not repeat. It does not repeat bitcode, which contains the path of
+        a temporary file."""
+        first, second = [mask(self.run(*arguments, plain=True, **options)) for _ in range(2)]
+        assert len(first) == len(second)
+        for x, y in zip(first, second):
+            assert x == y or x.startswith("  kind 6 ")
+        return [x if x == y else None for x, y in zip(first, second)]
+
+    def check(self, *arguments, **options):
+        """Checks that a program prints the same with and without libkiln-rtc, cold and warm.
+        Returns how the compiles of the two runs ended."""
+        expected = self.expect(*arguments, **options)
+        cold = self.run(*arguments, **options)
+        ends = [self.ends()]
+        warm = self.run(*arguments, **options)
+        for lines in mask(cold), mask(warm):
+            assert len(lines) == len(expected)
+            assert [line for line, e in zip(lines, expected) if e is not None] == [
+                e for e in expected if e is not None]
+        if ANSWERED in self.ends():
+            assert warm == cold
+        return [*ends, self.ends()]
+
+
+def mask(output):
+    return re.sub(r"comgr-[0-9a-f]{6}", "comgr-XXXXXX", output).splitlines()
+
+
+@pytest.fixture
+def job(daemon, tmp_path):
+    daemon.kilnctl("clear", "--own", "--yes")
+    return ComgrJob(daemon, tmp_path)
+
+
+# ---- the chains of MIOpen ----
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("program", [None, LINKED], ids=["dlopen", "linked"])
+def test_a_second_process_does_not_compile(job, chain, program):
+    if program and not program.exists():
+        pytest.skip("comgr was not installed when kiln was built")
+    arguments, compiles = CHAINS[chain]
+    assert job.check(*arguments, program=program) == [{STORED: compiles}, {ANSWERED: compiles}]
+    assert not job.has_compiled
+
+
+def test_results_without_a_log_are_answered(job):
+    assert job.check("--no-log", *CHAINS["assembly"][0]) == [{STORED: 2}, {ANSWERED: 2}]
+
+
+def test_a_warning_in_the_log_is_answered(job):
+    source = "#warning attention\n" + OPENCL_SOURCE
+    ends = job.check("--chain", "opencl", *options("-DN=1"), source)
+    assert ends == [{STORED: 3}, {ANSWERED: 3}]
+    assert "attention" in job.run("--chain", "opencl", *options("-DN=1"), source)
+
+
+def test_several_sources_in_one_process_are_answered(job):
+    arguments = [*ASSEMBLY, ASSEMBLY_SOURCE, ASSEMBLY_SOURCE.replace("s0", "s1")]
+    assert job.check(*arguments) == [{STORED: 4}, {ANSWERED: 4}]
+
+
+# ---- what a result depends on ----
+
+@pytest.mark.parametrize("arguments", [
+    ["--isa", "amdgcn-amd-amdhsa--gfx90a:xnack-"], ["--name", "other.cl"],
+    ["--include", "a.h=int a;"], ["--option", "-DM=1"], ["--directory", "/tmp"], ["--no-log"]])
+def test_every_input_is_part_of_the_key(job, arguments):
+    given = ["--chain", "opencl", *options("-DN=1")]
+    job.run(*given, OPENCL_SOURCE)
+    assert STORED in job.check(*given, *arguments, OPENCL_SOURCE)[0]
+
+
+def test_the_text_of_an_include_is_part_of_the_key(job):
+    given, _ = CHAINS["hip"]
+    job.run(*given)
+    changed = [part.replace("2.0f", "3.0f") for part in given]
+    assert job.check(*changed) == [{STORED: 4}, {ANSWERED: 4}]
+
+
+def test_the_current_directory_matters_only_if_it_reaches_the_output(job):
+    for given, ends in ([], {ANSWERED: 3}), (["--option", "-g"], {STORED: 3}):
+        for name in "first", "second":
+            directory = job.directory / name / str(len(given))
+            directory.mkdir(parents=True)
+            job.run(*given, *OPENCL, OPENCL_SOURCE, cwd=directory,
+                    environment={"PWD": str(directory)})
+        assert job.ends() == ends
+
+
+# ---- what is not answered ----
+
+def test_errors_are_comgrs_own(job):
+    for _ in range(2):
+        ends = job.check("--chain", "opencl", "#error no\n")
+        assert ends == [{"the compile failed": 1}] * 2
+    assert "error: no" in job.run("--chain", "opencl", "#error no\n")
+
+
+def test_an_error_in_assembly_is_comgrs_own(job):
+    assert job.check(*ASSEMBLY, "nonsense\n") == [{"the compile failed": 1}] * 2
+
+
+@pytest.mark.parametrize("option", ["-save-temps", "-Wl,-q", "-time"])
+def test_options_with_side_effects_are_forwarded(job, option):
+    job.run("--chain", "opencl", *options("-DN=1", option), OPENCL_SOURCE)
+    assert "an option is unknown or has side effects" in job.ends()
+
+
+@pytest.mark.parametrize("option", ["-stats", "-print-after-all"])
+def test_options_of_llvm_that_print_are_forwarded(job, option):
+    job.run(*ASSEMBLY, *options("-mllvm", option), ASSEMBLY_SOURCE)
+    assert "an option is unknown or has side effects" in job.ends()
+
+
+def test_variables_that_let_comgr_write_more_are_forwarded(job):
+    job.run(*CHAINS["assembly"][0], environment={"AMD_COMGR_SAVE_TEMPS": "1"})
+    assert job.ends() == {"an environment variable adds options": 2}
+
+
+def test_a_process_that_changes_the_environment_is_forwarded(job):
+    """comgr reads HIP_PATH only once."""
+    arguments = ["--environment", "HIP_PATH=/nonexistent", *ASSEMBLY, ASSEMBLY_SOURCE,
+                 ASSEMBLY_SOURCE.replace("s0", "s1")]
+    changed = "the process has changed an environment variable that the compiler reads"
+    assert job.check(*arguments) == [{STORED: 2, changed: 2}, {ANSWERED: 2, changed: 2}]
+
+
+@pytest.mark.parametrize("where", ["source", "include"])
+def test_sources_with_the_time_are_forwarded(job, where):
+    line = "int seconds = sizeof(__TIME__);\n"
+    given = ["--include", f"a.h={line}"] if where == "include" else []
+    job.run("--chain", "hip", "--name", "k.cpp", *given, *options("-nogpuinc"),
+            line if where == "source" else "int i;\n")
+    assert "the source contains the time of its compile" in job.ends()
+
+
+@pytest.mark.parametrize("environment", [{"KILN_RTC": "off"}, {"KILN_SOCKET": "/nonexistent/sock"}])
+def test_without_kiln_the_program_compiles_itself(job, environment):
+    job.check(*CHAINS["assembly"][0], environment=environment)
+    assert job.has_compiled
+
+
+def test_record_stores_and_does_not_answer(job):
+    job.run(*CHAINS["assembly"][0], environment={"KILN_RTC": "record"})
+    job.run(*CHAINS["assembly"][0], environment={"KILN_RTC": "record"})
+    assert job.has_compiled
+    job.run(*CHAINS["assembly"][0])
+    assert not job.has_compiled
