@@ -179,7 +179,7 @@ static void check_drop_in(struct doctor *d)
     }
     findings_add(&d->findings, "drop-in", VERDICT_OK,
                  "'kilnctl run --explain -- COMMAND' says whether kilnd answers a program's own "
-                 "compiles by NVRTC or hiprtc, and why not");
+                 "compiles by NVRTC, hiprtc or comgr, and why not");
 }
 
 static int print_json(const struct findings *f, struct kiln_error *err)

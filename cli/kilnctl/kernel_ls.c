@@ -176,9 +176,9 @@ const struct command command_kernel_ls = {
         "Lists the kernels in the store.  For 'kernel show' and 'kernel rm', the first digits of\n"
         "a key are enough if no other key begins with them.\n"
         "\n"
-        "Kind rtc is what NVRTC or hiprtc returned to a program that runs by 'kilnctl run'.\n"
-        "rtc-files is a list of the files that such a compile reads, and rtc-mark a mark that a\n"
-        "compile has ended.",
+        "Kind rtc is what NVRTC, hiprtc or comgr returned to a program that runs by\n"
+        "'kilnctl run'.  rtc-files is a list of the files that such a compile reads, and rtc-mark\n"
+        "a mark that a compile has ended.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct ls_options),

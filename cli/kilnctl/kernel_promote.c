@@ -103,10 +103,10 @@ const struct command command_kernel_promote = {
     .words = "",
     .summary = "let results of users' own compiles answer everyone on this host",
     .help =
-        "A program that runs by 'kilnctl run' stores what its NVRTC or hiprtc returned.  Such a\n"
-        "result answers only the user who stored it, because kilnd cannot check it.  This command\n"
-        "lets it answer all users.  Only compiles that match all given options are promoted;\n"
-        "without options, all are.  For administrators.\n"
+        "A program that runs by 'kilnctl run' stores what its NVRTC, hiprtc or comgr returned.\n"
+        "Such a result answers only the user who stored it, because kilnd cannot check it.  This\n"
+        "command lets it answer all users.  Only compiles that match all given options are\n"
+        "promoted; without options, all are.  For administrators.\n"
         "\n"
         "A result is code that then runs in other users' jobs.  So it is held unless a second "
         "user\n"

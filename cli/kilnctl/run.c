@@ -86,12 +86,13 @@ static int run_run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_exec = {
     .name = "run",
     .words = "-- COMMAND [ARGUMENT...]",
-    .summary = "run a program whose NVRTC and hiprtc compiles kilnd keeps",
+    .summary = "run a program whose NVRTC, hiprtc and comgr compiles kilnd keeps",
     .help =
-        "Runs COMMAND with libkiln-rtc preloaded.  When the program compiles by NVRTC or hiprtc,\n"
-        "kilnd answers if the same compile was done before by the same user: in another process,\n"
-        "or by another program.  Otherwise the program compiles with its own library, and kilnd\n"
-        "keeps the result.  Processes that need the same compile at the same time do it once.\n"
+        "Runs COMMAND with libkiln-rtc preloaded.  When the program compiles by NVRTC, hiprtc or\n"
+        "comgr, kilnd answers if the same compile was done before by the same user: in another\n"
+        "process, or by another program.  Otherwise the program compiles with its own library,\n"
+        "and kilnd keeps the result.  Processes that need the same compile at the same time do it\n"
+        "once.\n"
         "\n"
         "--explain reports on standard error which of these libraries the program loaded, how\n"
         "many compiles kilnd answered, how many seconds these once took, and why other compiles\n"

@@ -93,9 +93,9 @@ static void print_text(const struct run_report *report)
     for (size_t i = 0; i < LIBRARIES_MAX && report->libraries[i][0]; i++)
         fprintf(stderr, "kilnctl: loaded: %s\n", report->libraries[i]);
     if (!report->libraries[0][0])
-        fprintf(stderr, "kilnctl: the program loaded neither NVRTC nor hiprtc\n");
+        fprintf(stderr, "kilnctl: the program loaded none of NVRTC, hiprtc and comgr\n");
     else if (compiles_of(report) == 0)
-        fprintf(stderr, "kilnctl: the program compiled nothing by NVRTC or hiprtc\n");
+        fprintf(stderr, "kilnctl: the program compiled nothing by NVRTC, hiprtc or comgr\n");
     if (compiles_of(report) == 0)
         return;
     fprintf(stderr,

@@ -135,7 +135,8 @@ const struct command command_stats = {
         "zero time saved.  These totals survive restarts, as long as the cache does.  Users see\n"
         "their own row, and all others as one row.\n"
         "\n"
-        "Compiles that programs do themselves by NVRTC or hiprtc ('kilnctl run') are no fetches.\n"
+        "Compiles that programs do themselves by NVRTC, hiprtc or comgr ('kilnctl run') are no\n"
+        "fetches.\n"
         "client_hits counts those that kilnd answered, client_compiles those that it stored, and\n"
         "client_saved_ms the milliseconds saved.  --by program shows them as one row.",
     .options = options,

@@ -354,7 +354,7 @@ def test_kilnctl_ends_as_the_program_does(job):
     assert kilnctl_run(job, "--", "sh", "-c", "exit 7").returncode == 7
     done = kilnctl_run(job, "--explain", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7
-    assert "loaded neither NVRTC nor hiprtc" in done.stderr
+    assert "loaded none of NVRTC, hiprtc and comgr" in done.stderr
     done = kilnctl_run(job, "--", "/nonexistent/program")
     assert done.returncode != 0
     assert "/nonexistent/program" in done.stderr

@@ -169,7 +169,7 @@ static void write_message(const struct why *w, char *ret_text, size_t size)
         snprintf(ret_text, size, "an installed package has it (%s): a fetch of it is a hit",
                  w->package);
     else if (w->found && w->wanted.kind != OBJECT_CODE)
-        snprintf(ret_text, size, "it is in the store, for compiles by NVRTC or hiprtc of %s",
+        snprintf(ret_text, size, "it is in the store, for compiles by NVRTC, hiprtc or comgr of %s",
                  w->wanted.is_private ? "the user who sent it" : "all users");
     else if (w->found)
         snprintf(ret_text, size, "it is in the store: a fetch of it is a hit");
