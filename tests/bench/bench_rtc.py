@@ -4,8 +4,8 @@
 Usage: bench_rtc.py --bin DIR --work DIR [--quick]
 
 Prints JSON lines, as the other benchmarks do. Each value is the minimum of many calls, because
-other processes can only add to it. A compile by NVRTC takes much longer than a time slice, so its
-value is processor time.
+other processes can only add to it. A compile by NVRTC or comgr takes much longer than a time slice,
+so its value is processor time.
 """
 import argparse
 import ctypes
@@ -21,6 +21,11 @@ import time
 PATHS_ABSENT, PATHS_READ = 198, 116  # what CuPy 14 examines for one kernel
 SOURCE = "__global__ void k(float *x) { x[0] = 1; }\n" + "// as long as a kernel of PyTorch\n" * 400
 NVRTC = "/usr/local/cuda/lib64/libnvrtc.so.13"
+COMGR = "/usr/lib/x86_64-linux-gnu/libamd_comgr.so.2"
+COMGR_KERNELS = {  # for each chain of actions, the name and text of a source
+    "opencl": ("k.cl", "__kernel void k(__global float *x) { x[0] = sin(x[1]); }"),
+    "assembly": ("k.s", ".text\n.globl k\n.type k,@function\nk:\n  s_endpgm\n"),
+}
 READY_MAX_S = 30
 RUN_MAX_S = 300
 PR_SET_PDEATHSIG = 1
@@ -207,6 +212,30 @@ class Bench:
             miss = self.run(True, "miss", NVRTC, count, i * count)
             self.print("miss", bare_us=bare["miss_us"], miss_us=miss["miss_us"])
 
+    def comgr_us(self, preload, chain, count):
+        """Returns the processor time of a process that compiles a kernel |count| times."""
+        name, source = COMGR_KERNELS[chain]
+        environment = dict(self.environment, **({"LD_PRELOAD": self.preload} if preload else {}))
+        job = subprocess.Popen(
+            [self.build / "tests/rtc/kiln_comgr_job", "--library", COMGR, "--chain", chain,
+             "--name", name, *[source] * count], env=environment, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(job.pid, 0)
+        assert status == 0
+        return (usage.ru_utime + usage.ru_stime) * 1e6
+
+    def measure_comgr(self):
+        """Measures a kernel that comgr compiles, and one that kilnd answers."""
+        if not os.path.exists(COMGR):
+            print(f"bench: {COMGR} is not here, so comgr is not measured", file=sys.stderr)
+            return
+        for chain in COMGR_KERNELS:
+            self.comgr_us(True, chain, 1)
+            for _ in range(self.rounds):
+                each = [(self.comgr_us(preload, chain, 1 + count)
+                         - self.comgr_us(preload, chain, 1)) / count
+                        for preload, count in ((False, 5), (True, 100))]
+                self.print("comgr_" + chain, bare_us=each[0], hit_us=each[1])
+
     def measure_start(self):
         with_library = dict(self.environment, LD_PRELOAD=self.preload)
         def start(environment):
@@ -223,6 +252,7 @@ class Bench:
         self.measure_stores("store_memory", SOURCE, [])
         self.measure_stores("store_files", source, options)
         self.measure_misses()
+        self.measure_comgr()
         self.measure_start()
 
 
