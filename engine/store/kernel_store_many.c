@@ -69,7 +69,7 @@ static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change 
     store_bind_filter(&q, change->filter);
     query_bind_u64(&q, 1, change->after);
     query_bind_u64(&q, 5, change->batch);
-    query_bind_u64(&q, 14, BATCH_BYTES);
+    query_bind_u64(&q, 15, BATCH_BYTES);
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
     if (!rc && row)
