@@ -21,8 +21,3 @@ KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const stru
 /* Returns whether an object that passed the check for the arch also runs with the feature settings
  * of |target|.  An object that was compiled for both settings of a feature suits either of them. */
 bool code_object_suits(struct bytes object, const struct target *target);
-
-/* Calls |each| with the name of every kernel entry point (AMD: symbols NAME.kd; NVIDIA: sections
- * .text.NAME).  Returns their number, or 0 if the format does not contain the names (OpenCL). */
-size_t code_object_kernels(struct bytes object, const struct target *target,
-                           void (*each)(void *context, struct bytes name), void *context);

@@ -44,24 +44,6 @@ bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_se
     return true;
 }
 
-struct bytes elf_text(struct bytes strings, size_t offset)
-{
-    if (offset >= strings.size)
-        return bytes_of(NULL, 0);
-    const uint8_t *start = strings.data + offset;
-    const uint8_t *end = memchr(start, 0, strings.size - offset);
-    return end ? bytes_of(start, (size_t)(end - start)) : bytes_of(NULL, 0);
-}
-
-struct bytes elf_section_name(const struct elf_image *image, const Elf64_Shdr *section)
-{
-    Elf64_Shdr names;
-    struct bytes strings;
-    if (!elf_section(image, image->header.e_shstrndx, &names, &strings))
-        return bytes_of(NULL, 0);
-    return elf_text(strings, section->sh_name);
-}
-
 struct bytes elf_notes_build_id(struct bytes notes)
 {
     struct reader r = reader_of(notes);

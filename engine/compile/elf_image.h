@@ -25,11 +25,6 @@ size_t elf_section_count(const struct elf_image *image);
  * file. */
 bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_section,
                  struct bytes *ret_content);
-/* Returns the text at |offset| of the string table |strings|, without its NUL; empty if there is
- * none. */
-struct bytes elf_text(struct bytes strings, size_t offset);
-/* Returns the name of |section|; empty if it has none. */
-struct bytes elf_section_name(const struct elf_image *image, const Elf64_Shdr *section);
 /* Returns the bytes of the build id; empty if there is none. */
 struct bytes elf_build_id(const struct elf_image *image);
 /* Returns the build id in one note section or segment; empty if there is none. */

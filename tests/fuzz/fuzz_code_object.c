@@ -21,28 +21,29 @@ static const char *const targets[] = {
     "opencl:cpu:pocl-3.1-00112233",
 };
 
-static void on_kernel(void *context, struct bytes name)
+/* Adds the bytes, which shows that every byte can be read. */
+static size_t sum_of(struct bytes bytes)
 {
-    size_t *letters = context;
-    for (size_t i = 0; i < name.size; i++)
-        *letters += name.data[i]; /* every byte can be read */
+    size_t sum = 0;
+    for (size_t i = 0; i < bytes.size; i++)
+        sum += bytes.data[i];
+    return sum;
 }
 
-static void walk(struct bytes object)
+static size_t read_build_ids(struct bytes object)
 {
     struct elf_image image;
     if (!elf_image_open(object, &image))
-        return;
-    size_t letters = 0;
-    on_kernel(&letters, elf_build_id(&image));
+        return 0;
+    size_t sum = sum_of(elf_build_id(&image));
     for (size_t i = 0; i < elf_section_count(&image); i++) {
         Elf64_Shdr section;
         struct bytes content;
         if (!elf_section(&image, i, &section, &content))
             continue;
-        on_kernel(&letters, elf_section_name(&image, &section));
-        on_kernel(&letters, elf_notes_build_id(content));
+        sum += sum_of(elf_notes_build_id(content));
     }
+    return sum;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -55,12 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes object = bytes_of(copy, part.size);
     struct target target;
     fuzz_expect(target_parse(bytes_of_text(name), &target, &err) == KILN_OK, "a known target");
-    walk(object);
-    size_t letters = 0;
-    if (code_object_check(object, &target, &err) == KILN_OK) {
+    (void)!read_build_ids(object);
+    if (code_object_check(object, &target, &err) == KILN_OK)
         code_object_suits(object, &target);
-        code_object_kernels(object, &target, on_kernel, &letters);
-    }
     (void)!elf_check(object, ELF_MACHINE_AMDGPU, &err);
     (void)!elf_check(object, ELF_MACHINE_CUDA, &err);
     free(copy);

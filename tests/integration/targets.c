@@ -5,6 +5,7 @@
  */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
+#include "tests/support/code_object_names.h"
 #include "tests/support/daemon_process.h"
 
 #include <kiln/kiln.h>

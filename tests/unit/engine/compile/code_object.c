@@ -8,12 +8,11 @@
 #define MACHINE_AMDGPU 224
 #define MACHINE_CUDA 190
 
-/* A file with sections: 0 empty, 1 strings, 2 symbols, 3 another. */
+/* A file with sections: 0 empty, 1 notes with a build id. */
 struct small_elf {
     Elf64_Ehdr header;
-    char strings[64];
-    Elf64_Sym symbols[3];
-    Elf64_Shdr sections[4];
+    uint8_t notes[20];
+    Elf64_Shdr sections[2];
 };
 
 static struct target target_of(const char *text)
@@ -33,21 +32,13 @@ static struct small_elf elf_of(unsigned machine, unsigned flags, unsigned abi)
     e.header.e_ident[EI_ABIVERSION] = (unsigned char)abi;
     e.header.e_machine = (Elf64_Half)machine;
     e.header.e_flags = flags;
-    memcpy(e.strings, "\0conv.kd\0helper\0.text.conv", 27);
-    e.symbols[1] = (Elf64_Sym){ .st_name = 1, .st_shndx = 3 };
-    e.symbols[2] = (Elf64_Sym){ .st_name = 9, .st_shndx = 3 };
-    e.sections[1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
-                                  .sh_offset = offsetof(struct small_elf, strings),
-                                  .sh_size = sizeof(e.strings) };
-    e.sections[2] = (Elf64_Shdr){ .sh_type = SHT_DYNSYM,
-                                  .sh_link = 1,
-                                  .sh_offset = offsetof(struct small_elf, symbols),
-                                  .sh_size = sizeof(e.symbols) };
-    e.sections[3] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_name = 16, .sh_size = 1 };
+    memcpy(e.notes, "\4\0\0\0\4\0\0\0\3\0\0\0GNU\0\1\2\3\4", sizeof(e.notes));
+    e.sections[1] = (Elf64_Shdr){ .sh_type = SHT_NOTE,
+                                  .sh_offset = offsetof(struct small_elf, notes),
+                                  .sh_size = sizeof(e.notes) };
     e.header.e_shoff = offsetof(struct small_elf, sections);
     e.header.e_shentsize = sizeof(Elf64_Shdr);
-    e.header.e_shnum = 4;
-    e.header.e_shstrndx = 1;
+    e.header.e_shnum = 2;
     return e;
 }
 
@@ -142,39 +133,10 @@ TEST(plain, refuses_what_is_no_elf_file)
     must(code_object_check(bytes_of_text("binary"), &cl, &err), err);
 }
 
-struct names {
-    char text[64];
-};
-
-static void note(void *context, struct bytes name)
-{
-    struct names *names = context;
-    strncat(names->text, (const char *)name.data, name.size);
-    strcat(names->text, " ");
-}
-
-static size_t kernels(const struct small_elf *e, const char *target, struct names *names)
-{
-    struct target t = target_of(target);
-    names->text[0] = '\0';
-    return code_object_kernels(bytes_of(e, sizeof(*e)), &t, note, names);
-}
-
-TEST(plain, lists_the_entry_points_of_each_format)
-{
-    struct names names;
-    struct small_elf e = elf_of(MACHINE_AMDGPU, 0x4c, 3);
-    assert_int_equal(kernels(&e, "gfx942", &names), 1);
-    assert_string_equal(names.text, "conv ");
-    assert_int_equal(kernels(&e, "sm_90", &names), 1);
-    assert_string_equal(names.text, "conv ");
-    assert_int_equal(kernels(&e, "opencl:cpu", &names), 0);
-}
-
 TEST(plain, survives_every_damage_to_its_bytes)
 {
-    struct names names;
     struct kiln_err err;
+    struct elf_image image;
     const struct small_elf whole = elf_of(MACHINE_AMDGPU, 0x4c, 3);
     for (size_t i = 0; i < sizeof(whole); i++) {
         static const unsigned char values[] = { 0x00, 0x7f, 0x80, 0xff };
@@ -182,8 +144,8 @@ TEST(plain, survives_every_damage_to_its_bytes)
             struct small_elf e = whole;
             ((unsigned char *)&e)[i] = values[v];
             (void)check(&e, "gfx942", &err);
-            (void)kernels(&e, "gfx942", &names);
-            (void)kernels(&e, "sm_90", &names);
+            if (elf_image_open(bytes_of(&e, sizeof(e)), &image))
+                (void)elf_build_id(&image);
         }
     }
 }
@@ -191,13 +153,14 @@ TEST(plain, survives_every_damage_to_its_bytes)
 TEST(plain, survives_being_cut_anywhere)
 {
     const struct small_elf whole = elf_of(MACHINE_AMDGPU, 0x4c, 3);
+    struct kiln_err err = KILN_ERR_INIT;
     struct target t = target_of("gfx942");
     for (size_t size = 0; size < sizeof(whole); size++) {
         /* On the heap, so that a sanitizer sees the end. */
         KILN_AUTO(mem) unsigned char *cut = malloc(size ? size : 1);
         assert_non_null(cut);
         memcpy(cut, &whole, size);
-        assert_int_equal(code_object_kernels(bytes_of(cut, size), &t, NULL, NULL), 0);
+        assert_int_equal(code_object_check(bytes_of(cut, size), &t, &err), KILN_CORRUPT);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "common/protocol/messages.h"
 #include "engine/compile/code_object.h"
 #include "engine/digest/sha256.h"
+#include "tests/support/code_object_names.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 #include "tests/unit/engine/compile/compiler_process.h"
