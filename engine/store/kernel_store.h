@@ -364,13 +364,6 @@ KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
-/* Removes the matching kernels and returns the space to the filesystem. Counts the removed kernels,
- * and the stored bytes of the removed objects; an object is removed with its last kernel. A filter
- * that matches everything works even on a full disk, because the file itself is removed. */
-KILN_MUST_CHECK enum kiln_code kernel_store_clear(struct kernel_store *store,
-                                                  const struct kernel_filter *filter,
-                                                  uint64_t *ret_count, uint64_t *ret_bytes,
-                                                  struct kiln_err *err);
 struct kernel_clearing {         /* a clear in steps; zeroed before the first call, except for
                                   * |filter| */
     struct kernel_filter filter; /* its texts are borrowed */
@@ -380,8 +373,11 @@ struct kernel_clearing {         /* a clear in steps; zeroed before the first ca
                                   * file */
     bool is_over;
 };
-/* Does one step of a clear. A step ends after 20 ms, after 512 removed kernels, or after 4096
- * examined ones; a large object or a vacuum may take longer. Call it until |is_over|. */
+/* Does one step of removing the matching kernels and returning their space to the filesystem. An
+ * object is removed with its last kernel. A filter that matches everything works even on a full
+ * disk, because the file itself is removed. A step ends after 20 ms, after 512 removed kernels, or
+ * after 4096 examined ones; a large object or a vacuum may take longer. Call it until
+ * |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
                                                        struct kernel_clearing *clearing,
                                                        struct kiln_err *err);
@@ -455,11 +451,6 @@ KILN_MUST_CHECK enum kiln_code kernel_store_collect_begin(struct kernel_store *s
 KILN_MUST_CHECK enum kiln_code kernel_store_collect_some(struct kernel_store *store,
                                                          struct kernel_collecting *collecting,
                                                          struct kiln_err *err);
-/* Does all steps of a gc. */
-KILN_MUST_CHECK enum kiln_code kernel_store_gc(struct kernel_store *store,
-                                               const struct kernel_gc *gc,
-                                               struct kernel_gc_result *ret_result,
-                                               struct kiln_err *err);
 
 /* ---- usage ---- */
 

@@ -275,15 +275,3 @@ enum kiln_code kernel_store_collect_some(struct kernel_store *store, struct kern
                ? kiln_while(err, "collecting garbage in the kernel cache")
                : KILN_OK;
 }
-
-enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_gc *gc,
-                               struct kernel_gc_result *ret_result, struct kiln_err *err)
-{
-    struct kernel_collecting c = { .gc = *gc };
-    enum kiln_code rc = gc->dry_run ? KILN_OK : kernel_store_collect_begin(store, &c, err);
-    while (!rc && c.phase != GC_OVER)
-        rc = kernel_store_collect_some(store, &c, err);
-    if (!rc)
-        *ret_result = c.result;
-    return rc;
-}

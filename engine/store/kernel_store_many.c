@@ -217,20 +217,6 @@ enum kiln_code kernel_store_clear_some(struct kernel_store *store, struct kernel
                                               : KILN_OK;
 }
 
-enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kernel_filter *filter,
-                                  uint64_t *ret_count, uint64_t *ret_bytes, struct kiln_err *err)
-{
-    struct kernel_clearing c = { .filter = *filter };
-    enum kiln_code rc = KILN_OK;
-    while (!rc && !c.is_over)
-        rc = kernel_store_clear_some(store, &c, err);
-    if (rc)
-        return rc;
-    *ret_count = c.count;
-    *ret_bytes = c.bytes;
-    return KILN_OK;
-}
-
 /* ---- pin ---- */
 
 static enum kiln_code pin_work(struct kernel_store *store, void *context, struct kiln_err *err)

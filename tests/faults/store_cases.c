@@ -4,6 +4,7 @@
 #include "engine/store/kernel_store.h"
 #include "tests/faults/invariants.h"
 #include "tests/support/test.h"
+#include "tests/support/whole_store.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "engine/db/query.h"
 #include "engine/store/kernel_store.h"
 #include "tests/support/test.h"
+#include "tests/support/whole_store.h"
 
 #define ROOMY (1ull << 30)
 
