@@ -382,13 +382,3 @@ enum kiln_code perf_db_reader_open(const char *path, struct perf_db_reader **ret
         *ret_reader = KILN_TAKE(r);
     return rc;
 }
-
-enum kiln_code perf_db_read(const char *path, const struct tuning_reader_events *events,
-                            struct kiln_err *err)
-{
-    KILN_AUTO(perf_db_reader) struct perf_db_reader *r = NULL;
-    enum kiln_code rc = perf_db_reader_open(path, &r, err);
-    for (bool more = true; !rc && more;)
-        rc = perf_db_reader_step(r, events, UINT64_MAX, &more, err);
-    return rc;
-}

@@ -37,22 +37,6 @@ struct tuning_reader_events {
     void *context;
 };
 
-/* Reads a text file; |text| is its whole unpacked content. Follows MIOpen's rules: reads from front
- * to back, skips blank lines, and ends a key at the first '='. If a key is repeated, its first
- * record counts, and the later ones are reported as |bad|. If an id is repeated in a record, its
- * first entry counts; the later ones are reported as |bad| and left out of |value|. A byte order
- * mark and a '\r' before '\n' are accepted and stay in |raw|. The last line may lack its '\n'. */
-KILN_MUST_CHECK enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
-                                                const struct tuning_reader_events *events,
-                                                struct kiln_err *err);
-/* Reads a PerfDb with MIOpen's schema 1.1.0. Nobody may change the file meanwhile. Records come in
- * the order of config ids, entries in the order of perf_db ids; all ids are at least 1. An invalid
- * row is reported with its own id, and |why| names its table. Returns KILN_CORRUPT if the file is
- * not such a database; the message names the missing table or column. */
-KILN_MUST_CHECK enum kiln_code perf_db_read(const char *path,
-                                            const struct tuning_reader_events *events,
-                                            struct kiln_err *err);
-
 struct perf_db_writer;
 /* Creates a SQLite PerfDb at |path|, which must not exist. Schema and indices have exactly the text
  * that MIOpen itself writes. (The files that AMD distributes were written by other tools, and

@@ -15,8 +15,7 @@
 #define TUNING_READ_BYTES (4 << 20)
 
 struct tuning_reader;
-/* Opens a private file that nobody changes.  Returns the same codes as tuning_text_read and
- * perf_db_read, which read a whole file in one call. */
+/* Opens a private file that nobody changes. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_kind kind,
                                                   enum tuning_format format,
                                                   struct tuning_reader **ret_reader,
@@ -33,7 +32,12 @@ uint64_t tuning_reader_bytes(const struct tuning_reader *reader);
 void tuning_reader_destroy(struct tuning_reader *reader);
 KILN_DEFINE_AUTO(tuning_reader)
 
-/* The readers of the two formats, which tuning_reader wraps. */
+/* Reads a text file; |text| is its whole unpacked content.  Follows MIOpen's rules: reads from
+ * front to back, skips blank lines, and ends a key at the first '='.  If a key is repeated, its
+ * first record counts, and the later ones are reported as |bad|.  If an id is repeated in a record,
+ * its first entry counts; the later ones are reported as |bad| and left out of |value|.  A byte
+ * order mark and a '\r' before '\n' are accepted and stay in |raw|.  The last line may lack its
+ * '\n'. */
 struct tuning_text_reader;
 KILN_MUST_CHECK enum kiln_code tuning_text_reader_create(enum tuning_kind kind, struct bytes text,
                                                          struct tuning_text_reader **ret_reader,
@@ -46,6 +50,10 @@ uint64_t tuning_text_reader_bytes(const struct tuning_text_reader *reader);
 void tuning_text_reader_destroy(struct tuning_text_reader *reader);
 KILN_DEFINE_AUTO(tuning_text_reader)
 
+/* Reads a PerfDb with MIOpen's schema 1.1.0.  Nobody may change the file meanwhile.  Records come
+ * in the order of config ids, entries in the order of perf_db ids; all ids are at least 1.  An
+ * invalid row is reported with its own id, and |why| names its table.  Returns KILN_CORRUPT if the
+ * file is not such a database; the message names the missing table or column. */
 struct perf_db_reader;
 KILN_MUST_CHECK enum kiln_code perf_db_reader_open(const char *path,
                                                    struct perf_db_reader **ret_reader,

@@ -220,13 +220,3 @@ enum kiln_code tuning_text_reader_create(enum tuning_kind kind, struct bytes tex
         *ret_reader = KILN_TAKE(r);
     return rc;
 }
-
-enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
-                                const struct tuning_reader_events *events, struct kiln_err *err)
-{
-    KILN_AUTO(tuning_text_reader) struct tuning_text_reader *r = NULL;
-    enum kiln_code rc = tuning_text_reader_create(kind, text, &r, err);
-    for (bool more = true; !rc && more;)
-        rc = tuning_text_reader_step(r, events, UINT64_MAX, &more, err);
-    return rc;
-}

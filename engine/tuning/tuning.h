@@ -336,19 +336,11 @@ KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_exporter_step(struct tuning_exporter *exporter,
                                                     uint64_t end_ns, bool *ret_more,
                                                     struct kiln_err *err);
-/* Call it after the last step. It returns the same codes as tuning_export_file. */
+/* Call it after the last step.  A system database that is exported unchanged has the same bytes as
+ * its source.  Returns KILN_NOT_FOUND if there is nothing to write. */
 KILN_MUST_CHECK enum kiln_code tuning_exporter_finish(struct tuning_exporter *exporter,
                                                       struct tuning_counts *ret_counts,
                                                       struct kiln_err *err);
 /* Removes a file that was not finished. */
 void tuning_exporter_destroy(struct tuning_exporter *exporter);
 KILN_DEFINE_AUTO(tuning_exporter)
-/* Does the whole export in one step: writes |path|, which must not exist.  A system database that
- * is exported unchanged has the same bytes as its source.  Returns KILN_NOT_FOUND if there is
- * nothing to write.  It blocks, so call it on a work queue, and not at the same time as
- * tuning_job_take. */
-KILN_MUST_CHECK enum kiln_code tuning_export_file(struct tuning *tuning,
-                                                  const struct tuning_export *what,
-                                                  const char *path,
-                                                  struct tuning_counts *ret_counts,
-                                                  struct kiln_err *err);

@@ -431,14 +431,3 @@ enum kiln_code tuning_exporter_finish(struct tuning_exporter *out, struct tuning
     out->path = NULL;
     return KILN_OK;
 }
-
-enum kiln_code tuning_export_file(struct tuning *t, const struct tuning_export *what,
-                                  const char *path, struct tuning_counts *ret_counts,
-                                  struct kiln_err *err)
-{
-    KILN_AUTO(tuning_exporter) struct tuning_exporter *out = NULL;
-    enum kiln_code rc = tuning_exporter_create(t, what, path, &out, err);
-    for (bool more = true; !rc && more;)
-        rc = tuning_exporter_step(out, UINT64_MAX, &more, err);
-    return rc ? rc : tuning_exporter_finish(out, ret_counts, err);
-}

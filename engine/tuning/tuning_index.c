@@ -251,15 +251,6 @@ enum kiln_code tuning_index_check_step(const struct tuning_index *index,
     return rc || *ret_more ? rc : compare_digest(index, check, err);
 }
 
-enum kiln_code tuning_index_verify(const struct tuning_index *index, struct kiln_err *err)
-{
-    struct tuning_index_check check = { .at = 0 };
-    enum kiln_code rc = KILN_OK;
-    for (bool more = true; !rc && more;)
-        rc = tuning_index_check_step(index, &check, &more, err);
-    return rc;
-}
-
 enum tuning_kind tuning_index_kind(const struct tuning_index *index)
 {
     return (enum tuning_kind)le32toh(index->header.kind);

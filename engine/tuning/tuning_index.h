@@ -81,9 +81,6 @@ struct tuning_index_check {
 KILN_MUST_CHECK enum kiln_code tuning_index_check_step(const struct tuning_index *index,
                                                        struct tuning_index_check *check,
                                                        bool *ret_more, struct kiln_err *err);
-/* The same in one step. */
-KILN_MUST_CHECK enum kiln_code tuning_index_verify(const struct tuning_index *index,
-                                                   struct kiln_err *err);
 enum tuning_kind tuning_index_kind(const struct tuning_index *index);
 struct digest tuning_index_digest(const struct tuning_index *index);
 uint64_t tuning_index_count(const struct tuning_index *index);   /* records */

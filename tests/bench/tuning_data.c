@@ -3,6 +3,7 @@
 
 #include "common/base/fs.h"
 #include "engine/codec/bzip2.h"
+#include "tests/support/whole_tuning_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,6 +6,7 @@
 
 #include "engine/tuning/tuning_index.h"
 #include "engine/tuning/tuning_index_format.h"
+#include "tests/support/tuning_work.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/tuning_file.h"
+#include "tests/support/whole_tuning_file.h"
 
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
 
 #include "common/base/fs.h"
 #include "engine/miopen/tuning_reader.h"
+#include "tests/support/whole_tuning_file.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>

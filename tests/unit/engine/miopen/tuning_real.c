@@ -5,6 +5,7 @@
 #include "common/base/fs.h"
 #include "engine/codec/bzip2.h"
 #include "engine/miopen/tuning_file.h"
+#include "tests/support/whole_tuning_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>

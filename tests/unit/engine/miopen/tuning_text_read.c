@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include "engine/miopen/tuning_reader.h"
+#include "tests/support/whole_tuning_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include "index_fixture.h"
+#include "tests/support/tuning_work.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -2,6 +2,8 @@
 #include "facade_fixture.h"
 
 #include "common/base/fs.h"
+#include "tests/support/tuning_work.h"
+#include "tests/support/whole_tuning_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include "engine/codec/bzip2.h"
 #include "engine/miopen/problem_key.h"
 #include "tests/support/test_data.h"
+#include "tests/support/tuning_work.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
