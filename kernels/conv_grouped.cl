@@ -79,7 +79,6 @@
 #define FROM_PITCH (FROM_SLAB * 2 + 16)
 #define TO_PITCH (TO_SLAB * 2 + 16)
 #define PATCH_BYTES (PATCH_D * PATCH_H * PATCH_W * FROM_PITCH)
-#define TO_BYTES (BLOCKS * 16 * TO_PITCH)
 #define W_PITCH (C_BUNDLE * 2 + 16)
 
 struct tile {

@@ -68,9 +68,8 @@ enum compile_end {
 
 struct compile_result {
     enum compile_end end;
-    struct kiln_err err;  /* code and message; KILN_OK if |end| is COMPILE_DONE */
-    int object_fd;        /* owned memfd, fully sealed; -1 unless COMPILE_DONE */
-    uint64_t object_size; /* bytes */
+    struct kiln_err err; /* code and message; KILN_OK if |end| is COMPILE_DONE */
+    int object_fd;       /* owned memfd, fully sealed; -1 unless COMPILE_DONE */
     /* Owned, NUL-terminated, at most LIMIT_COMPILE_LOG bytes; NULL if empty. */
     char *log;
     uint64_t wall_ns;

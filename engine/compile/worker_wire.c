@@ -124,7 +124,6 @@ static void take_object(struct compile_result *result, struct worker_files *file
         return;
     }
     result->end = COMPILE_DONE;
-    result->object_size = (uint64_t)seen.st_size;
     result->object_fd = files->object_fd;
     files->object_fd = -1;
 }

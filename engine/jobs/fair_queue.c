@@ -164,11 +164,6 @@ struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter
     return next;
 }
 
-struct fair_item *fair_queue_peek(const struct fair_queue *queue)
-{
-    return fair_queue_peek_if(queue, /* may_start= */ NULL, /* context= */ NULL);
-}
-
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next)
 {

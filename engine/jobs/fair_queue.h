@@ -71,14 +71,13 @@ void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserv
                                struct fair_item *item);
 /* Removes and returns the next item, or NULL. Its user is charged the queue's unit. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
-/* Returns the item that fair_queue_pop would return, and leaves it in the queue. */
-struct fair_item *fair_queue_peek(const struct fair_queue *queue);
-/* Like fair_queue_pop and fair_queue_peek, but only for items that |may_start| accepts. If
+/* Like fair_queue_pop, but only for items that |may_start| accepts; NULL accepts all. If
  * |may_start| rejects a user's first item, the user is skipped, unless the item |lets_pass| later
  * ones. Returns NULL if no item may start. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
                                     void *context);
+/* Returns the item that fair_queue_pop_if would return, and leaves it in the queue. */
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
 /* Removes |item|, although |next|, the result of fair_queue_peek_if, would be served first. The

@@ -44,7 +44,6 @@ static inline uint64_t tuning_keys_bytes(const struct tuning_keys *keys)
 {
     return (keys->table.capacity + keys->old.capacity) * sizeof(struct tuning_key_place);
 }
-#define TUNING_KEYS_AUTO __attribute__((cleanup(tuning_keys_done)))
 /* Adds |key|, which lies in the caller's memory that begins at |base|. Sets |ret_known| if the key
  * was added before. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,

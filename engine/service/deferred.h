@@ -118,8 +118,6 @@ struct deferred {
     struct kiln_err err;
 };
 
-#define DEFERRED_OF_MEMBER(link) LIST_ENTRY(link, struct deferred, member)
-
 /* ---- beginning ---- */
 
 /* Allocates a request, zeroed except for its struct deferred, and charges it to its user. Returns

@@ -242,7 +242,6 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 #define PROCESSORS 132.0
 #define SHARED_OF_PROCESSOR (227.0 * 1024)
-#define WARPS_OF_PROCESSOR 64.0
 /* The registers limit a multiprocessor to this number of warps. */
 #define WARP_REGISTERS_SHARE 24.0
 #define COPY_BYTES_PER_CYCLE 40.0

@@ -33,7 +33,6 @@ struct tuning_index_builder {
 /* ---- slots ---- */
 
 static void slots_done(struct slots *s) { free(s->at); }
-#define SLOTS_AUTO __attribute__((cleanup(slots_done)))
 
 static bool slots_init(struct slots *s, size_t entries)
 {

@@ -22,7 +22,6 @@ enum job_type {
     JOB_REMOVE_SYSTEM,
     JOB_VACUUM,
     JOB_BACKUP,
-    JOB_TYPES
 };
 
 struct tuning_job {

@@ -52,7 +52,6 @@ struct timing timing_of(double *samples, unsigned count)
         .median_ms = quantile_of(kept, left, 0.5),
         .spread_ms = left > 1 && spread < SPREAD_MIN_MS ? SPREAD_MIN_MS : spread,
         .samples = left,
-        .outliers = count - left,
     };
 }
 

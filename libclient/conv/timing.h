@@ -32,7 +32,6 @@ struct timing {
     double median_ms; /* time of one launch */
     double spread_ms; /* half the interquartile range */
     unsigned samples; /* number of samples used for the values above */
-    unsigned outliers;
     bool is_cut_short;
 };
 

@@ -161,7 +161,6 @@ void fake_executor_compile(struct fake_executor *f, struct bytes content)
     struct kiln_err err = KILN_ERR_INIT;
     task->result = COMPILE_RESULT_INIT;
     task->result.end = COMPILE_DONE;
-    task->result.object_size = content.size;
     task->result.wall_ns = 5000000;
     must(fs_memfd("object", &task->result.object_fd, &err), err);
     must(fs_write_all(task->result.object_fd, content, &err), err);

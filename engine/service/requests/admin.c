@@ -204,7 +204,6 @@ static const struct deferred_kind deferred_admin = {
 static const struct deferred_step admin_steps[WORK_QUEUES] = {
     [WORK_QUEUE_READ] = ADMIN_STEP(WORK_QUEUE_READ, false),
     [WORK_QUEUE_WRITE] = ADMIN_STEP(WORK_QUEUE_WRITE, false),
-    [WORK_QUEUE_TUNING] = ADMIN_STEP(WORK_QUEUE_TUNING, false),
 };
 static const struct deferred_step brief_step = ADMIN_STEP(WORK_QUEUE_READ, true);
 
