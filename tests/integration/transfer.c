@@ -11,7 +11,6 @@
 #include "tests/support/children.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/http_script.h"
-#include "tests/support/launch_service.h"
 #include "tests/support/nginx.h"
 #include "tests/unit/engine/transfer/package_fixture.h"
 
@@ -43,7 +42,6 @@ struct fixture {
     struct loop *loop;
     struct work_queues *work_queues;
     struct transfers *transfers;
-    struct launch_service unit; /* only after launch_transfers */
     struct loop_owner owner;
     struct loop_timer tick;
     bool closed;
@@ -58,21 +56,6 @@ struct transfer {
 
 static void on_tick(struct loop_timer *timer) { (void)timer; }
 
-static void open_transfers(struct fixture *f, const char *service, const struct worker_user *user)
-{
-    const struct transfers_options options = {
-        .loop = f->loop,
-        .work_queues = f->work_queues,
-        .program = KILN_BIN "/kiln-transfer",
-        .service = service,
-        .user = *user,
-        .timeout_ms = 600000,
-        .silence_ms = 600000,
-        .exit_ms = 60000,
-    };
-    must(transfers_create(&options, &f->transfers, &f->err), f->err);
-}
-
 SET_UP(set_up)
 {
     package_fixture_open(&f->p);
@@ -84,22 +67,19 @@ SET_UP(set_up)
     loop_timer_start(&f->tick, 5, 5);
     const bool root =
         geteuid() == 0; /* root: run as another user, who may not enter these directories */
-    const struct worker_user user = { .uid = 65534, .gid = 65534, .other = root };
-    open_transfers(f, /* service= */ "", &user);
+    const struct transfers_options options = {
+        .loop = f->loop,
+        .work_queues = f->work_queues,
+        .program = KILN_BIN "/kiln-transfer",
+        .user = { .uid = 65534, .gid = 65534, .other = root },
+        .timeout_ms = 600000,
+        .silence_ms = 600000,
+        .exit_ms = 60000,
+    };
+    must(transfers_create(&options, &f->transfers, &f->err), f->err);
 }
 
 static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
-
-/* From now on, transfers are started by a unit, as the user who runs the test. */
-static void launch_transfers(struct fixture *f)
-{
-    const struct worker_user user = { .uid = getuid(), .gid = getgid() };
-    transfers_close(f->transfers, on_closed, f);
-    LOOP_UNTIL(f->loop, f->closed);
-    f->closed = false;
-    launch_service_start(&f->unit, f->p.directory, KILN_LAUNCH, KILN_BIN "/kiln-transfer");
-    open_transfers(f, f->unit.path, &user);
-}
 
 TEAR_DOWN(tear_down)
 {
@@ -107,7 +87,6 @@ TEAR_DOWN(tear_down)
     transfers_close(f->transfers, on_closed, f);
     LOOP_TO_END(f->loop, "the transfers to close");
     assert_true(f->closed);
-    launch_service_stop(&f->unit);
     work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
     http_script_stop(&f->line);
@@ -428,19 +407,6 @@ TEST_F(transfer, the_session_of_a_transfer_gives_way_to_kilnd)
     struct transfer t;
     NEED_ROOT(); /* other users may change few groups per second */
     SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
-    begin_transfer(f, &t, /* is_of_user= */ true);
-    int niceness = niceness_of_group();
-    end_transfer(f, &t);
-    assert_int_equal(niceness, 10);
-}
-
-/* The unit's service manager makes no session for it; kiln-launch does. */
-TEST_F(transfer, the_session_of_a_transfer_that_a_unit_started_gives_way_to_kilnd)
-{
-    struct transfer t;
-    NEED_ROOT(); /* other users may change few groups per second */
-    SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
-    launch_transfers(f);
     begin_transfer(f, &t, /* is_of_user= */ true);
     int niceness = niceness_of_group();
     end_transfer(f, &t);

@@ -186,7 +186,7 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* If a worker were stopped between fork and exec, the thread of kilnd that started it would hang. */
+/* If a worker were stopped between fork and exec, kilnd's thread that starts it would hang. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)

@@ -5,6 +5,7 @@
 
 #include "common/base/fs.h"
 #include "tests/support/child.h"
+#include "tests/support/children.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
@@ -65,10 +66,9 @@ static void on_exited(struct worker_process *process, int status, int signal)
     f->signal = signal;
 }
 
-/* Runs |script| in a shell that a unit starts. Its descriptor 3 is connected to f->far_end. */
-static enum kiln_code start_shell(struct fixture *f, const char *script)
+/* Runs a program that a unit starts. Its descriptor 3 is connected to f->far_end. */
+static enum kiln_code start_program(struct fixture *f, const char *const *arguments)
 {
-    const char *const arguments[] = { "sh", "-c", script, NULL };
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     f->far_end = pair[0];
@@ -81,6 +81,12 @@ static enum kiln_code start_shell(struct fixture *f, const char *script)
     close(pair[1]);
     f->process.exited = on_exited;
     return rc;
+}
+
+static enum kiln_code start_shell(struct fixture *f, const char *script)
+{
+    const char *const arguments[] = { "sh", "-c", script, NULL };
+    return start_program(f, arguments);
 }
 
 /* The same after starting a service whose unit runs |launcher| with |program|. */
@@ -223,6 +229,47 @@ TEST_F(launched, a_service_that_ignores_a_kill_is_reported_as_a_lost_process)
     wait_for_end(f);
 
     assert_int_equal(f->status, WORKER_PROCESS_LOST);
+}
+
+/* ---- the priority of a transfer ---- */
+
+/* Returns the nice value of the process's session, or 0. */
+static int niceness_of_session(pid_t pid)
+{
+    char path[64];
+    int niceness = 0;
+    snprintf(path, sizeof(path), "/proc/%d/autogroup", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "/autogroup-%*d nice %d", &niceness) != 1)
+        niceness = 0;
+    if (file)
+        fclose(file);
+    return niceness;
+}
+
+/* The service is the parent of kiln-launch, which is the parent of the program. */
+static bool a_session_of_the_service_is_nice(const struct fixture *f)
+{
+    pid_t launchers[4] = { 0 }, programs[4];
+    unsigned count = children_of(f->service.pid, launchers, 4);
+    if (count > 0)
+        count = children_of(launchers[0], programs, 4);
+    return count > 0 && niceness_of_session(programs[0]) == 10;
+}
+
+/* The manager makes no session for the transfer; kiln-launch does. */
+TEST_F(launched, the_session_of_a_launched_transfer_gives_way_to_kilnd)
+{
+    static const char *const arguments[] = { "kiln-transfer", "--launched", NULL };
+    SKIP_IF(geteuid() != 0, "other users may change few groups per second");
+    SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
+    launch_service_start(&f->service, f->directory, KILN_LAUNCH, KILN_TRANSFER);
+    must(start_program(f, arguments), f->err);
+
+    LOOP_UNTIL(f->loop, a_session_of_the_service_is_nice(f));
+
+    worker_process_kill(&f->process);
+    wait_for_end(f);
 }
 
 /* ---- kiln-launch alone ---- */
