@@ -15,6 +15,7 @@
  * kilnd starts it as kilnd's own user.  The process gives up its rights itself, before it reads a
  * toolchain's files or a job.
  */
+#include "common/base/give_way.h"
 #include "common/base/units.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
@@ -43,6 +44,9 @@
  * peak, hiprtc and clang store the object twice (before and after linking), and PoCL three
  * times. */
 #define DIRECTORY_FILES 4u
+/* A third of the processor time of kilnd and its clients, if these need it all.  Lower than that of
+ * transfers, because a client waits for each compile. */
+#define SESSION_NICENESS 5
 
 /* Disables LeakSanitizer, which would have to read this process's memory.  The sandbox forbids
  * that. */
@@ -244,8 +248,10 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
     bool privileged = has_capability(CAP_SYS_ADMIN);
     limits.jobs = (unsigned)given->max_jobs;
     enum kiln_code rc = KILN_OK;
-    if (given->limits_text)
+    if (given->limits_text) {
+        give_way_to_kilnd(SESSION_NICENESS);
         rc = process_limits_apply(&limits, err);
+    }
     if (!rc && !realpath(given->temp, directory))
         rc = kiln_fail_errno(err, errno, "there is no directory '%s'", given->temp);
     if (!rc && !privileged && given->user)

@@ -14,6 +14,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/give_way.h"
 #include "engine/transfer/confine.h"
 #include "engine/transfer/reach.h"
 #include "engine/transfer/transfer.h"
@@ -47,7 +48,7 @@
 /* Limit of processor time for a user's file.  It is lower than CPU_MAX_S, because such a file needs
  * no signature, so its content may be crafted to take long. */
 #define CPU_MAX_USER_S 300u
-#define NICENESS 10
+#define SESSION_NICENESS 10
 #define PROGRESS_EVERY_NS 200000000u
 
 /* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which this
@@ -126,20 +127,6 @@ static bool set_limit(int resource, uint64_t most)
     return setrlimit(resource, &now) == 0;
 }
 
-/* Lets kilnd run first on a busy processor, because many users wait for it.
- *
- * This process leads a session.  Linux gives each session the same share of processor time,
- * whatever the nice values in it (CONFIG_SCHED_AUTOGROUP, sched(7)).  Many transfers would thus
- * take most of the time from kilnd, so the session gets the nice value, too.  This fails if the
- * kernel has no such groups, or if many processes without CAP_SYS_ADMIN do it at the same time. */
-static void lower_priority(void)
-{
-    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
-    KILN_AUTO(fd) int session = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
-    if (session >= 0 && getsid(0) == getpid())
-        dprintf(session, "%d", NICENESS);
-}
-
 static bool set_limits(const struct transfer_job *job)
 {
     /* A write beyond the limit then fails with an error, which can be reported. */
@@ -200,7 +187,7 @@ static int serve_job(const struct transfer_user *user)
     struct received_job received;
     struct kiln_err err = KILN_ERR_INIT, notice = KILN_ERR_INIT;
     die_with_parent(SIGKILL);
-    lower_priority();
+    give_way_to_kilnd(SESSION_NICENESS);
     if (transfer_receive_job(SOCKET_FD, &received, &err)) {
         fprintf(stderr, "kiln-transfer: %s\n", err.text);
         return EXIT_SURROUNDINGS;

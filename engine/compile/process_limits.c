@@ -10,7 +10,6 @@
 
 /* Maximum number of open files.  A compiler opens its libraries, headers and a few pipes. */
 #define FILES_MAX 1024
-#define NICENESS 10
 /* Half of the maximum of 1000.  The kernel should kill a compile, which can be repeated, before a
  * training job, which cannot. */
 #define OOM_SCORE "500"
@@ -62,7 +61,6 @@ enum kiln_code process_limits_apply(const struct process_limits *limits, struct 
         rc = set_limit(RLIMIT_CORE, "RLIMIT_CORE", 0, 0, err);
     if (rc)
         return rc;
-    setpriority(PRIO_PROCESS, 0, NICENESS);
     prefer_for_oom();
     return KILN_OK;
 }

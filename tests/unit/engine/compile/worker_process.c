@@ -674,6 +674,26 @@ TEST(plain, worker_limits_are_in_force_when_it_reports_ready)
     compiler_stop(&p);
 }
 
+TEST(plain, the_session_of_a_compiler_gives_way_to_kilnd)
+{
+    static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
+    struct compiler_process p;
+    char path[64];
+    int niceness = 0;
+    NEED_ROOT(); /* other users may change few groups per second */
+    SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
+    compiler_start(&p, &setup);
+
+    snprintf(path, sizeof(path), "/proc/%d/autogroup", (int)p.worker);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "/autogroup-%*d nice %d", &niceness), 1);
+    fclose(file);
+    compiler_stop(&p);
+
+    assert_int_equal(niceness, 5);
+}
+
 TEST(plain, each_job_has_a_separate_cpu_limit)
 {
     static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };

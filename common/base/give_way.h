@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The priority of compilers and transfers.
+ *
+ * Threading  before the process starts threads or enters a namespace
+ */
+
+/* Lets kilnd run first on a busy processor, because many users wait for it.  |session| is the nice
+ * value of this process's session, if it leads one.  Does nothing where the kernel forbids it. */
+void give_way_to_kilnd(int session);
