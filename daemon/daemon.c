@@ -2,6 +2,7 @@
 #include "daemon/daemon.h"
 
 #include "common/base/fs.h"
+#include "common/base/subordinate_uids.h"
 #include "common/log/log.h"
 #include "daemon/config/directories.h"
 #include "daemon/config/engine_settings.h"
@@ -211,12 +212,14 @@ static enum kiln_code find_user(const struct worker_kind *kind, const char *serv
                     : worker_user_find(kind, name, ret_user, err);
 }
 
-/* Finds the users that compilers and transfers run as. */
+/* Finds the users that compilers and transfers run as, and which uids of clients are one user. */
 static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
-    enum kiln_code rc = find_user(&worker_compilers, config_text(c, CONFIG_compiler_service),
-                                  config_text(c, CONFIG_compiler_user), &d->compilers_user, err);
+    enum kiln_code rc = c->is_private ? KILN_OK : subordinate_uids_read("/etc/subuid", err);
+    if (!rc)
+        rc = find_user(&worker_compilers, config_text(c, CONFIG_compiler_service),
+                       config_text(c, CONFIG_compiler_user), &d->compilers_user, err);
     if (!rc)
         rc = find_user(&worker_transfers, config_text(c, CONFIG_transfer_service),
                        config_text(c, CONFIG_transfer_user), &d->transfers_user, err);

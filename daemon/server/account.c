@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/account.h"
 
+#include "common/base/subordinate_uids.h"
+
 #include <stdlib.h>
 
 void accounts_init(struct accounts *accounts, const struct account_limits *limits)
@@ -13,7 +15,7 @@ void accounts_init(struct accounts *accounts, const struct account_limits *limit
 static struct account *find_account(const struct accounts *accounts, uid_t uid)
 {
     LIST_EACH (&accounts->list, struct account, link, a) {
-        if (a->uid == uid)
+        if (is_one_user(a->uid, uid))
             return a;
     }
     return NULL;

@@ -2,6 +2,7 @@
 #include "daemon/server/closer.h"
 
 #include "common/base/clock.h"
+#include "common/base/subordinate_uids.h"
 #include "common/protocol/limits.h"
 #include "engine/jobs/fair_queue.h"
 
@@ -68,7 +69,7 @@ static struct closing *closing_of(const struct fair_item *item)
 static struct user *find_user(const struct closer *closer, uid_t uid)
 {
     LIST_EACH (&closer->users, struct user, link, user) {
-        if (user->uid == uid)
+        if (is_one_user(user->uid, uid))
             return user;
     }
     return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/transfer.h"
 
+#include "common/base/subordinate_uids.h"
 #include "engine/jobs/transfer_limits.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ static unsigned count_of(const struct list *processes, uid_t uid)
 {
     unsigned count = 0;
     LIST_EACH (processes, const struct transfer_process, link, p)
-        count += p->uid == uid;
+        count += is_one_user(p->uid, uid);
     return count;
 }
 

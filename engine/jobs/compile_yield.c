@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/compile_yield.h"
 
+#include "common/base/subordinate_uids.h"
+
 unsigned yield_count_of(const struct list *running, uid_t uid)
 {
     unsigned count = 0;
     LIST_EACH (running, const struct compile_order, running, order)
-        count += order->uid == uid;
+        count += is_one_user(order->uid, uid);
     return count;
 }
 
@@ -33,7 +35,7 @@ static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
 static uint64_t used_by(const struct yield_use *use, uid_t uid, uint64_t now_ns)
 {
     for (size_t i = 0; i < YIELD_USERS; i++) {
-        if (use->users[i].uid == uid)
+        if (is_one_user(use->users[i].uid, uid))
             return left_of(&use->users[i], now_ns);
     }
     return 0;
@@ -42,12 +44,12 @@ static uint64_t used_by(const struct yield_use *use, uid_t uid, uint64_t now_ns)
 void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t now_ns)
 {
     struct yield_user *chosen = &use->users[0];
-    for (size_t i = 0; i < YIELD_USERS && chosen->uid != uid; i++) {
+    for (size_t i = 0; i < YIELD_USERS && !is_one_user(chosen->uid, uid); i++) {
         struct yield_user *user = &use->users[i];
-        if (user->uid == uid || left_of(user, now_ns) < left_of(chosen, now_ns))
+        if (is_one_user(user->uid, uid) || left_of(user, now_ns) < left_of(chosen, now_ns))
             chosen = user;
     }
-    uint64_t used_ns = took_ns + (chosen->uid == uid ? left_of(chosen, now_ns) : 0);
+    uint64_t used_ns = took_ns + (is_one_user(chosen->uid, uid) ? left_of(chosen, now_ns) : 0);
     *chosen = (struct yield_user){ .uid = uid,
                                    .used_ns = used_ns < USED_MAX_NS ? used_ns : USED_MAX_NS,
                                    .at_ns = now_ns };
@@ -88,7 +90,7 @@ static struct compile_order *choose_among(const struct yield_question *q, bool h
     LIST_EACH (q->running, struct compile_order, running, order) {
         unsigned held = yield_count_of(q->running, order->uid);
         uint64_t ran_ns = q->now_ns - order->started_ns;
-        if (order->uid == uid || order->has_yielded != has_yielded ||
+        if (is_one_user(order->uid, uid) || order->has_yielded != has_yielded ||
             ran_ns < share_of(q, order, held, uid) || held < most)
             continue;
         if (!chosen || held > most || order->started_ns < chosen->started_ns)

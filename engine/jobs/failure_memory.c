@@ -3,6 +3,7 @@
 
 #include "common/base/hash_table.h"
 #include "common/base/list.h"
+#include "common/base/subordinate_uids.h"
 
 #include <string.h>
 
@@ -113,7 +114,7 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         e = NULL;
     }
     if (e) {
-        e->is_for_all |= report->uid != e->uid;
+        e->is_for_all |= !is_one_user(report->uid, e->uid);
         return;
     }
     if (m->entries.count == FAILURES_MAX)

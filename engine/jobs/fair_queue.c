@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/fair_queue.h"
 
+#include "common/base/subordinate_uids.h"
+
 #include <stdlib.h>
 
 struct fair_user {
@@ -37,7 +39,7 @@ void fair_queue_done(struct fair_queue *queue)
 static struct fair_user *find_user(const struct fair_queue *queue, uid_t uid)
 {
     LIST_EACH (&queue->users, struct fair_user, link, user) {
-        if (user->uid == uid)
+        if (is_one_user(user->uid, uid))
             return user;
     }
     return NULL;

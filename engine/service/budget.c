@@ -2,6 +2,7 @@
 #include "engine/service/budget.h"
 
 #include "common/base/list.h"
+#include "common/base/subordinate_uids.h"
 
 struct share { /* the charges of one user */
     struct list_link link;
@@ -47,7 +48,7 @@ void budget_set_limits(struct budget *b, uint64_t limit, uint64_t limit_uid)
 static struct share *find_share(struct budget *b, uid_t uid)
 {
     LIST_EACH (&b->shares, struct share, link, s)
-        if (s->uid == uid)
+        if (is_one_user(s->uid, uid))
             return s;
     return NULL;
 }

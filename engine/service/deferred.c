@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/deferred.h"
 
+#include "common/base/subordinate_uids.h"
 #include "engine/service/budget.h"
 #include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/metrics/request_metrics.h"
@@ -72,7 +73,7 @@ static enum kiln_code check_group(const struct deferred *d, const struct request
     unsigned max_uid = d->is_admin ? group->max_uid_admin : group->max_uid;
     LIST_EACH (&group->members, struct deferred, member, other) {
         all++;
-        own += other->uid == d->uid;
+        own += is_one_user(other->uid, d->uid);
     }
     if (max_uid && own >= max_uid)
         return kiln_fail(err, KILN_BUSY,

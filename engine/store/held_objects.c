@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/hash_table.h"
 #include "common/base/list.h"
+#include "common/base/subordinate_uids.h"
 #include "common/base/units.h"
 #include "engine/store/file_watches.h"
 
@@ -63,7 +64,7 @@ void held_objects_set_limits(struct held_objects *h, const struct held_limits *l
 static struct holder *find_holder(const struct held_objects *h, uid_t uid)
 {
     LIST_EACH (&h->holders, struct holder, link, one)
-        if (one->uid == uid)
+        if (is_one_user(one->uid, uid))
             return one;
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/tuning/lease.h"
 
+#include "common/base/subordinate_uids.h"
 #include "engine/tuning/record.h"
 
 #include <stdio.h>
@@ -120,7 +121,7 @@ static unsigned count_of_uid(const struct lease_table *table, uint32_t uid)
 {
     unsigned count = 0;
     LIST_EACH (&table->leases, struct lease, link, l)
-        count += l->uid == uid;
+        count += is_one_user(l->uid, uid);
     return count;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/tuning/tuning_job.h"
 
 #include "common/base/array.h"
+#include "common/base/subordinate_uids.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,7 +126,7 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
         return true;
     const struct claim *end = p->claims + p->count;
     for (const struct claim *c = first_like(p, claim); c < end && !compare_claims(c, claim); c++) {
-        if (c->held->place.uid != uid && confirms(c, claim))
+        if (!is_one_user(c->held->place.uid, uid) && confirms(c, claim))
             return true;
     }
     return false;

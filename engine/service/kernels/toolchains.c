@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/subordinate_uids.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/store_tasks.h"
@@ -396,7 +397,7 @@ struct probe *toolchains_probe_start(struct engine *e, uid_t uid, const struct t
     unsigned own = 0;
     EACH_PROBE(e, p)
     {
-        own += p->uid == uid && p->target.text[0];
+        own += is_one_user(p->uid, uid) && p->target.text[0];
         if (strcmp(p->tc.name, tc->name) != 0 || strcmp(p->target.text, target->text) != 0)
             continue;
         compile_queue_share(e->queue, &p->order, uid);

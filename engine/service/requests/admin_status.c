@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests stats, status, config and events. */
 #include "common/base/clock.h"
+#include "common/base/subordinate_uids.h"
 #include "engine/service/budget.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/packages/uploads.h"
@@ -191,7 +192,7 @@ static enum kiln_code check_subscribers(const struct engine *e, const struct cal
 {
     unsigned count = 0;
     LIST_EACH (&e->subscribers, const struct caller, subscribed, c)
-        count += c->uid == caller->uid;
+        count += is_one_user(c->uid, caller->uid);
     if (list_holds(&caller->subscribed) || count < SUBSCRIBERS_MAX_UID)
         return KILN_OK;
     return kiln_fail(

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/list.h"
+#include "common/base/subordinate_uids.h"
 #include "common/base/units.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
@@ -195,8 +196,9 @@ struct held {
 static void add_held(struct held *held, const struct export_receiver *to, uint64_t size, uid_t uid)
 {
     held->files_of_all += !to->is_admin;
-    held->files += to->uid == uid;
-    held->bytes += to->uid == uid ? size : 0;
+    const bool is_own = is_one_user(to->uid, uid);
+    held->files += is_own;
+    held->bytes += is_own ? size : 0;
 }
 
 /* Returns what the user holds, without the reservation of |space| itself. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/account.h"
+#include "tests/support/subordinate_ranges.h"
 #include "tests/support/test.h"
 
 #define USERS 20u
@@ -74,4 +75,15 @@ TEST_F(account, what_a_user_releases_is_there_for_others)
     account_release(f->users[0], f->users[0]->bytes);
     account_release(f->users[1], f->users[1]->bytes);
     assert_true(account_charge(f->users[5], 300));
+}
+
+TEST_F(account, the_subordinate_uids_of_one_range_share_an_account)
+{
+    set_subordinate_ranges("ann:100000:65536\n");
+    struct account *first = account_join(&f->accounts, 100000);
+    const struct account *second = account_join(&f->accounts, 100001); /* one connection too many */
+    set_subordinate_ranges("");
+    assert_non_null(first);
+    account_leave(first);
+    assert_null(second);
 }

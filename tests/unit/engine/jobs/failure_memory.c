@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/failure_memory.h"
+#include "tests/support/subordinate_ranges.h"
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -130,6 +131,18 @@ TEST(plain, a_failure_that_a_second_user_saw_answers_everybody)
     add_for(m, OTHER, /* is_for_all= */ false);
     assert_true(is_remembered(m, USER));
     assert_true(is_remembered(m, OTHER + 1));
+}
+
+TEST(plain, a_second_subordinate_uid_is_not_a_second_user)
+{
+    KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    set_subordinate_ranges("ann:100000:65536\n");
+    must(failure_memory_create(10, &m, &err), err);
+    add_for(m, 100000, /* is_for_all= */ false);
+    add_for(m, 100001, /* is_for_all= */ false);
+    set_subordinate_ranges("");
+    assert_false(is_remembered(m, OTHER));
 }
 
 TEST(plain, a_source_that_the_compiler_rejected_fails_for_everybody)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/fair_queue.h"
+#include "tests/support/subordinate_ranges.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -84,6 +85,17 @@ TEST_F(case, a_second_user_is_next_after_one_item_of_the_first)
     push_each(f, 1, "abc");
     push_each(f, 2, "de");
     assert_string_equal(pop_some(f, 5), "adbec");
+}
+
+TEST_F(case, the_subordinate_uids_of_one_range_are_one_user)
+{
+    set_subordinate_ranges("ann:100000:65536\n");
+    push_each(f, 100000, "ab");
+    push_each(f, 100001, "cd");
+    push_each(f, 1, "ef");
+    const char *popped = pop_some(f, 6);
+    set_subordinate_ranges("");
+    assert_string_equal(popped, "aebfcd");
 }
 
 TEST_F(case, a_user_whose_only_item_was_popped_waits_for_the_others)
