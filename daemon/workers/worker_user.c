@@ -61,8 +61,8 @@ static enum kiln_code look_up(const char *name, struct worker_user *user, struct
     struct name_service_user found = { 0 };
     uint64_t uid = geteuid();
     bool is_number = !*name || units_parse_number(name, UINT32_MAX - 1, &uid);
-    enum kiln_code rc = is_number ? find_number((uid_t)uid, &found, err)
-                                  : name_service_user(name, &found, err);
+    enum kiln_code rc =
+        is_number ? find_number((uid_t)uid, &found, err) : name_service_user(name, &found, err);
     if (rc)
         return rc;
     user->uid = found.uid;
