@@ -15,6 +15,8 @@ static void take_task(struct executor *executor, enum work_queue work_queue, str
     struct fake_executor *f = (struct fake_executor *)executor;
     f->tasks_of[work_queue]++;
     list_append(&f->tasks, &task->item.link);
+    if (f->works_at_once)
+        fake_executor_begin_task(f);
 }
 
 static bool cancel_task(struct executor *executor, enum work_queue work_queue, struct task *task)

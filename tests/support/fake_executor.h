@@ -15,8 +15,10 @@ struct fake_executor {
     struct list tasks, later; /* lists of struct task; the tasks are borrowed */
     /* borrowed: the task whose work has run, but not yet its |done|; NULL if there is none */
     struct task *begun;
-    struct list compiles;           /* list of struct compile_task */
-    struct list transfers;          /* list of struct transfer_task */
+    struct list compiles;  /* list of struct compile_task */
+    struct list transfers; /* list of struct transfer_task */
+    /* the work of a task runs before the call returns that hands it over, as on a fast thread */
+    bool works_at_once;
     unsigned tasks_of[WORK_QUEUES]; /* number of tasks received so far, by work queue */
     /* number of tasks that were cancelled before they ran */
     unsigned tasks_cancelled_of[WORK_QUEUES];

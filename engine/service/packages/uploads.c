@@ -126,9 +126,13 @@ static void start_taking(struct upload *u)
         deferred_run(d, u->kind->prepare ? &prepare_step : &take_step);
         return;
     }
-    d->rc = deferred_enqueue(d, &d->engine->requests->import_steps, &prepare_step, &d->err);
-    if (d->rc)
-        finish_upload(u);
+    /* Not d->rc and d->err, because the call may begin the step, which may fail. */
+    struct kiln_err err = KILN_ERR_INIT;
+    if (deferred_enqueue(d, &d->engine->requests->import_steps, &prepare_step, &err) == KILN_OK)
+        return;
+    d->rc = err.code;
+    d->err = err;
+    finish_upload(u);
 }
 
 /* ---- the transfer ---- */

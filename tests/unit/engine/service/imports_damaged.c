@@ -148,11 +148,27 @@ TEST_F(users, a_row_with_an_invalid_name_counts_as_damaged)
     assert_int_equal(ask_imported(&f->ann, name).code, KILN_OK);
 }
 
-TEST_F(users, an_unreadable_cache_is_an_error)
+static void write_no_database(struct users *f)
 {
     FILE *file = fopen(f->file, "w");
     fputs("not a database, and nothing like a row in it", file);
     fclose(file);
+}
+
+TEST_F(users, an_import_that_fails_before_its_start_is_noted_reports_its_error)
+{
+    write_no_database(f);
+    begin_import(f, &f->ann, "{}");
+    f->engine.executor.works_at_once = true;
+    end_transfer(f);
+    f->engine.executor.works_at_once = false;
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_CORRUPT);
+}
+
+TEST_F(users, an_unreadable_cache_is_an_error)
+{
+    write_no_database(f);
     import_cache(f, &f->ann, "{}");
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CORRUPT);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
