@@ -209,9 +209,17 @@ static void print_log(const struct scene *s)
         fclose(file);
 }
 
+/* libuv ends the process if the tables of a loop cannot grow. */
+static bool was_ended_by_libuv(const struct scene *s, int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+           atomic_load(&s->plan->injected) > 0 && strstr(s->plan->where, "libuv");
+}
+
 static void expect_ended(struct scene *s, int status)
 {
-    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && is_deadly(s);
+    bool killed = (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && is_deadly(s)) ||
+                  was_ended_by_libuv(s, status);
     s->daemon.pid = 0;
     if (killed || (WIFEXITED(status) && WEXITSTATUS(status) <= 2)) /* 2: invalid settings */
         return;
