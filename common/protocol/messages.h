@@ -81,6 +81,8 @@ enum lease_result {
     LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
 };
 
+#define COMPILE_LOOK 1u /* for compile_begin: do not take the right to compile */
+
 /* What a compile_end stores.  Only libkiln-rtc reads the content. */
 enum compile_part {
     COMPILE_PART_RESULT, /* all that the compiler returned */

@@ -48,6 +48,10 @@ struct compile_job {
     struct bytes source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
+    /* Compile as a program does that calls the run-time compiler itself: with exactly |options|.
+     * The object is then all that the compiler returns (common/protocol/program_result.h). */
+    bool is_program;
+    struct bytes expressions; /* with |is_program|: name expressions, sized, with their NUL */
     /* The toolchain that is part of the kernel's key.  A worker with a different compiler (which
      * was upgraded meanwhile) rejects the job with COMPILE_OUTDATED.  All zero means any
      * toolchain. */

@@ -5,11 +5,13 @@
 
 static const struct library_symbol symbols[] = {
 #define REQUIRED true
+#define OPTIONAL false
 #define RTC_SYMBOL(need, field, name_) \
     { .name = name_, .slot = offsetof(struct rtc_library, field), .required = need },
 #include "engine/compile/nvrtc_symbols.def"
 #undef RTC_SYMBOL
 #undef REQUIRED
+#undef OPTIONAL
     { .name = NULL },
 };
 

@@ -33,7 +33,7 @@ static struct json *row_of(const struct compiler_ops *ops)
 {
     struct toolchain tc = { 0 };
     struct kiln_err err = KILN_ERR_INIT;
-    char identity[DIGEST_HEX_SIZE];
+    char identity[DIGEST_HEX_SIZE], library[DIGEST_HEX_SIZE];
     struct json *row = json_object();
     json_set_text(row, "name", ops->name);
     if (describe_compiler(ops, &tc, &err)) {
@@ -44,7 +44,9 @@ static struct json *row_of(const struct compiler_ops *ops)
     json_set_text(row, "family", family_names[ops->family]);
     json_set_text(row, "version", tc.version);
     json_set_text(row, "path", tc.path);
+    digest_to_hex(&tc.library, library);
     json_set_text(row, "identity", identity);
+    json_set_text(row, "library", library);
     json_set_text(row, "only_target", tc.only_target);
     return row;
 }

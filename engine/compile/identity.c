@@ -41,7 +41,8 @@ static void put_content(struct identity *id, struct bytes content)
     id->files++;
 }
 
-enum kiln_code identity_put_file(struct identity *id, const char *path, struct kiln_err *err)
+/* Maps a file.  The caller unmaps it. */
+static enum kiln_code map_file(const char *path, struct bytes *ret_content, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat seen;
@@ -50,9 +51,42 @@ enum kiln_code identity_put_file(struct identity *id, const char *path, struct k
     void *mapped = mmap(NULL, (size_t)seen.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (mapped == MAP_FAILED)
         return kiln_fail_errno(err, errno, "cannot map '%s' to identify it", path);
-    put_content(id, bytes_of(mapped, (size_t)seen.st_size));
-    munmap(mapped, (size_t)seen.st_size);
+    *ret_content = bytes_of(mapped, (size_t)seen.st_size);
     return KILN_OK;
+}
+
+enum kiln_code identity_put_file(struct identity *id, const char *path, struct kiln_err *err)
+{
+    struct bytes content;
+    enum kiln_code rc = map_file(path, &content, err);
+    if (rc)
+        return rc;
+    put_content(id, content);
+    munmap((void *)(uintptr_t)content.data, content.size);
+    return KILN_OK;
+}
+
+static bool put_build_id(struct sha256 *sum, const char *path)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct bytes content, id = { 0 };
+    struct elf_image image;
+    if (map_file(path, &content, &ignored))
+        return false;
+    if (elf_image_open(content, &image))
+        id = elf_build_id(&image);
+    sha256_put_sized(sum, id);
+    munmap((void *)(uintptr_t)content.data, content.size);
+    return id.size > 0;
+}
+
+struct digest identity_of_build_ids(const char *first, const char *second)
+{
+    struct sha256 sum;
+    sha256_init(&sum);
+    bool have_both = put_build_id(&sum, first) & put_build_id(&sum, second);
+    struct digest digest = sha256_end(&sum);
+    return have_both ? digest : (struct digest){ .bytes = { 0 } };
 }
 
 struct paths {

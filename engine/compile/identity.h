@@ -31,3 +31,6 @@ KILN_MUST_CHECK enum kiln_code identity_put_needed(struct identity *id, const ch
                                                    const char *const *prefixes,
                                                    struct kiln_err *err);
 struct digest identity_end(struct identity *id);
+/* SHA-256 over the build ids of two files, by which libkiln-rtc identifies NVRTC. Zeros if one of
+ * them has no build id or cannot be read. */
+struct digest identity_of_build_ids(const char *first, const char *second);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/rtc.h"
 #include "common/protocol/messages.h"
+#include "common/protocol/program_result.h"
 #include "engine/compile/identity.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct rtc {
     const struct rtc_kind *kind; /* borrowed */
     struct rtc_library library;
     char path[256];
+    char builtins_path[256];      /* "" if the library has none, or it could not be loaded */
     struct kiln_err builtins_err; /* why the builtins library could not be loaded */
     /* True after the library has loaded all other libraries that it needs. */
     bool has_compiled;
@@ -62,7 +64,10 @@ static bool copy_headers(const struct compile_job *job, struct rtc_input *input)
 static bool make_input(const struct rtc_kind *kind, const struct compile_job *job,
                        const struct target *target, struct rtc_input *input)
 {
-    kind->add_options(&input->options, job, target);
+    if (job->is_program)
+        arguments_add_options(&input->options, job->options, NULL);
+    else
+        kind->add_options(&input->options, job, target);
     input->source = bytes_to_text(job->source);
     input->name = bytes_to_text(job->program);
     return !input->options.failed && input->source && input->name && copy_headers(job, input);
@@ -129,8 +134,57 @@ static enum compile_end take_code(const struct rtc *rtc, void *program, struct b
     return ret_object->failed ? compile_no_memory(err) : COMPILE_DONE;
 }
 
-static enum compile_end compile_input(const struct rtc *rtc, const struct rtc_input *input,
-                                      struct buffer *ret_object, struct kiln_err *err)
+/* ---- whole programs ---- */
+
+static int add_expressions(const struct rtc_library *library, void *program,
+                           struct bytes expressions)
+{
+    struct reader r = reader_of(expressions);
+    int result = 0;
+    while (!result && reader_left(&r)) {
+        struct bytes expression = reader_sized(&r);
+        if (r.failed || !expression.size || expression.data[expression.size - 1] != '\0')
+            return RTC_COMPILATION;
+        result = library->add_name(program, (const char *)expression.data);
+    }
+    return result;
+}
+
+/* Whether the names of static variables or of an anonymous namespace are in the result. They
+ * contain a hash that may depend on the directory of the compile. */
+static bool has_internal_names(const struct buffer *result)
+{
+    static const char *const marks[] = { "_GLOBAL__N_", "_INTERNAL_" };
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (memmem(result->data, result->size, marks[i], strlen(marks[i])))
+            return true;
+    return false;
+}
+
+static enum compile_end take_program(const struct rtc *rtc, void *program, struct bytes expressions,
+                                     struct buffer *ret_object, struct kiln_err *err)
+{
+    const struct rtc_library *l = &rtc->library;
+    const struct program_functions functions = {
+        .lowered = l->lowered,
+        .log = { l->log_size, l->log },
+        .outputs = { { l->code_size, l->code },
+                     { l->ptx_size, l->ptx },
+                     { l->ltoir_size, l->ltoir },
+                     { l->optixir_size, l->optixir } },
+    };
+    if (!program_result_collect(&functions, program, expressions, NULL, ret_object))
+        kiln_fail(err, KILN_COMPILE_FAILED, "not all of the compiler's outputs can be read");
+    else if (has_internal_names(ret_object))
+        kiln_fail(err, KILN_COMPILE_FAILED, "the result may depend on the program's directory");
+    else
+        return COMPILE_DONE;
+    return COMPILE_REFUSED;
+}
+
+static enum compile_end compile_input(const struct rtc *rtc, const struct compile_job *job,
+                                      const struct rtc_input *input, struct buffer *ret_object,
+                                      struct kiln_err *err)
 {
     const struct rtc_library *library = &rtc->library;
     void *program = NULL;
@@ -139,11 +193,16 @@ static enum compile_end compile_input(const struct rtc *rtc, const struct rtc_in
                                  (const char *const *)input->header_names);
     if (result)
         return judge_result(rtc, result, err);
-    result = library->compile(program, (int)input->options.count,
-                              (const char *const *)input->options.items);
+    if (job->is_program)
+        result = add_expressions(library, program, job->expressions);
+    if (!result)
+        result = library->compile(program, (int)input->options.count,
+                                  (const char *const *)input->options.items);
     write_log(library, program);
-    enum compile_end end =
-        result ? judge_result(rtc, result, err) : take_code(rtc, program, ret_object, err);
+    enum compile_end end = result ? judge_result(rtc, result, err)
+                           : job->is_program
+                               ? take_program(rtc, program, job->expressions, ret_object, err)
+                               : take_code(rtc, program, ret_object, err);
     library->destroy(&program);
     return end;
 }
@@ -156,7 +215,7 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
     __attribute__((cleanup(input_done))) struct rtc_input input = { .header_count = 0 };
     if (!make_input(rtc->kind, job, target, &input))
         return compile_no_memory(err);
-    enum compile_end end = compile_input(rtc, &input, ret_object, err);
+    enum compile_end end = compile_input(rtc, job, &input, ret_object, err);
     rtc->has_compiled |= end == COMPILE_DONE;
     return end;
 }
@@ -184,6 +243,13 @@ static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
     return err->code;
 }
 
+/* Whether the library can do jobs with |is_program|. */
+static bool compiles_programs(const struct rtc *rtc)
+{
+    const struct rtc_library *l = &rtc->library;
+    return rtc->builtins_path[0] && l->add_name && l->lowered && l->ptx_size && l->ptx;
+}
+
 enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_toolchain,
                             struct kiln_err *err)
 {
@@ -200,6 +266,8 @@ enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_too
     identity_init(&id, compiler->ops->name, ret_toolchain->version);
     rc = identity_put_loaded(&id, rtc->kind->deciding, err);
     ret_toolchain->identity = identity_end(&id);
+    if (!rc && compiles_programs(rtc))
+        ret_toolchain->library = identity_of_build_ids(rtc->path, rtc->builtins_path);
     return rc;
 }
 
@@ -231,7 +299,7 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
  * if NVRTC does not find the library. */
 static void load_builtins(struct rtc *rtc)
 {
-    char directory[sizeof(rtc->path)], name[64], path[sizeof(rtc->path)];
+    char directory[sizeof(rtc->path)], name[64];
     char *slash = strrchr(strcpy(directory, rtc->path), '/');
     int major = 0, minor = 0;
     void *dl = NULL;
@@ -246,7 +314,9 @@ static void load_builtins(struct rtc *rtc)
         .names = (const char *const[]){ name, NULL },
         .advice = rtc->kind->advice,
     };
-    (void)!library_open(&search, &dl, path, sizeof(path), &rtc->builtins_err);
+    if (library_open(&search, &dl, rtc->builtins_path, sizeof(rtc->builtins_path),
+                     &rtc->builtins_err))
+        rtc->builtins_path[0] = '\0';
 }
 
 enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,

@@ -20,6 +20,16 @@ struct rtc_library {
     int (*log)(void *program, char *log);
     int (*code_size)(void *program, size_t *size);
     int (*code)(void *program, char *code);
+    /* The members below are NULL if the library lacks them.  Jobs with |is_program| need the first
+     * four of them. */
+    int (*add_name)(void *program, const char *expression);
+    int (*lowered)(void *program, const char *expression, const char **name);
+    int (*ptx_size)(void *program, size_t *size);
+    int (*ptx)(void *program, char *ptx);
+    int (*ltoir_size)(void *program, size_t *size);
+    int (*ltoir)(void *program, char *ltoir);
+    int (*optixir_size)(void *program, size_t *size);
+    int (*optixir)(void *program, char *optixir);
     int (*destroy)(void **program);
     int (*version)(int *major, int *minor);
     const char *(*error_text)(int result);

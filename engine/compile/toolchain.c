@@ -152,6 +152,9 @@ static enum kiln_code read_present(const struct json *row, struct rows *rows, st
         return kiln_fail(err, KILN_INVALID, "toolchain '%s' has an unknown family", tc.name);
     if (!digest_from_hex(json_get_text(row, "identity", ""), &tc.identity))
         return kiln_fail(err, KILN_INVALID, "toolchain '%s' has no identity", tc.name);
+    const char *library = json_get_text(row, "library", "");
+    if (*library && !digest_from_hex(library, &tc.library))
+        return kiln_fail(err, KILN_INVALID, "toolchain '%s' has a damaged library digest", tc.name);
     copy_text(tc.version, sizeof(tc.version), row, "version");
     copy_text(tc.path, sizeof(tc.path), row, "path");
     enum kiln_code rc = read_only_target(row, &tc, err);
@@ -205,6 +208,18 @@ const struct toolchain *toolchain_table_find(const struct toolchain_table *table
 {
     for (size_t i = 0; i < table->rows.count; i++) {
         if (bytes_equal_text(name, table->rows.present[i].name))
+            return &table->rows.present[i];
+    }
+    return NULL;
+}
+
+const struct toolchain *toolchain_table_find_library(const struct toolchain_table *table,
+                                                     const struct digest *library)
+{
+    static const struct digest none;
+    for (size_t i = 0; i < table->rows.count; i++) {
+        const struct digest *here = &table->rows.present[i].library;
+        if (digest_equal(here, library) && !digest_equal(here, &none))
             return &table->rows.present[i];
     }
     return NULL;

@@ -34,6 +34,9 @@ struct toolchain {
     char path[256];    /* file of the library or program; shown to users */
     enum target_family family;
     struct digest identity;
+    /* SHA-256 over the build ids of NVRTC and its builtins library, by which libkiln-rtc identifies
+     * it; zeros for other toolchains. */
+    struct digest library;
     /* The only target, if it is known without a probe, else empty.  For OpenCL, it is the device's
      * target. */
     char only_target[LIMIT_TARGET_TEXT];
@@ -55,6 +58,10 @@ const struct toolchain *toolchain_table_at(const struct toolchain_table *table, 
 /* Finds a toolchain by name.  Returns NULL if there is none. */
 const struct toolchain *toolchain_table_find(const struct toolchain_table *table,
                                              struct bytes name);
+
+/* Finds a toolchain by its |library|.  Returns NULL if there is none. */
+const struct toolchain *toolchain_table_find_library(const struct toolchain_table *table,
+                                                     const struct digest *library);
 
 enum probe_state toolchain_probe_state(const struct toolchain_table *table,
                                        const struct toolchain *tc, const struct target *target);

@@ -225,6 +225,8 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
                          ret_target->text);
     if (job->kind == COMPILE_PROBE)
         return KILN_OK;
+    if (job->is_program && strcmp(ops->name, "nvrtc") != 0)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s compiles no whole programs", ops->name);
     rc = program_name_check(job->program, err);
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
@@ -250,7 +252,8 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
     enum compile_end end = compiler->ops->compile(compiler, job, &current->target, object, err);
     if (end == COMPILE_REFUSED || end == COMPILE_CRASHED)
         refer_to_log(compiler->ops, &current->job, current->files->log_fd, err);
-    if (end == COMPILE_DONE && code_object_check(buffer_view(object), &current->target, err))
+    if (end == COMPILE_DONE && !job->is_program &&
+        code_object_check(buffer_view(object), &current->target, err))
         return COMPILE_REFUSED;
     return end;
 }

@@ -13,6 +13,8 @@ void worker_job_write(struct buffer *b, const struct compile_job *job)
     buffer_put_sized(b, job->source);
     buffer_put_u32(b, job->header_count);
     buffer_put_sized(b, job->headers);
+    buffer_put_u8(b, job->is_program);
+    buffer_put_sized(b, job->expressions);
     buffer_put(b, job->toolchain_id.bytes, DIGEST_SIZE);
 }
 
@@ -29,6 +31,8 @@ enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job
     job.source = reader_sized(&r);
     job.header_count = reader_u32(&r);
     job.headers = reader_sized(&r);
+    job.is_program = reader_u8(&r) != 0;
+    job.expressions = reader_sized(&r);
     struct bytes id = reader_take(&r, DIGEST_SIZE);
     if (id.size)
         memcpy(job.toolchain_id.bytes, id.data, id.size);

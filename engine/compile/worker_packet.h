@@ -9,7 +9,7 @@
  *   job packet      u8 WORKER_JOB, with three descriptors: job, object, log
  *   result packet   u8 WORKER_RESULT, u8 end, u64 cpu_ns, u64 peak_rss, sized text
  *   job file        u8 kind, sized toolchain, target, program, options, source, u32 header count,
- *                   sized headers
+ *                   sized headers, u8 whether it is a program, sized expressions
  *
  * Ownership  a decoded job borrows from the bytes it was decoded from
  * Threading  plain values

@@ -22,7 +22,7 @@ static enum kiln_code accept_begin(struct request *request, const struct reply *
     if (reply->header->type != MESSAGE_kernels || r.failed || r.at != r.end || m.count != 1 ||
         results.failed || results.at != results.end || (reply->header->flags & FRAME_MORE))
         return kiln_fail(&failure->err, KILN_CORRUPT,
-                         "kilnd's answer to compile_begin is not one result");
+                         "kilnd's answer to a compile request is not one result");
     bool is_damaged;
     begin->code = fetch_result(&o, reply, &begin->result, &is_damaged, &begin->failure);
     if (!is_damaged && !reply_puts_off(reply, begin->code))
@@ -32,25 +32,19 @@ static enum kiln_code accept_begin(struct request *request, const struct reply *
     return begin->code;
 }
 
-enum kiln_code compile_begin(struct kiln_client *client, const struct compile_question *question,
-                             struct kiln_kernel **ret_result, struct failure *failure)
+/* Sends a request whose answer is one result. */
+static enum kiln_code ask(struct kiln_client *client, const struct request *request,
+                          uint64_t deadline_ns, struct kiln_kernel **ret_result,
+                          struct failure *failure)
 {
-    uint8_t storage[FRAME_HEADER_SIZE + DIGEST_SIZE + 8];
-    struct buffer frame;
-    client_frame_init_in(&frame, storage, sizeof(storage));
-    const struct message_compile_begin m = { .key = *question->key,
-                                             .wait_ms = question->wait_ms,
-                                             .inline_limit = LIMIT_INLINE_OBJECT };
-    message_compile_begin_write(&frame, &m);
     struct begin begin = { .failure = FAILURE_INIT };
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
-    struct request rq = { .type = MESSAGE_compile_begin,
-                          .frame = &frame,
-                          .waiter = &waiter,
-                          .accept = accept_begin,
-                          .context = &begin };
-    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, question->deadline_ns);
+    struct request rq = *request;
+    rq.waiter = &waiter;
+    rq.accept = accept_begin;
+    rq.context = &begin;
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     *failure = rc ? rq.failure : begin.failure;
     if (rc) {
         failure_done(&begin.failure);
@@ -60,6 +54,40 @@ enum kiln_code compile_begin(struct kiln_client *client, const struct compile_qu
     }
     *ret_result = begin.result;
     return begin.code;
+}
+
+enum kiln_code compile_begin(struct kiln_client *client, const struct compile_question *question,
+                             struct kiln_kernel **ret_result, struct failure *failure)
+{
+    uint8_t storage[FRAME_HEADER_SIZE + DIGEST_SIZE + 9];
+    struct buffer frame;
+    client_frame_init_in(&frame, storage, sizeof(storage));
+    const struct message_compile_begin m = { .key = *question->key,
+                                             .flags = question->only_looks ? COMPILE_LOOK : 0,
+                                             .wait_ms = question->wait_ms,
+                                             .inline_limit = LIMIT_INLINE_OBJECT };
+    message_compile_begin_write(&frame, &m);
+    return ask(client, &(struct request){ .type = MESSAGE_compile_begin, .frame = &frame },
+               question->deadline_ns, ret_result, failure);
+}
+
+enum kiln_code compile_program(struct kiln_client *client, const struct program_inputs *inputs,
+                               uint64_t deadline_ns, struct kiln_kernel **ret_result,
+                               struct failure *failure)
+{
+    BUFFER_AUTO struct buffer frame;
+    client_frame_init(&frame);
+    const struct message_compile_program m = { .library = inputs->library,
+                                               .inline_limit = LIMIT_INLINE_OBJECT,
+                                               .options = inputs->options,
+                                               .name = inputs->name,
+                                               .source = inputs->source,
+                                               .header_count = inputs->header_count,
+                                               .headers = inputs->headers,
+                                               .expressions = inputs->expressions };
+    message_compile_program_write(&frame, &m);
+    return ask(client, &(struct request){ .type = MESSAGE_compile_program, .frame = &frame },
+               deadline_ns, ret_result, failure);
 }
 
 /* ---- end ---- */

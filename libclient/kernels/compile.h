@@ -9,12 +9,14 @@
  * Ownership  the caller owns the result: a kernel with the bytes that compile_end stored
  * Threading  the caller's thread
  */
+#include "common/protocol/program_inputs.h"
 #include "libclient/client.h"
 #include "libclient/failure.h"
 #include "libclient/kernels/kernel.h"
 
 struct compile_question {
     const struct digest *key; /* borrowed */
+    bool only_looks;          /* do not take the right to compile */
     uint32_t wait_ms; /* how long to wait while another process compiles it; at most a minute */
     uint64_t deadline_ns;
 };
@@ -26,6 +28,14 @@ KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
                                              const struct compile_question *question,
                                              struct kiln_kernel **ret_result,
                                              struct failure *failure);
+
+/* Lets kilnd compile a program with its own NVRTC, for all users, or gets the result of an earlier
+ * such compile.  Returns KILN_UNAVAILABLE if kilnd does not have this NVRTC. */
+KILN_MUST_CHECK enum kiln_code compile_program(struct kiln_client *client,
+                                               const struct program_inputs *inputs,
+                                               uint64_t deadline_ns,
+                                               struct kiln_kernel **ret_result,
+                                               struct failure *failure);
 
 struct compile_result {
     const struct digest *key; /* borrowed, like the other pointers */

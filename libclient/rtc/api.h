@@ -107,6 +107,7 @@ struct rtc_library {
     char name[32];             /* "nvrtc 13.0" */
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
+    _Atomic uint64_t lacking_until_ns; /* kilnd does not have this library; 0: not known */
     const char *trouble; /* why kilnd does not answer compiles of this library; NULL if it does */
 };
 

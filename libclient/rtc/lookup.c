@@ -37,9 +37,7 @@ static struct {
     _Atomic uint64_t paused_until_ns;
 } connection = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Returns the connection of this process, or NULL.  A forked child opens its own connection, and
- * does not touch that of its parent. */
-static struct kiln_client *get_client(void)
+struct kiln_client *lookup_client(void)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .name = "libkiln-rtc",
@@ -58,7 +56,7 @@ static struct kiln_client *get_client(void)
     return client;
 }
 
-static const char *reason_of(enum kiln_code rc)
+const char *lookup_reason(enum kiln_code rc)
 {
     if (rc == KILN_BUSY)
         return "another process still compiles it, or kilnd is at a limit";
@@ -86,7 +84,7 @@ static enum kiln_code ask_once(struct kiln_client *client, const struct digest *
 /* Asks for |key|.  If another process is compiling it, waits for the result. */
 static enum kiln_code ask(const struct digest *key, struct kiln_kernel **ret_kernel)
 {
-    struct kiln_client *client = get_client();
+    struct kiln_client *client = lookup_client();
     if (!client)
         return KILN_UNAVAILABLE;
     enum kiln_code rc = ask_once(client, key, 0, ret_kernel);
@@ -170,7 +168,7 @@ static enum lookup_outcome outcome_of(struct lookup *l, enum kiln_code rc, const
     l->lease = *key;
     if (rc == KILN_NOT_FOUND)
         return LOOKUP_COMPILE;
-    l->reason = reason_of(rc);
+    l->reason = lookup_reason(rc);
     return LOOKUP_NONE;
 }
 
@@ -259,7 +257,7 @@ static bool put(const struct publication *x, enum compile_part part, const struc
                 struct bytes content)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    struct kiln_client *client = get_client();
+    struct kiln_client *client = lookup_client();
     int file = make_file(content);
     const struct compile_result result = { .key = key,
                                            .part = part,
@@ -388,7 +386,7 @@ bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes 
 void lookup_give_back(struct lookup *l)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    struct kiln_client *client = get_client();
+    struct kiln_client *client = lookup_client();
     const struct compile_result nothing = {
         .key = &l->lease, .file = -1, .target = "", .toolchain = "", .program = "", .options = ""
     };

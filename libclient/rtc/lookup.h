@@ -49,3 +49,10 @@ bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, st
 /* Gives the right to compile back, so that another process may use it. */
 void lookup_give_back(struct lookup *lookup);
 void lookup_done(struct lookup *lookup);
+
+/* Returns the connection of this process, or NULL if there is none or kilnd did not answer lately.
+ * A forked child opens its own connection, and does not touch that of its parent. */
+struct kiln_client *lookup_client(void);
+/* Returns why kilnd did not take part, as a literal, after a request that failed with |rc|.  If
+ * kilnd did not answer, lookup_client returns NULL for a while. */
+const char *lookup_reason(enum kiln_code rc);

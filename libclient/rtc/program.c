@@ -4,6 +4,7 @@
 #include "libclient/rtc/answer.h"
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/settings.h"
+#include "libclient/rtc/shared.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -232,6 +233,16 @@ static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
     return p->is_stored;
 }
 
+/* Uses the result of kilnd's own compiler.  Returns false if there is none. */
+static bool use_shared(struct rtc_program *p)
+{
+    uint64_t saved_ns;
+    p->is_stored = shared_compile(p, &p->result, &saved_ns);
+    if (p->is_stored)
+        settings_count_hit(saved_ns, p->name);
+    return p->is_stored;
+}
+
 int rtc_compile(struct rtc_library *library, void *program, int option_count,
                 const char *const *options)
 {
@@ -253,7 +264,7 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
                                         .collect = collect_result,
                                         .use = use_result };
     if (!obstacle)
-        return answer_compile(&calls, p);
+        return use_shared(p) ? 0 : answer_compile(&calls, p);
     settings_count_forwarded(obstacle, p->name);
     return library->real.compile(program, option_count, options);
 }

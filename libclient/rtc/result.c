@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/rtc/result.h"
 
+#include "common/protocol/program_result.h"
+
 #include <string.h>
 
-#define RESULT_MAGIC 0x3243544bu /* "KTC2" */
+_Static_assert((int)RTC_OUTPUTS_MAX == (int)PROGRAM_OUTPUTS, "the stored form has all outputs");
+
 #define LOG_MAX (64u << 20)
 /* Stands for the program's name in a stored log. */
 #define NAME_MARK '\x01'
@@ -48,74 +51,22 @@ static bool put_log(struct buffer *to, struct bytes log, const char *name)
 
 /* ---- collecting ---- */
 
-/* Appends an output, with its size before it.  Returns false if the library does not have the
- * output, because its function that returns the size then fails.  Sets |failed| if the output
- * cannot be read. */
-static bool put_output(const struct rtc_output *output, void *program, struct buffer *to)
+static uint32_t put_log_without_name(const void *name, struct bytes log, struct buffer *to)
 {
-    size_t size = 0;
-    if (output->size(program, &size) != 0)
-        return false;
-    buffer_put_u32(to, (uint32_t)size);
-    size_t at = to->size;
-    if (size > to->limit - at) {
-        to->failed = true;
-        return true;
-    }
-    if (size == 0)
-        return true;
-    char *bytes = calloc(1, size);
-    if (!bytes || output->get(program, bytes) != 0)
-        to->failed = true;
-    else
-        buffer_put(to, bytes, size);
-    free(bytes);
-    return true;
-}
-
-static uint32_t put_outputs(const struct rtc_functions *real, void *program, struct buffer *to)
-{
-    uint32_t present = 0;
-    for (unsigned i = 0; i < RTC_OUTPUTS_MAX; i++)
-        if (real->outputs[i].size && put_output(&real->outputs[i], program, to))
-            present |= 1u << i;
-        else
-            buffer_put_u32(to, 0);
-    return present;
-}
-
-static bool put_names(const struct rtc_functions *real, void *program, struct bytes expressions,
-                      struct buffer *to)
-{
-    struct reader r = reader_of(expressions);
-    while (reader_left(&r)) {
-        struct bytes expression = reader_sized(&r);
-        const char *name = NULL;
-        if (real->lowered(program, (const char *)expression.data, &name) != 0 || !name)
-            return false;
-        buffer_put_sized(to, expression);
-        buffer_put_sized(to, bytes_of(name, strlen(name) + 1));
-    }
-    return true;
+    return put_log(to, log, name) ? HAS_MARKS : 0;
 }
 
 bool rtc_result_collect(const struct rtc_library *library, void *program, struct bytes expressions,
                         const char *name, struct buffer *to)
 {
-    BUFFER_AUTO struct buffer outputs;
-    BUFFER_AUTO struct buffer log;
-    buffer_init(&outputs, to->limit);
-    buffer_init(&log, LOG_MAX);
-    uint32_t present = put_outputs(&library->real, program, &outputs);
-    if (!put_output(&library->real.log, program, &log) || log.failed)
-        return false;
-    struct reader r = reader_of(buffer_view(&log));
-    if (put_log(&outputs, reader_sized(&r), name))
-        present |= HAS_MARKS;
-    buffer_put_u32(to, RESULT_MAGIC);
-    buffer_put_u32(to, present);
-    buffer_put(to, outputs.data, outputs.size);
-    return put_names(&library->real, program, expressions, to) && !outputs.failed && !to->failed;
+    const struct rtc_functions *real = &library->real;
+    const struct program_log_form log = { put_log_without_name, name };
+    struct program_functions functions = { .lowered = real->lowered,
+                                           .log = { real->log.size, real->log.get } };
+    for (size_t k = 0; k < RTC_OUTPUTS_MAX; k++)
+        functions.outputs[k] =
+            (struct program_output){ real->outputs[k].size, real->outputs[k].get };
+    return program_result_collect(&functions, program, expressions, &log, to);
 }
 
 /* ---- reading ---- */
@@ -154,7 +105,7 @@ enum kiln_code rtc_result_read(struct kiln_kernel *kernel, const char *name,
         result.outputs[i] = reader_sized(&r);
     result.log = reader_sized(&r);
     result.names = reader_take(&r, reader_left(&r));
-    if (!r.failed && magic == RESULT_MAGIC && are_names(result.names) &&
+    if (!r.failed && magic == PROGRAM_RESULT_MAGIC && are_names(result.names) &&
         (!(result.present & HAS_MARKS) || fill_in_log(&result, name))) {
         *ret_result = result;
         return KILN_OK;

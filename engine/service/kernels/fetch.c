@@ -147,7 +147,8 @@ bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_result *ret_result)
 {
     e->stats.fetches += !ticket->is_rtc;
-    *ret_key = options->job ? kernel_key(options->job, &options->tc->identity) : options->key;
+    bool has_key = !options->job || options->job->is_program;
+    *ret_key = has_key ? options->key : kernel_key(options->job, &options->tc->identity);
     ticket->began_ns = metrics_hot_begins(&e->metrics);
     if (answer_from_hot_set(e, ret_key, options, ticket, ret_result))
         return true;

@@ -42,7 +42,7 @@ struct fetch_ticket {
 /* What to fetch. Its members are borrowed for the call; a fetch that must wait copies what it
  * needs. */
 struct fetch_options {
-    struct digest key; /* used only without |job|; otherwise the key is computed from |job| */
+    struct digest key; /* used without |job| and for a program; otherwise computed from |job| */
     /* A job with canonical options and checked headers. NULL: there is no source to compile. */
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */

@@ -31,7 +31,7 @@ static void seal_work(struct task *task)
     int fd = result->object_fd;
     result->object_fd = -1;
     f->found = object_from_memfd(fd, result->wall_ns, &f->object, &result->err);
-    if (!f->found)
+    if (!f->found && !f->source->job.is_program) /* the client checks the form of a program's */
         f->found = check_object(f->object, &f->source->job, &result->err);
 }
 
@@ -84,6 +84,10 @@ static void seal_done(struct task *task)
                    (const char *)f->source->job.program.data);
         fail_compile(f, why);
         return;
+    }
+    if (f->source->job.is_program) {
+        f->object->kind = OBJECT_RTC_RESULT;
+        f->engine->stats.client_programs++;
     }
     inflight_label_object(f);
     accounting_compiled(f->engine->metrics.accounting, f->uid, f->object->accounting_kind,

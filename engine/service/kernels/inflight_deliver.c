@@ -53,8 +53,8 @@ static enum lookup_end count_tier(struct engine *e, enum tier tier)
 static void count_rtc(struct engine *e, const struct fetch_result *r,
                       const struct fetch_ticket *ticket)
 {
-    if (r->err.code)
-        return; /* the client compiles, and compile_end counts that */
+    if (r->err.code || r->tier == TIER_COMPILED)
+        return; /* compile_end counts the compiles of clients, seal_done those of kilnd */
     inflight_account_hit(e, r->object, LOOKUP_DISK, ticket);
     recency_touch(e, &r->key);
 }

@@ -22,7 +22,8 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_optio
     const struct compile_job *job = options->job;
     const struct toolchain *tc = options->tc;
     size_t size = job->toolchain.size + job->target.size + job->program.size + job->options.size +
-                  job->source.size + job->headers.size + 6; /* six texts, each with a NUL */
+                  job->source.size + job->headers.size + job->expressions.size +
+                  7; /* seven texts, each with a NUL */
     enum kiln_code rc = budget_take(e->budget, uid, size, err);
     if (rc)
         return rc;
@@ -50,6 +51,8 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_optio
         .source = copy_text(&at, job->source),
         .header_count = job->header_count,
         .headers = copy_text(&at, job->headers),
+        .is_program = job->is_program,
+        .expressions = copy_text(&at, job->expressions),
         .toolchain_id = tc->identity,
     };
     *ret_source = s;

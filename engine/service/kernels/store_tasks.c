@@ -177,6 +177,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
         .created = clock_wall_s(),
         .last_used = clock_wall_s(),
         .uid = (uint32_t)source->uid,
+        .kind = object->kind,
     };
     store_write_run(e, source->uid, &p->base);
 }

@@ -3,6 +3,7 @@
 
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
+#include "engine/digest/program_key.h"
 #include "engine/service/kernels/toolchain_waits.h"
 
 #include <string.h>
@@ -56,6 +57,86 @@ enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, stru
     ret_input->job.source = m.source;
     ret_input->job.header_count = m.header_count;
     ret_input->job.headers = m.headers;
+    return KILN_OK;
+}
+
+/* ---- programs ---- */
+
+static struct program_inputs inputs_of(const struct message_compile_program *m)
+{
+    return (struct program_inputs){ .library = m->library,
+                                    .options = m->options,
+                                    .name = m->name,
+                                    .source = m->source,
+                                    .header_count = m->header_count,
+                                    .headers = m->headers,
+                                    .expressions = m->expressions };
+}
+
+/* Checks that the program's compile depends only on |inputs|, so that its result may answer all
+ * users. */
+static enum kiln_code check_program(const struct program_inputs *inputs, struct target *ret_target,
+                                    struct kiln_err *err)
+{
+    const char *obstacle = program_inputs_obstacle(inputs);
+    if (obstacle)
+        return kiln_fail(err, KILN_DENIED, "kilnd does not compile the program: %s", obstacle);
+    if (inputs->options.size > LIMIT_OPTIONS_TEXT || !inputs->source.size)
+        return kiln_fail(err, KILN_INVALID, "the program has no source, or too many options");
+    enum kiln_code rc = program_name_check(inputs->name, err);
+    if (!rc)
+        rc = headers_check(inputs->headers, inputs->header_count, err);
+    return rc ? rc : target_parse(program_inputs_target(inputs), ret_target, err);
+}
+
+/* Finds the toolchain that is the program's own NVRTC. */
+static enum kiln_code find_library(struct engine *e, const struct digest *library,
+                                   const struct toolchain **ret_tc, struct kiln_err *err)
+{
+    const char *ignored;
+    *ret_tc = toolchain_table_find_library(e->toolchains, library);
+    if (*ret_tc)
+        return KILN_OK;
+    if (!toolchains_described(e, &ignored))
+        return KILN_BUSY;
+    return kiln_fail(err, KILN_UNAVAILABLE, "kilnd does not have the program's version of NVRTC");
+}
+
+enum kiln_code fetch_input_read_program(struct engine *e, struct bytes body,
+                                        struct fetch_input *ret_input)
+{
+    struct reader r = reader_of(body);
+    const struct message_compile_program m = message_compile_program_read(&r);
+    const struct program_inputs inputs = inputs_of(&m);
+    const struct toolchain *tc = NULL;
+    struct kiln_err *err = &ret_input->err;
+    struct compile_job *job = &ret_input->job;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_compile_program, err);
+    if (!rc)
+        rc = check_program(&inputs, &ret_input->target, err);
+    if (!rc)
+        rc = find_library(e, &m.library, &tc, err);
+    if (!rc)
+        rc = toolchains_find(e, &ret_input->target, bytes_of_text(tc->name), &ret_input->fetch.tc,
+                             err);
+    if (rc)
+        return rc;
+    const struct digest key = program_key(&inputs);
+    ret_input->result.inline_limit = m.inline_limit;
+    ret_input->is_rtc = true;
+    ret_input->fetch.job = job;
+    ret_input->fetch.key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &key);
+    *job = (struct compile_job){ .kind = COMPILE_KERNEL,
+                                 .origin = COMPILE_OF_CLIENT,
+                                 .toolchain = bytes_of_text(tc->name),
+                                 .target = bytes_of_text(ret_input->target.text),
+                                 .program = m.name,
+                                 .options = m.options,
+                                 .source = m.source,
+                                 .header_count = m.header_count,
+                                 .headers = m.headers,
+                                 .is_program = true,
+                                 .expressions = m.expressions };
     return KILN_OK;
 }
 
@@ -117,6 +198,23 @@ enum kiln_code fetch_input_ask_for_source(struct deferred *d)
     const struct message_fetch_source m = message_fetch_source_read(&r);
     struct target target;
     enum kiln_code rc = ask_for_toolchain(d, &m, &target, &d->err);
+    return rc == KILN_BUSY ? rc : KILN_OK;
+}
+
+enum kiln_code fetch_input_ask_for_program(struct deferred *d)
+{
+    struct reader r = reader_of(d->body);
+    const struct message_compile_program m = message_compile_program_read(&r);
+    const struct program_inputs inputs = inputs_of(&m);
+    const struct toolchain *tc = NULL;
+    struct target target;
+    enum kiln_code rc = target_parse(program_inputs_target(&inputs), &target, &d->err);
+    if (!rc)
+        rc = toolchains_wait_for_description(d, &d->err);
+    if (!rc)
+        rc = find_library(d->engine, &m.library, &tc, &d->err);
+    if (!rc)
+        rc = toolchains_resolve(d, &target, bytes_of_text(tc->name), &tc, &d->err);
     return rc == KILN_BUSY ? rc : KILN_OK;
 }
 

@@ -21,6 +21,7 @@ struct fetch_input {
     struct compile_job job;
     struct kernel_name name; /* only for an item with a name */
     struct digest shared_key;
+    bool is_rtc;         /* see fetch_ticket */
     struct kiln_err err; /* if its code is not KILN_OK, this item fails */
 };
 
@@ -32,6 +33,9 @@ enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_i
  * stored. */
 enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, struct buffer *storage,
                                        struct fetch_input *ret_input);
+/* Reads compile_program. KILN_BUSY as above. */
+enum kiln_code fetch_input_read_program(struct engine *e, struct bytes body,
+                                        struct fetch_input *ret_input);
 /* Reads a request by name. Its fetch will search the caller's imports, then those for all users,
  * then packages. */
 enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_input *ret_input);
@@ -43,6 +47,7 @@ enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader 
  * needs. If that fails for a source, the request continues; the error stays in d->err and becomes
  * the result of its item. */
 enum kiln_code fetch_input_ask_for_source(struct deferred *d);
+enum kiln_code fetch_input_ask_for_program(struct deferred *d);
 /* Asks for all items of a batch, before any item begins. Returns KILN_INVALID if there are too many
  * new targets, or not |count| items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d);

@@ -44,6 +44,7 @@ struct begin {
     bool is_fetching;
     struct digest key, shared_key;
     uint32_t inline_limit;
+    bool only_looks;
     uint64_t until_ns;
     uint64_t parts_before;  /* number of parts that clients had sent when the look-up began */
     struct list_link place; /* in |waiting| of the compile whose result the request waits for */
@@ -184,7 +185,9 @@ static void compile_or_wait(struct begin *b)
     struct engine *e = b->base.engine;
     struct client_compile *c = find_compile(e, &b->key);
     struct kiln_err err = KILN_ERR_INIT;
-    if (c && clock_monotonic_ns() < b->until_ns) {
+    if (b->only_looks) {
+        answer_without(b, KILN_NOT_FOUND);
+    } else if (c && clock_monotonic_ns() < b->until_ns) {
         e->stats.client_compile_waits++;
         list_append(&c->waiting, &b->place);
     } else if (c) {
@@ -236,6 +239,7 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     b->key = kernel_client_key((uint64_t)caller->uid, &m->key);
     b->shared_key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m->key);
     b->inline_limit = m->inline_limit;
+    b->only_looks = m->flags & COMPILE_LOOK;
     b->until_ns = clock_monotonic_ns() + wait_ms * 1000000u;
     b->parts_before = e->requests->compile_parts;
     b->is_fetching = true;

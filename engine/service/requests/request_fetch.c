@@ -213,6 +213,7 @@ static struct fetch_ticket ticket_of(const struct caller *caller, const struct f
     return (struct fetch_ticket){ .uid = caller->uid,
                                   .priority = input->priority,
                                   .no_object = input->result.no_object,
+                                  .is_rtc = input->is_rtc,
                                   .ready = item_ready };
 }
 
@@ -335,6 +336,39 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
     if (!rq)
         return err->code;
     toolchains_need(&rq->base, &source_need, body);
+    return KILN_OK;
+}
+
+static enum kiln_code answer_program(struct deferred *d)
+{
+    struct fetch_request *rq = (struct fetch_request *)d;
+    struct fetch_input input = { .err = d->err };
+    struct result_list list;
+    if (!input.err.code && fetch_input_read_program(d->engine, d->body, &input) == KILN_BUSY &&
+        !input.err.code)
+        kiln_fail(&input.err, KILN_UNAVAILABLE,
+                  "kilnd does not know yet whether it has this NVRTC");
+    result_list_begin_frame(&list, d->engine, d->caller);
+    begin_and_add(rq, &input, &list);
+    send_results(rq, &list);
+    return KILN_OK;
+}
+
+static const struct toolchain_need program_need = { .ask = fetch_input_ask_for_program,
+                                                    .answer = answer_program };
+
+enum kiln_code handle_compile_program(struct engine *e, struct caller *caller,
+                                      const struct frame_header *header, struct bytes body,
+                                      struct kiln_err *err)
+{
+    struct fetch_input input = { .err = KILN_ERR_INIT };
+    toolchains_refresh(e);
+    if (fetch_input_read_program(e, body, &input) != KILN_BUSY)
+        return handle_one(e, caller, header->request_id, &input, err);
+    struct fetch_request *rq = request_create(e, caller, header->request_id, 1, err);
+    if (!rq)
+        return err->code;
+    toolchains_need(&rq->base, &program_need, body);
     return KILN_OK;
 }
 

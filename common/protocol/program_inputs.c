@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/protocol/program_inputs.h"
+
+#include "common/protocol/messages.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- options ---- */
+
+/* Options of NVRTC that name no file, do not depend on the current directory, and do not bring the
+ * program's name into an output in a form that a search would not find.  Each is listed without its
+ * leading dashes and its value. */
+static const char *const allowed_options[] = {
+    "gpu-architecture",
+    "arch",
+    "maxrregcount",
+    "ftz",
+    "prec-sqrt",
+    "prec-div",
+    "fmad",
+    "use_fast_math",
+    "extra-device-vectorization",
+    "modify-stack-limit",
+    "D",
+    "define-macro",
+    "U",
+    "undefine-macro",
+    "no-source-include",
+    "std",
+    "builtin-move-forward",
+    "builtin-initializer-list",
+    "disable-warnings",
+    "w",
+    "restrict",
+    "device-as-default-execution-space",
+    "default-device",
+    "device-int128",
+    "device-float128",
+    "display-error-number",
+    "no-display-error-number",
+    "diag-error",
+    "diag-suppress",
+    "diag-warn",
+    "brief-diagnostics",
+    "minimal",
+};
+
+/* Takes the next option from |rest|.  Returns false if there is none. */
+static bool next_option(struct bytes *rest, struct bytes *ret_option)
+{
+    const uint8_t *blank = rest->size ? memchr(rest->data, ' ', rest->size) : NULL;
+    size_t size = blank ? (size_t)(blank - rest->data) : rest->size;
+    *ret_option = bytes_of(rest->data, size);
+    bool is_there = rest->size > 0;
+    size_t used = blank ? size + 1 : size;
+    *rest = bytes_of(rest->data + used, rest->size - used);
+    return is_there;
+}
+
+/* Returns the option's name without dashes and value: "D" of "-DN=1", "std" of "--std=c++17". */
+static struct bytes option_name(struct bytes option)
+{
+    size_t at = 0, end;
+    while (at < option.size && option.data[at] == '-')
+        at++;
+    for (end = at; end < option.size && option.data[end] != '='; end++)
+        ;
+    bool is_macro = at == 1 && end > at && (option.data[at] == 'D' || option.data[at] == 'U');
+    return bytes_of(option.data + at, is_macro ? 1 : end - at);
+}
+
+static bool is_option_allowed(struct bytes option)
+{
+    struct bytes name = option_name(option);
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof(allowed_options) / sizeof(allowed_options[0]); i++)
+        is_known |= bytes_equal_text(name, allowed_options[i]);
+    for (size_t i = 0; i < option.size; i++)
+        if (option.data[i] <= ' ' || option.data[i] > '~')
+            return false;
+    return is_known && option.data[0] == '-';
+}
+
+struct bytes program_inputs_target(const struct program_inputs *inputs)
+{
+    struct bytes rest = inputs->options, option;
+    while (next_option(&rest, &option)) {
+        struct bytes name = option_name(option);
+        const uint8_t *value = memchr(option.data, '=', option.size);
+        if (value && (bytes_equal_text(name, "gpu-architecture") || bytes_equal_text(name, "arch")))
+            return bytes_of(value + 1, (size_t)(option.data + option.size - value - 1));
+    }
+    return bytes_of(NULL, 0);
+}
+
+static bool are_options_allowed(const struct program_inputs *inputs)
+{
+    struct bytes rest = inputs->options, option;
+    while (next_option(&rest, &option))
+        if (!is_option_allowed(option))
+            return false;
+    return true;
+}
+
+/* ---- texts ---- */
+
+static bool has_word(struct bytes text, const char *word)
+{
+    return text.size && memmem(text.data, text.size, word, strlen(word));
+}
+
+static bool is_identifier_part(int c) { return isalnum(c) || c == '_'; }
+
+/* Returns whether the word at |at| may be a directive's name: only blanks, spliced lines or a
+ * comment are between it and the '#', whose digraph ends with ':'.  After a comma, it may be an
+ * argument that a macro appends to "__has_". */
+static bool may_be_directive(struct bytes text, size_t at)
+{
+    while (at > 0 && strchr(" \t\v\f\r\n\\", text.data[at - 1]))
+        at--;
+    return at > 0 && strchr("#:/,", text.data[at - 1]);
+}
+
+static bool is_header(const struct program_inputs *inputs, struct bytes name)
+{
+    struct reader r = reader_of(inputs->headers);
+    for (uint32_t i = 0; i < inputs->header_count && !r.failed; i++)
+        if (bytes_equal(message_header_read(&r).name, name))
+            return !r.failed;
+    return false;
+}
+
+/* Returns whether |rest|, which follows the word "include", names a header that is given in
+ * memory. */
+static bool names_header(const struct program_inputs *inputs, struct bytes rest)
+{
+    size_t at = 0;
+    while (at < rest.size && (rest.data[at] == ' ' || rest.data[at] == '\t'))
+        at++;
+    if (at == rest.size || (rest.data[at] != '<' && rest.data[at] != '"'))
+        return false;
+    const char closing = rest.data[at] == '<' ? '>' : '"';
+    const uint8_t *name = rest.data + at + 1;
+    const uint8_t *end = memchr(name, closing, rest.size - at - 1);
+    return end && is_header(inputs, bytes_of(name, (size_t)(end - name)));
+}
+
+/* Returns whether the word before |rest| ends there; "include_next" counts as "include". */
+static bool ends_word(struct bytes rest)
+{
+    return !rest.size || !is_identifier_part(rest.data[0]) ||
+           (rest.size >= 5 && memcmp(rest.data, "_next", 5) == 0);
+}
+
+/* Returns whether |text| may have a directive |word| that reads a file. */
+static bool has_directive(const struct program_inputs *inputs, struct bytes text, const char *word)
+{
+    const size_t size = strlen(word);
+    struct bytes rest = text;
+    const uint8_t *found;
+    while (rest.size && (found = memmem(rest.data, rest.size, word, size))) {
+        const size_t at = (size_t)(found - text.data);
+        rest = bytes_of(found + size, text.size - at - size);
+        if (ends_word(rest) && may_be_directive(text, at) &&
+            !(strcmp(word, "include") == 0 && names_header(inputs, rest)))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether a line end is spliced within an identifier, which would hide it from the
+ * searches. */
+static bool splits_identifier(struct bytes text)
+{
+    const uint8_t *end = text.data + text.size, *at = text.data;
+    while (at < end && (at = memchr(at, '\\', (size_t)(end - at)))) {
+        const uint8_t *next = at + 1;
+        while (next < end && (*next == ' ' || *next == '\t' || *next == '\r'))
+            next++;
+        if (next + 1 < end && *next == '\n' && at > text.data && is_identifier_part(at[-1]) &&
+            is_identifier_part(next[1]))
+            return true;
+        at++;
+    }
+    return false;
+}
+
+static const char *text_obstacle(const struct program_inputs *inputs, struct bytes text)
+{
+    static const char *const times[] = { "__DATE__", "__TIME__", "__TIMESTAMP__" };
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (has_word(text, times[i]))
+            return "the source contains the time of its compile";
+    if (has_word(text, "??") || splits_identifier(text))
+        return "the source has trigraphs, or identifiers on two lines";
+    if (has_word(text, "_has_include") || has_word(text, "_has_embed") ||
+        has_directive(inputs, text, "include") || has_directive(inputs, text, "import") ||
+        has_directive(inputs, text, "embed"))
+        return "the source may read files";
+    return NULL;
+}
+
+static const char *headers_obstacle(const struct program_inputs *inputs)
+{
+    struct reader r = reader_of(inputs->headers);
+    for (uint32_t i = 0; i < inputs->header_count; i++) {
+        struct message_header header = message_header_read(&r);
+        const char *obstacle =
+            r.failed ? "a header is damaged" : text_obstacle(inputs, header.text);
+        if (obstacle)
+            return obstacle;
+    }
+    return reader_left(&r) ? "a header is damaged" : NULL;
+}
+
+const char *program_inputs_obstacle(const struct program_inputs *inputs)
+{
+    if (!are_options_allowed(inputs))
+        return "an option may read a file, or depend on a path";
+    const char *obstacle = text_obstacle(inputs, inputs->options);
+    if (!obstacle)
+        obstacle = text_obstacle(inputs, inputs->source);
+    return obstacle ? obstacle : headers_obstacle(inputs);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The inputs of a compile by NVRTC that kilnd may do for all users (the request compile_program).
+ *
+ * Role       libkiln-rtc and kilnd both check that a compile depends on these inputs alone: it
+ *            reads no file, and no option, variable or path of the client's process changes it
+ * Ownership  everything is borrowed
+ * Threading  pure functions
+ */
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+
+struct program_inputs {
+    struct digest library; /* SHA-256 over the build ids of NVRTC and of its builtins library */
+    struct bytes options;  /* in their order, separated by one blank */
+    struct bytes name;     /* of the program; it may occur in the outputs */
+    struct bytes source;
+    uint32_t header_count;
+    struct bytes headers;     /* header_count x message_header */
+    struct bytes expressions; /* name expressions, as sized texts with their NUL */
+};
+
+/* Returns why the compile may depend on more than its inputs, as a literal, or NULL if it does
+ * not.  The search is textual, so it may refuse a compile for a comment. */
+const char *program_inputs_obstacle(const struct program_inputs *inputs);
+/* Returns the architecture in the options, such as "sm_90"; empty if there is none. */
+struct bytes program_inputs_target(const struct program_inputs *inputs);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The stored form of what a run-time compiler returned: all outputs, the log and the lowered names.
+ *
+ * Role       libkiln-rtc collects it from the program's own compiler, and kilnd's compiler process
+ *            from its own. libclient/rtc/result.c reads it
+ * Ownership  the caller owns everything
+ * Threading  plain functions
+ *
+ * The form is: PROGRAM_RESULT_MAGIC, a set of the outputs that are present (bit i for output i; the
+ * highest bit says that the log is not verbatim), PROGRAM_OUTPUTS sized outputs, the sized log,
+ * then pairs of sized texts with their NUL: a name expression and its lowered name.
+ */
+#include "common/base/bytes.h"
+
+#define PROGRAM_RESULT_MAGIC 0x3243544bu /* "KTC2" */
+
+enum { PROGRAM_OUTPUTS = 4 };
+
+struct program_output { /* the two functions of one kind of output, such as PTX */
+    int (*size)(void *program, size_t *ret_size);
+    int (*get)(void *program, char *ret_bytes);
+};
+
+struct program_functions { /* of a run-time compiler; each returns 0 for success */
+    int (*lowered)(void *program, const char *expression, const char **ret_name);
+    struct program_output log;
+    struct program_output outputs[PROGRAM_OUTPUTS]; /* zeroed if the compiler lacks it */
+};
+
+struct program_log_form { /* stores the log in another form */
+    /* Appends the log with its size before it.  Returns bits to set in the set of outputs. */
+    uint32_t (*put)(const void *context, struct bytes log, struct buffer *to);
+    const void *context; /* borrowed */
+};
+
+/* Appends the result of |program|, which was compiled.  |expressions| has sized texts with their
+ * NUL.  If |log_form| is NULL, the log is stored verbatim.  Returns false if a part of it cannot be
+ * read or is too large for |to|. */
+bool program_result_collect(const struct program_functions *functions, void *program,
+                            struct bytes expressions, const struct program_log_form *log_form,
+                            struct buffer *to);

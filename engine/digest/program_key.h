@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The key of a compile by NVRTC that kilnd does for all users (the request compile_program).
+ *
+ * libkiln-rtc and kilnd compute it from the same inputs: libkiln-rtc to look the result up, kilnd
+ * to store it.
+ *
+ * Threading  a pure function
+ */
+#include "common/protocol/program_inputs.h"
+
+struct digest program_key(const struct program_inputs *inputs);

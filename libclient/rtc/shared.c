@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/shared.h"
+
+#include "common/base/clock.h"
+#include "engine/digest/program_key.h"
+#include "libclient/kernels/compile.h"
+#include "libclient/rtc/key.h"
+#include "libclient/rtc/lookup.h"
+#include "libclient/rtc/settings.h"
+
+#include <kiln/kernel.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WAIT_NS 30000000000u /* maximum time to wait for a compile of kilnd */
+#define INPUTS_MAX (8u << 20)
+/* After kilnd said that it does not have the library, it is not asked for this time. */
+#define LACKING_NS 600000000000u
+
+struct packed_inputs { /* the inputs in the form of the request */
+    struct program_inputs inputs;
+    struct buffer options, headers;
+};
+
+static void pack_done(struct packed_inputs *x)
+{
+    buffer_done(&x->options);
+    buffer_done(&x->headers);
+}
+
+static void pack_options(const struct rtc_program *p, struct buffer *to)
+{
+    for (size_t i = 0; i < p->option_count; i++) {
+        const char *option = p->options[i];
+        /* options are separated by blanks, so one that contains a blank would become two */
+        to->failed |= !*option || strchr(option, ' ');
+        if (i)
+            buffer_put_u8(to, ' ');
+        buffer_put(to, option, strlen(option));
+    }
+}
+
+static void pack_headers(const struct rtc_program *p, struct buffer *to)
+{
+    for (size_t i = 0; i < p->header_count; i++) {
+        const struct message_header header = { .name = bytes_of_text(p->headers[i].name),
+                                               .text = bytes_of_text(p->headers[i].text) };
+        message_header_write(to, &header);
+    }
+}
+
+/* Returns false if the inputs cannot be sent. */
+static bool pack(const struct rtc_program *p, struct packed_inputs *ret)
+{
+    buffer_init(&ret->options, LIMIT_OPTIONS_TEXT);
+    buffer_init(&ret->headers, INPUTS_MAX);
+    pack_options(p, &ret->options);
+    pack_headers(p, &ret->headers);
+    ret->inputs = (struct program_inputs){ .library = p->library->identity,
+                                           .options = buffer_view(&ret->options),
+                                           .name = bytes_of_text(key_name(p)),
+                                           .source = bytes_of_text(p->source),
+                                           .header_count = (uint32_t)p->header_count,
+                                           .headers = buffer_view(&ret->headers),
+                                           .expressions = buffer_view(&p->expressions) };
+    return !ret->options.failed && !ret->headers.failed;
+}
+
+/* Returns whether a variable is set that may change what NVRTC does. */
+static bool has_environment(void)
+{
+    for (char *const *variable = environ; variable && *variable; variable++)
+        if (strncmp(*variable, "NVRTC_", 6) == 0)
+            return true;
+    return false;
+}
+
+/* Returns whether kilnd could compile the program as the program's own library does. */
+static bool may_share(const struct rtc_program *p)
+{
+    return p->library->kind == RTC_NVRTC && settings_mode() == RTC_ON && !has_environment() &&
+           !strchr(key_name(p), '/') && p->header_count <= LIMIT_HEADERS &&
+           clock_monotonic_ns() >= p->library->lacking_until_ns;
+}
+
+/* ---- asking kilnd ---- */
+
+static enum kiln_code look(struct kiln_client *client, const struct digest *key,
+                           struct kiln_kernel **ret_kernel)
+{
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    const struct compile_question question = {
+        .key = key,
+        .only_looks = true,
+        .deadline_ns = clock_monotonic_ns() + settings_patience_ms() * 1000000ull,
+    };
+    enum kiln_code rc = compile_begin(client, &question, ret_kernel, &failure);
+    if (rc && rc != KILN_NOT_FOUND)
+        (void)lookup_reason(rc); /* if kilnd does not answer, it is not asked for a while */
+    return rc;
+}
+
+static enum kiln_code let_compile(struct kiln_client *client, const struct rtc_program *p,
+                                  const struct program_inputs *inputs,
+                                  struct kiln_kernel **ret_kernel)
+{
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    enum kiln_code rc =
+        compile_program(client, inputs, clock_monotonic_ns() + WAIT_NS, ret_kernel, &failure);
+    if (rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED)
+        p->library->lacking_until_ns = clock_monotonic_ns() + LACKING_NS;
+    return rc;
+}
+
+static bool ask(const struct rtc_program *p, const struct program_inputs *inputs,
+                struct rtc_result *ret_result, uint64_t *ret_saved_ns)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_kernel *kernel = NULL;
+    struct kiln_client *client = lookup_client();
+    const struct digest key = program_key(inputs);
+    enum kiln_code rc = client ? look(client, &key, &kernel) : KILN_UNAVAILABLE;
+    *ret_saved_ns = rc ? 0 : kiln_kernel_compile_ns(kernel);
+    if (rc == KILN_NOT_FOUND)
+        rc = let_compile(client, p, inputs, &kernel);
+    return !rc && rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
+}
+
+bool shared_compile(const struct rtc_program *p, struct rtc_result *ret_result,
+                    uint64_t *ret_saved_ns)
+{
+    struct packed_inputs x;
+    if (!may_share(p))
+        return false;
+    bool found = pack(p, &x) && !program_inputs_obstacle(&x.inputs) &&
+                 ask(p, &x.inputs, ret_result, ret_saved_ns);
+    pack_done(&x);
+    return found;
+}

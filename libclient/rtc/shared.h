@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Compiles that kilnd does with its own NVRTC, whose results all users share.
+ *
+ * Role       if all inputs of a compile are in memory and kilnd has the same build of NVRTC, gets
+ *            the result from kilnd, which compiles if no user has asked for it before
+ * Threading  any thread, but only one thread at a time for a program
+ */
+#include "libclient/rtc/program.h"
+
+/* Gets the result from kilnd.  Returns false if kilnd does not take part; the caller then
+ * continues with lookup.h.  |ret_saved_ns| is the duration of an earlier compile, or 0 if kilnd
+ * compiled it now. */
+bool shared_compile(const struct rtc_program *program, struct rtc_result *ret_result,
+                    uint64_t *ret_saved_ns);

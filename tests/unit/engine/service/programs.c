@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* The request compile_program: programs' compiles that kilnd does for all users. */
+#include "engine/digest/program_key.h"
+#include "engine/service/internal.h"
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include <string.h>
+
+#define LIBRARY "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+#define IDENTITY "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+#define NVRTC                                                                            \
+    "{\"toolchains\":[{\"name\":\"nvrtc\",\"version\":\"1\",\"path\":\"/x\",\"family\":" \
+    "\"nvidia\",\"identity\":\"" IDENTITY "\",\"library\":\"" LIBRARY "\"}]}"
+#define OPTIONS "--std=c++17 --gpu-architecture=sm_90 -DN=2"
+
+static struct digest library(void)
+{
+    struct digest digest;
+    assert_true(digest_from_hex(LIBRARY, &digest));
+    return digest;
+}
+
+static struct message_compile_program program_of(const char *source)
+{
+    return (struct message_compile_program){ .library = library(),
+                                             .inline_limit = LIMIT_INLINE_OBJECT,
+                                             .options = bytes_of_text(OPTIONS),
+                                             .name = bytes_of_text("k.cu"),
+                                             .source = bytes_of_text(source) };
+}
+
+static void send_program(struct test_caller *c, const struct message_compile_program *m)
+{
+    test_caller_forget_replies(c);
+    SEND_MESSAGE(c, compile_program, 11, m);
+    fake_executor_run_tasks(&c->fixture->executor);
+}
+
+static const struct compile_job *next_job(struct users *f)
+{
+    struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
+    assert_non_null(task);
+    return &task->job;
+}
+
+/* Describes NVRTC and lets its probe succeed, with a program that ann sends. */
+static void learn_nvrtc(struct users *f)
+{
+    const struct message_compile_program m = program_of("int first;");
+    send_program(&f->ann, &m);
+    engine_fixture_describe_as(&f->engine, NVRTC);
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    finish_compile(f, "");
+    finish_compile(f, "first");
+    assert_int_equal(last_result(&f->ann).code, KILN_OK);
+}
+
+static void expect_content(const struct test_caller *c, const char *content)
+{
+    const struct message_result result = last_result(c);
+    assert_int_equal(result.code, KILN_OK);
+    assert_true(bytes_equal_text(result.content, content));
+}
+
+/* Asks for the result by the key that libkiln-rtc computes. */
+static unsigned look(struct test_caller *c, const struct message_compile_program *m)
+{
+    const struct program_inputs inputs = { .library = m->library,
+                                           .options = m->options,
+                                           .name = m->name,
+                                           .source = m->source,
+                                           .expressions = m->expressions };
+    const struct message_compile_begin begin = { .key = program_key(&inputs),
+                                                 .flags = COMPILE_LOOK,
+                                                 .inline_limit = LIMIT_INLINE_OBJECT };
+    test_caller_forget_replies(c);
+    SEND_MESSAGE(c, compile_begin, 12, &begin);
+    fake_executor_run_tasks(&c->fixture->executor);
+    return last_result(c).code;
+}
+
+TEST_F(undescribed, a_program_is_compiled_once_for_all_users)
+{
+    const struct message_compile_program m = program_of("int k;");
+    learn_nvrtc(f);
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+    send_program(&f->ann, &m);
+    send_program(&f->bob, &m);
+    assert_true(bytes_equal_text(next_job(f)->options, OPTIONS));
+    assert_true(next_job(f)->is_program);
+    assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
+    finish_compile(f, "result");
+    expect_content(&f->ann, "result");
+    expect_content(&f->bob, "result");
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+
+    assert_int_equal(look(&f->bob, &m), KILN_OK);
+    expect_content(&f->bob, "result");
+    send_program(&f->admin, &m);
+    expect_content(&f->admin, "result");
+    users_reopen(f);
+    assert_int_equal(look(&f->publisher, &m), KILN_OK);
+    expect_content(&f->publisher, "result");
+}
+
+TEST_F(undescribed, a_program_that_kilnd_compiles_is_counted_apart_from_kernels)
+{
+    const struct message_compile_program m = program_of("int k;");
+    learn_nvrtc(f);
+    const uint64_t before = users_stat(f, "client_programs");
+    send_program(&f->ann, &m);
+    finish_compile(f, "result");
+    assert_int_equal(users_stat(f, "client_programs"), before + 1);
+    assert_int_equal(look(&f->bob, &m), KILN_OK);
+    assert_int_equal(users_stat(f, "client_hits"), 1);
+    assert_int_equal(users_stat(f, "fetches"), 0);
+    struct json *list = test_caller_ask(&f->bob, MESSAGE_kernel_list, "{\"kind\":\"rtc\"}");
+    const struct json *kernel = json_first(json_get(list, "kernels"));
+    assert_false(json_get_bool(kernel, "private", true));
+    assert_string_equal(json_get_text(kernel, "program", ""), "k.cu");
+    json_destroy(list);
+}
+
+TEST_F(undescribed, a_look_does_not_take_the_right_to_compile)
+{
+    const struct message_compile_program m = program_of("int k;");
+    learn_nvrtc(f);
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+    assert_true(list_is_empty(&f->ann.base.compiles));
+}
+
+TEST_F(undescribed, another_build_of_nvrtc_is_unavailable)
+{
+    struct message_compile_program m = program_of("int k;");
+    learn_nvrtc(f);
+    m.library.bytes[0] ^= 1;
+    send_program(&f->ann, &m);
+    assert_int_equal(last_result(&f->ann).code, KILN_UNAVAILABLE);
+    memset(&m.library, 0, sizeof(m.library));
+    send_program(&f->ann, &m);
+    assert_int_equal(last_result(&f->ann).code, KILN_UNAVAILABLE);
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+}
+
+TEST_F(undescribed, a_program_that_may_read_files_is_refused)
+{
+    struct message_compile_program m = program_of("#include <vector>");
+    learn_nvrtc(f);
+    send_program(&f->ann, &m);
+    assert_int_equal(last_result(&f->ann).code, KILN_DENIED);
+    m = program_of("int k;");
+    m.options = bytes_of_text("--gpu-architecture=sm_90 -I/etc");
+    send_program(&f->ann, &m);
+    assert_int_equal(last_result(&f->ann).code, KILN_DENIED);
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+}
+
+TEST_F(undescribed, every_input_of_a_program_is_part_of_its_key)
+{
+    struct message_compile_program m = program_of("int k;");
+    learn_nvrtc(f);
+    send_program(&f->ann, &m);
+    finish_compile(f, "result");
+    m.name = bytes_of_text("other.cu");
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+    m = program_of("int k;");
+    m.options = bytes_of_text("--gpu-architecture=sm_90 --std=c++17 -DN=2");
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+    m = program_of("int l;");
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+    m = program_of("int k;");
+    m.expressions = bytes_of("\x02\0\0\0f", 6);
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+}
+
+TEST_F(undescribed, a_failed_program_is_not_compiled_again_at_once)
+{
+    const struct message_compile_program m = program_of("int");
+    learn_nvrtc(f);
+    for (unsigned i = 0; i < 2; i++) {
+        send_program(&f->ann, &m);
+        if (i == 0)
+            fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "errors", "log");
+        assert_int_equal(last_result(&f->ann).code, KILN_COMPILE_FAILED);
+    }
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+}
