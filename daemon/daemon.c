@@ -7,6 +7,7 @@
 #include "daemon/config/directories.h"
 #include "daemon/config/engine_settings.h"
 #include "daemon/config/reload.h"
+#include "daemon/free_memory.h"
 #include "daemon/host.h"
 #include "daemon/loop/signals.h"
 #include "daemon/manager/listening_socket.h"
@@ -32,6 +33,7 @@ struct daemon {
     struct inherited inherited;
     struct manager manager;
     struct reload reload;
+    struct free_memory free_memory;
     uint64_t busy_ms; /* when kilnd last had clients or work */
 };
 
@@ -162,20 +164,18 @@ static void stop_when_unreachable(struct daemon *d)
         start_drain(d, ", as its socket was deleted");
 }
 
-/* If more freed memory than this is unused, kilnd returns it to the system.  glibc itself keeps
- * freed memory that lies between blocks in use, for example after a user's burst of requests. */
-#define FREE_BYTES_MAX (16u << 20)
-
-static void return_free_memory(void)
+static void return_free_memory(struct daemon *d)
 {
-    if (mallinfo2().fordblks > FREE_BYTES_MAX)
-        malloc_trim(0);
+    const struct serving *s = &d->serving;
+    const struct engine_waiting waiting = engine_waiting(s->engine);
+    const uint64_t unread = s->server ? server_bytes(s->server) : 0;
+    free_memory_tick(&d->free_memory, waiting.peak + unread, waiting.now + unread);
 }
 
 static void on_tick(struct serving *serving)
 {
     struct daemon *d = daemon_of(serving);
-    return_free_memory();
+    return_free_memory(d);
     manager_tick(&d->manager);
     log_report_withheld();
     stop_when_unreachable(d);

@@ -8,6 +8,7 @@
  *   serving.c        the serving core: loop, engine, processes, server
  *   executor_uv.c    runs the engine's work on threads and in processes
  *   leave_job.c      undoes what a private kilnd inherits from its job
+ *   free_memory.c    returns freed memory to the system after a burst of requests
  *   host.c           what this process adds to 'status' and 'stats'; the engine's log
  *   describe.c       compilers and connections in 'status' and 'stats'
  *   config/          config.def lists the settings; reload.c reads them again on SIGHUP

@@ -187,6 +187,12 @@ struct engine_pulse engine_pulse(const struct engine *e)
                                   .waiting = compile_queue_waiting(e->queue) };
 }
 
+struct engine_waiting engine_waiting(const struct engine *e)
+{
+    return (struct engine_waiting){ .now = budget_taken(e->budget),
+                                    .peak = budget_take_peak(e->budget) };
+}
+
 void engine_share_compilers(struct engine *e) { compile_queue_tick(e->queue); }
 
 void engine_tick(struct engine *e)

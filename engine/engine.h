@@ -101,6 +101,11 @@ struct engine_pulse {            /* the metrics that users look at first */
 };
 struct engine_pulse engine_pulse(const struct engine *engine);
 
+struct engine_waiting { /* bytes of waiting requests */
+    uint64_t now, peak; /* |peak|: the maximum since the previous call */
+};
+struct engine_waiting engine_waiting(const struct engine *engine);
+
 /* Does periodic work, such as writing times of last use in batches and retrying work that failed.
  * Call it about once a second. */
 void engine_tick(struct engine *engine);

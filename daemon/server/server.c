@@ -362,3 +362,5 @@ void server_close(struct server *server, void (*closed)(void *context), void *co
 }
 
 struct server_counts server_counts(const struct server *server) { return server->counts; }
+
+size_t server_bytes(const struct server *server) { return server->accounts.bytes; }

@@ -111,6 +111,8 @@ void server_drop_sessions(struct server *server);
  * freed, but never within this call. */
 void server_close(struct server *server, void (*closed)(void *context), void *context);
 struct server_counts server_counts(const struct server *server);
+/* Returns the bytes of unread replies and unfinished requests. */
+size_t server_bytes(const struct server *server);
 
 /* Schedules the reaper; called by sessions. */
 void server_reap_soon(struct server *server);

@@ -14,6 +14,7 @@ struct budget {
     uint64_t limit;
     uint64_t limit_uid;
     uint64_t taken;
+    uint64_t peak;      /* maximum of |taken| since the last budget_take_peak */
     struct list shares; /* of struct share, one for each user who has a charge; owned */
 };
 
@@ -90,6 +91,7 @@ enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct k
     }
     s->taken += bytes;
     b->taken += bytes;
+    b->peak = b->taken > b->peak ? b->taken : b->peak;
     return KILN_OK;
 }
 
@@ -107,3 +109,10 @@ void budget_return(struct budget *b, uid_t uid, uint64_t bytes)
 }
 
 uint64_t budget_taken(const struct budget *b) { return b->taken; }
+
+uint64_t budget_take_peak(struct budget *b)
+{
+    uint64_t peak = b->peak;
+    b->peak = b->taken;
+    return peak;
+}

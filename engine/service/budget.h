@@ -33,3 +33,5 @@ KILN_MUST_CHECK enum kiln_code budget_take(struct budget *budget, uid_t uid, uin
                                            struct kiln_err *err);
 void budget_return(struct budget *budget, uid_t uid, uint64_t bytes);
 uint64_t budget_taken(const struct budget *budget);
+/* Returns the maximum of budget_taken since the previous call. */
+uint64_t budget_take_peak(struct budget *budget);

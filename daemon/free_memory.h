@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Returns freed memory to the system after a burst of requests.  glibc itself keeps freed memory
+ * that lies between blocks in use.
+ *
+ * Ownership  embed it, zeroed
+ * Threading  the loop's thread
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct free_memory {
+    bool was_busy;
+};
+
+/* Call it about once a second.  |peak| is the maximum of the bytes of waiting requests since the
+ * last call; |now| are those that wait now. */
+void free_memory_tick(struct free_memory *free_memory, uint64_t peak, uint64_t now);
