@@ -8,8 +8,8 @@
 
 static char message[256]; /* complete before the handler is installed */
 
-/* Prints the message, with async-signal-safe calls only, and ends by the signal, whose default
- * action SA_RESETHAND has restored. */
+/* Prints the message, with async-signal-safe calls only, and raises the signal again.  This ends
+ * the process, because SA_RESETHAND has restored the signal's default action. */
 static void on_signal(int number)
 {
     size_t left = strlen(message);

@@ -7,7 +7,7 @@
  * Role       replaces open_memstream(3), which loses a part of the text if an allocation fails, and
  *            reports no error
  * Ownership  the caller owns the text
- * Threading  one stream, one thread
+ * Threading  one thread at a time for each stream
  */
 #include "common/base/bytes.h"
 

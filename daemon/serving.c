@@ -4,8 +4,9 @@
 #include "engine/jobs/transfer_limits.h"
 
 #define TICK_MS 1000
-/* While compiles wait for a compiler, how often to check whether a running compile must give way to
- * them (engine/jobs/compile_yield.h).  It is short compared with YIELD_WAIT_NS. */
+/* How often to check whether a running compile must give way to waiting ones
+ * (engine/jobs/compile_yield.h).  Only used while compiles wait.  It is short compared with
+ * YIELD_WAIT_NS. */
 #define SHARE_MS 100
 /* How often to check, during a stop, whether running work has ended. */
 #define DRAIN_TICK_MS 10

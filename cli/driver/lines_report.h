@@ -4,7 +4,7 @@
 /*
  * Prints one problem's result in MIOpenDriver's format, then how the time was spent.
  *
- * Threading  one stream, one thread
+ * Threading  one thread at a time for each stream
  */
 #include "cli/driver/report.h"
 

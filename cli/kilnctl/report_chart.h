@@ -5,7 +5,7 @@
  * A chart of columns over time as inline SVG.  Labels are HTML next to it, so that they keep their
  * size on narrow screens.
  *
- * Threading  one stream, one thread
+ * Threading  one thread at a time for each stream
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * Writes HTML piece by piece.  Untrusted text (names of programs, targets, users) must be written
  * with html_text or html_element, which escape it.
  *
- * Threading  one stream, one thread
+ * Threading  one thread at a time for each stream
  */
 #include "cli/fail.h"
 

@@ -7,7 +7,7 @@
  * Role       writes the page, without scripts and external files; report_sections.c writes the
  *            tables
  * Ownership  answers are borrowed; any of them may be NULL or incomplete
- * Threading  one stream, one thread
+ * Threading  one thread at a time for each stream
  */
 #include "common/base/json.h"
 

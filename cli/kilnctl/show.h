@@ -5,7 +5,7 @@
  * Prints a JSON object for people: one value per line, nested names joined by dots.  The end of a
  * name gives the number's unit (_bytes, size, _s, _ns, created, last_used, ...).
  *
- * Threading  one stream, one thread
+ * Threading  one thread at a time for each stream
  */
 #include "cli/fail.h"
 #include "common/base/json.h"

@@ -72,7 +72,8 @@ void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct byte
 /* Returns whether |text| is printable ASCII, as records require. */
 bool tuning_is_printable(struct bytes text);
 /* Returns KILN_INVALID unless |word| can be part of a record.  It must be printable ASCII of 1 to
- * 1024 bytes, without ';', ':', '=' and ','.  |commas| allows ',', which |params| may contain. */
+ * 1024 bytes, without ';', ':', '=' and ','.  If |commas| is true, ',' is allowed; a solver's
+ * parameters may contain it. */
 KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes word, bool commas,
                                                  struct kiln_err *err);
 /* MIOpen keeps the FindDb of fusions and the PerfDb of batch normalisation in files of their own.

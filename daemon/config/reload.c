@@ -23,8 +23,9 @@ static void task_destroy(struct reload_task *t)
     free(t);
 }
 
-/* Reads the sources.  Runs on another thread than the loop's, because the disk may be asleep, and
- * the name service may use a network. */
+/* Reads the configuration from its files, variables and flags, and looks up its groups.  Runs on
+ * another thread than the loop's, because the disk may be asleep, and the name service may use a
+ * network. */
 static void on_work_queue(struct task *task)
 {
     struct reload_task *t = (struct reload_task *)task;

@@ -138,7 +138,7 @@ static bool one_is_stopping(const struct compile_queue *q)
     return false;
 }
 
-/* Returns the order that would get the next free compiler, if |need| accepts it, or NULL.  While
+/* Returns the first waiting order that |need| accepts, or NULL if it accepts none.  While
  * interactive orders wait, prefetch orders are not considered, because interactive orders go
  * first. */
 static const struct compile_order *find_in_need(const struct compile_queue *q, struct start need)

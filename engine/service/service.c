@@ -18,8 +18,8 @@ static bool is_answered_at_once(unsigned type)
            type == MESSAGE_events;
 }
 
-/* Returns whether a request changes data that belongs to a user. It then needs a uid that stands
- * for one user only. */
+/* Returns whether a request acts on data of its user. kilnd rejects such a request from the
+ * unmapped uid, because that uid may stand for several users. */
 static bool needs_own_uid(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||

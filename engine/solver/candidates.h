@@ -46,9 +46,10 @@ struct candidate_count {
     bool is_estimate;
 };
 /* Counts the points that are valid for the problem.  The count is exact for a space of up to 2048
- * points.  For a larger space, only the first 2048 candidates are checked.  Those of each part give
- * an estimate for this part, and the estimates are added up.  The result is at least 1, because the
- * config that the solver itself chooses is valid. */
+ * points.  For a larger space, only the first 2048 candidates are checked.  They come from all
+ * parts of the space.  The valid points of each part are estimated from the checked points of this
+ * part, and the estimates are added up.  The result is at least 1, because the config that the
+ * solver itself chooses is valid. */
 struct candidate_count candidates_count_valid(const struct solver *solver,
                                               const struct problem *problem,
                                               const struct target *target);

@@ -44,8 +44,8 @@ KILN_MUST_CHECK enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gp
                                         size_t *ret_count, char ret_skipped[256],
                                         struct kiln_err *err);
 
-/* Returns the bytes of the device's own memory, or 0 if not known.  |gpu| is a result of
- * kfd_gpus. */
+/* Returns the size of the device's own memory in bytes, or 0 if it is not known.  |gpu| is a result
+ * of kfd_gpus. */
 uint64_t kfd_memory(const char *directory, const struct gpu *gpu);
 
 /* Returns how many of |gpus| are partitions of the same device as |gpu|.  It is 1 if the device is

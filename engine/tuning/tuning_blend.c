@@ -16,8 +16,8 @@ struct blend { /* a record that is being merged */
     struct kiln_err *err;
 };
 
-/* Returns whether the entry is one of |solver|. In FindDb's old dialect, the entry's id is an
- * algorithm, and the solver is in its values. */
+/* Returns whether the entry belongs to |solver|. Comparing ids is not enough: in FindDb's old
+ * dialect, the id is an algorithm, and the solver is one of the entry's values. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;

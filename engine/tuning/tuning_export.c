@@ -285,9 +285,9 @@ static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
 }
 
 /* Returns the system database to export.  If there is none for this device, a merged export uses
- * the one with the nearest number of compute units, as a look-up does. It must contain those
- * records, because MIOpen no longer looks for a similar file when a file with the exact name
- * exists. */
+ * the one with the nearest number of compute units, as a look-up does. The exported file must
+ * contain the records of that database: if a file with a device's exact name exists, MIOpen no
+ * longer looks for a similar one. */
 static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
     const struct tuning_file_name *name = &out->what.name;

@@ -72,8 +72,9 @@ KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const
 struct tuning_index *tuning_index_ref(struct tuning_index *index);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
-/* Reads the file and compares the digest, in steps of 4 MiB; for `db verify`.  A zeroed check
- * begins. |ret_more|: call it again. */
+/* State of a comparison of the index with its digest, for `db verify`.  Each call of
+ * tuning_index_check_step reads up to 4 MiB.  The caller zeroes the state before the first call,
+ * and calls again while *ret_more is true. */
 struct tuning_index_check {
     size_t at; /* bytes read so far */
     struct sha256 sum;

@@ -33,8 +33,8 @@ static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 
 /* Returns the hot object that answers the look-up, or NULL. |find| is hot_set_find, or hot_set_peek
  * if the look-up must not count as a use of the kernel. *ret_key becomes the key under which the
- * object is in the hot set. This is the key of the look-up, or, for a package's object with this
- * name and target, kernel_name_packaged(). Inline because every fetch runs it. */
+ * hot set has the object. This is l->key, or kernel_name_packaged(l->name) if the object was found
+ * by its name and target. Inline because every fetch runs it. */
 typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
 static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
                                                const struct hot_lookup *l, struct digest *ret_key)

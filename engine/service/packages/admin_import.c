@@ -75,7 +75,7 @@ static void compare_object(void *context, const struct kernel_record *r)
     other->differs = !digest_equal(&r->object, other->object);
 }
 
-/* Returns true if the store has another object under this name, for example from another version of
+/* Returns true if the store has a different object under |key|, for example from another version of
  * MIOpen. */
 static bool would_replace(struct kernel_store *store, const struct digest *key,
                           const struct digest *object)

@@ -111,8 +111,8 @@ static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
 }
 
 /* Checks the name that kiln-transfer reports against the requested one. kilnd does not trust
- * kiln-transfer with the name, because it decides which package is replaced and which requests the
- * new package answers. */
+ * kiln-transfer with the name, because the name decides which package is replaced and which
+ * requests the new package answers. */
 static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
 {
     const struct transfer_job *job = &u->transfer.job;

@@ -23,8 +23,8 @@ static void init_group(struct request_group *group, const char *noun)
     list_init(&group->members);
 }
 
-/* Initializes a queue without a limit. The number of its requests is limited by the groups that
- * they join. */
+/* Initializes a queue that has no limit of its own. Its requests also join groups (struct
+ * request_group), and the groups limit their number. */
 static void init_unbounded(struct request_queue *queue)
 {
     const struct fair_queue_options options = { .noun = "requests" };

@@ -361,10 +361,10 @@ static enum kiln_code end_copy(struct end *x, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies a part of the client's file. Without a copy, the client could still change it, and decide
- * how much memory it takes.  For example, if the file has holes, reading a mapping of it would
- * allocate memory that counts as kilnd's, but is freed only after the client has closed the file.
- */
+/* Copies a part of the client's file. Without a copy, the client could still change the file, and
+ * could make kilnd use more memory.  For example, if the file has holes, reading a mapping of it
+ * would allocate memory that counts as kilnd's, but is freed only after the client has closed the
+ * file. */
 static void copy_some(struct deferred *d)
 {
     struct end *x = (struct end *)d;
