@@ -128,20 +128,28 @@ static void leave_a_file_open(void *context)
     dup2(fd, LEFT_OPEN);
 }
 
-static unsigned programs_that_have(int fd, const char *path)
+struct open_file {
+    int fd;
+    const char *path;
+};
+
+/* A process that kilnd is starting has kilnd's descriptors until it runs its program. */
+static bool only_kilnd_has(void *context)
 {
+    const struct open_file *file = context;
     unsigned count = 0;
     DIR *processes = opendir("/proc");
     assert_non_null(processes);
     for (const struct dirent *entry; (entry = readdir(processes));) {
         char place[300], target[300];
-        snprintf(place, sizeof(place), "/proc/%s/fd/%d", entry->d_name, fd);
+        snprintf(place, sizeof(place), "/proc/%s/fd/%d", entry->d_name, file->fd);
         ssize_t size = readlink(place, target, sizeof(target) - 1);
         target[size > 0 ? size : 0] = '\0';
-        count += strcmp(target, path) == 0;
+        count += strcmp(target, file->path) == 0;
     }
     closedir(processes);
-    return count;
+    assert_true(count > 0);
+    return count == 1;
 }
 
 TEST_F(sandbox, descriptors_inherited_by_kilnd_do_not_reach_other_programs)
@@ -154,9 +162,11 @@ TEST_F(sandbox, descriptors_inherited_by_kilnd_do_not_reach_other_programs)
     still_compiles(f);
 
     snprintf(path, sizeof(path), "%s/left-open", f->daemon.directory);
-    assert_int_equal(programs_that_have(LEFT_OPEN, path), 1);
+    wait_until("only kilnd to have the file", only_kilnd_has,
+               &(struct open_file){ LEFT_OPEN, path });
     snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
-    assert_int_equal(programs_that_have(STDERR_FILENO, path), 1);
+    wait_until("only kilnd to have the log as its stderr", only_kilnd_has,
+               &(struct open_file){ STDERR_FILENO, path });
 }
 
 /* ---- hostile sources ---- */

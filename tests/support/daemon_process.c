@@ -61,6 +61,16 @@ void daemon_process_init(struct daemon_process *d)
     }
 }
 
+/* Returns whether a living process listens.  A killed kilnd's listening socket lives on until the
+ * child that it was starting runs its program. */
+static bool has_listener(int connection)
+{
+    struct ucred listener;
+    socklen_t size = sizeof(listener);
+    assert_int_equal(getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &listener, &size), 0);
+    return kill(listener.pid, 0) == 0 || errno != ESRCH;
+}
+
 static bool answers(const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -68,7 +78,7 @@ static bool answers(const char *path)
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
-    bool ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    bool ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && has_listener(fd);
     close(fd);
     return ok;
 }

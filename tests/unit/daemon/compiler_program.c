@@ -38,6 +38,8 @@ WRAP(bool, give_up_capabilities, void)
     return !scene.keeps_privileges;
 }
 
+WRAP(void, give_way_to_kilnd, int session) { (void)session; }
+
 WRAP(enum kiln_code, process_limits_apply, const struct process_limits *limits,
      struct kiln_err *err)
 {
