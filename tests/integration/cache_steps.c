@@ -180,11 +180,13 @@ void writer_start(struct writer *w, const char *path)
 void writer_do(struct writer *w, const char *sql)
 {
     char line[256];
+    const char *got;
     fprintf(w->in, "%s;\nselect 'done';\n", sql);
     fflush(w->in);
-    do
-        assert_non_null(fgets(line, sizeof(line), w->out));
-    while (strcmp(line, "done\n") != 0);
+    do {
+        IN_TIME(got = fgets(line, sizeof(line), w->out));
+        assert_non_null(got);
+    } while (strcmp(line, "done\n") != 0);
 }
 
 void writer_kill(struct writer *w)

@@ -438,6 +438,16 @@ TEST_F(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
     expect_served_by_packages(f, &packages_built[0]);
 }
 
+/* Reads to the first line that contains |word|, or, if |word| is NULL, to the end. */
+static void read_until(FILE *stream, const char *word)
+{
+    char line[4096];
+    while (fgets(line, sizeof(line), stream)) {
+        if (word && strstr(line, word))
+            return;
+    }
+}
+
 TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
 {
     struct fixture *f = *state;
@@ -448,15 +458,12 @@ TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
     cut_line_start(&f->line, f->nginx.port, 1000, 5000); /* never makes progress */
     pid_t install = start_program(&f->daemon, &fd, "kilnctl", "pkg", "install",
                                   url_of(f, f->line.script.port, KDB), NULL);
-    char text[4096];
     FILE *reported = fdopen(fd, "r");
-    while (fgets(text, sizeof(text), reported) && !strstr(text, "fetching"))
-        ;
+    IN_TIME(read_until(reported, "fetching"));
     shell(f->state, "test -n \"$(ls packages/incoming)\"");
 
     daemon_process_kill(&f->daemon);
-    while (fgets(text, sizeof(text), reported))
-        ;
+    IN_TIME(read_until(reported, NULL));
     fclose(reported);
     assert_int_equal(wait_program(install), 3);
     daemon_process_start(&f->daemon);

@@ -64,7 +64,9 @@ static struct json *next_event(FILE *events)
     char line[4096];
     struct kiln_err err = KILN_ERR_INIT;
     struct json *event = NULL;
-    if (!fgets(line, sizeof(line), events))
+    const char *got;
+    IN_TIME(got = fgets(line, sizeof(line), events));
+    if (!got)
         fail_msg("kilnctl events ended");
     must(json_parse(bytes_of_text(line), line, &event, &err), err);
     return event;

@@ -479,6 +479,7 @@ static pid_t start_fetching(struct fixture *f, char directory[160])
     static const char *const arguments[] = { "kiln-transfer", NULL };
     pid_t pid;
     char url[160], progress[1024];
+    ssize_t got;
     snprintf(directory, 160, "%s/alone", f->p.staging);
     assert_int_equal(mkdir(directory, 0700), 0);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/" PACKAGE, f->line.port);
@@ -490,7 +491,8 @@ static pid_t start_fetching(struct fixture *f, char directory[160])
                                       .size_limit = 1 << 20 };
     int socket = start_alone(&pid, arguments);
     must(transfer_send_job(socket, &job, &f->err), f->err);
-    assert_true(recv(socket, progress, sizeof(progress), 0) > 0);
+    IN_TIME(got = recv(socket, progress, sizeof(progress), 0));
+    assert_true(got > 0);
     assert_int_equal(entries_in(directory), 1);
     return pid;
 }
@@ -709,7 +711,8 @@ static int receive_snapshot(int socket, struct json **ret_json)
                               .msg_control = &control,
                               .msg_controllen = sizeof(control) };
     struct kiln_err err = KILN_ERR_INIT;
-    ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    ssize_t size;
+    IN_TIME(size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
     assert_true(size > 0);
     must(json_parse(bytes_of(text, (size_t)size), "snapshot", ret_json, &err), err);
     int fd = -1;

@@ -13,11 +13,13 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import shells
 
 BIN, MANUAL, SHELL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]), sys.argv[3]
+WAIT_MAX_S = 60
 COMPLETIONS = MANUAL.resolve() / "completions"
 ASK = {"bash": shells.ask_bash, "zsh": shells.ask_zsh}[SHELL]
 # Names of packages. A shell that executed any of them would create a file.
@@ -71,7 +73,10 @@ class Kilnd:
 
     def _wait(self, manager):
         said = b""
+        end = time.monotonic() + WAIT_MAX_S
         while b"READY=1" not in said:
+            if time.monotonic() > end:
+                raise AssertionError(f"waited {WAIT_MAX_S} s for kilnd to be ready")
             try:
                 said = manager.recv(4096)
             except TimeoutError as error:

@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import pickle
+import select
 import signal
 import socket
 import threading
@@ -12,7 +13,7 @@ import weakref
 import pytest
 
 import kiln
-from conftest import join, wait_until
+from conftest import WAIT_MAX_S, join, wait_until
 from kiln._call import Handle, to_milliseconds
 from kiln._library import library
 
@@ -243,6 +244,9 @@ def in_child(work):
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
+        if not select.select([pipe], [], [], WAIT_MAX_S)[0]:
+            os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f"waited {WAIT_MAX_S} s for the forked child")
         text = pipe.read()
     assert os.waitpid(pid, 0)[1] == 0
     return text

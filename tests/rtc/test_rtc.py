@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -411,6 +412,8 @@ def test_nobody_waits_for_a_result_that_cannot_be_stored(job):
     with subprocess.Popen(job.command("--hold", *arguments), env=job.environment, text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as first:
+        assert select.select([first.stdout], [], [], WAIT_MAX_S)[0], \
+            f"waited {WAIT_MAX_S} s for the first compile"
         assert "compile 0" in first.stdout.readline()
         before = waits(job)
         assert "compile 0" in job.run(*arguments)
