@@ -14,8 +14,8 @@ import sys
 import tree
 
 TABLE = tree.ROOT / "engine/service/metrics/metrics.def"
-FOLDER = tree.ROOT / "docs/operations"
-PAGE = FOLDER / "metrics.md"
+DIRECTORY = tree.ROOT / "docs/operations"
+PAGE = DIRECTORY / "metrics.md"
 MARKED = re.compile(r"(<!-- begin generated: metrics -->\n)(.*?)(<!-- end generated -->)", re.S)
 METRIC = re.compile(r'^METRIC\((\w+),\s*(\w+),\s*"(.*?)",\s*"(.*?)"\)', re.M)
 UNITS = {"seconds": "seconds", "bytes": "bytes"}
@@ -95,9 +95,9 @@ def main():
         PAGE.write_text(after)
     complaints = [] if after == before or not check else [
         f"{PAGE.name} is stale: run scripts/gen_metrics.py"]
-    dashboard = json.loads((FOLDER / "kiln-dashboard.json").read_text())
+    dashboard = json.loads((DIRECTORY / "kiln-dashboard.json").read_text())
     complaints += complain("\n".join(expressions(dashboard)), "kiln-dashboard.json", known)
-    rules = re.sub(r"#.*", "", (FOLDER / "kiln-alerts.yml").read_text())
+    rules = re.sub(r"#.*", "", (DIRECTORY / "kiln-alerts.yml").read_text())
     complaints += complain(rules, "kiln-alerts.yml", known)
     print("\n".join(complaints) or f"{len(known)} metrics are documented, dashboard and alerts "
           f"know them")

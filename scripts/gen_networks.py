@@ -13,7 +13,7 @@ import sys
 
 import tree
 
-FOLDER = tree.ROOT / "scripts/networks"
+DIRECTORY = tree.ROOT / "scripts/networks"
 
 
 def each(value, rank):
@@ -545,7 +545,7 @@ def text_of(name):
 def main():
     stale = []
     for name in NETWORKS:
-        path = FOLDER / f"{name}.txt"
+        path = DIRECTORY / f"{name}.txt"
         text = text_of(name)
         if "--check" not in sys.argv:
             path.write_text(text)

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void copy_text(struct bytes text, char *room, size_t size)
+static void copy_text(struct bytes text, char *to, size_t size)
 {
-    snprintf(room, size, "%.*s", (int)text.size, text.size ? (const char *)text.data : "");
+    snprintf(to, size, "%.*s", (int)text.size, text.size ? (const char *)text.data : "");
 }
 
 /* Begins a new window: the current window becomes the previous one.  If more than one window has

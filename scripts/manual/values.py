@@ -31,7 +31,7 @@ _SETTINGS = {  # settings whose kind of value is more specific than their type
     "compiler_user": "user", "transfer_user": "user",
     "compiler_service": "file", "transfer_service": "file",
 }
-_FOLDER_SETTINGS = ("cache_dir", "state_dir", "temp_dir", "trusted_keys", "package_path")
+_DIRECTORY_SETTINGS = ("cache_dir", "state_dir", "temp_dir", "trusted_keys", "package_path")
 
 
 def _names(value):
@@ -81,7 +81,7 @@ def of_setting(setting):
         return "word " + setting["rule"].replace("|", " ")
     if key in _SETTINGS:
         return _SETTINGS[key]
-    if key in _FOLDER_SETTINGS:
+    if key in _DIRECTORY_SETTINGS:
         return "directory"
     return "file" if setting["type"] == "PATH" else "none"
 

@@ -104,14 +104,14 @@ def object_memory(pids: Iterable[int]) -> int:
     resident memory of no process, but kilnd's cgroup is charged for it."""
     sizes: dict[int, int] = {}  # by inode
     for pid in pids:
-        for folder in ("fd", "map_files"):
-            sizes.update(_objects_in(pathlib.Path(f"/proc/{pid}/{folder}")))
+        for directory in ("fd", "map_files"):
+            sizes.update(_objects_in(pathlib.Path(f"/proc/{pid}/{directory}")))
     return sum(sizes.values())
 
 
-def _objects_in(folder: pathlib.Path) -> dict[int, int]:
+def _objects_in(directory: pathlib.Path) -> dict[int, int]:
     sizes = {}
-    for path in folder.iterdir():
+    for path in directory.iterdir():
         try:
             if os.readlink(path).startswith(OBJECT_FILE):
                 seen = os.stat(path)

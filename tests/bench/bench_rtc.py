@@ -192,15 +192,15 @@ class Bench:
     def write_headers(self):
         """Writes headers so that a compile reads PATHS_READ files and misses PATHS_ABSENT paths.
         Returns a source and options."""
-        folders = [self.work / name for name in ("a", "b", "c")]
-        for folder in folders:
-            folder.mkdir()
+        directories = [self.work / name for name in ("a", "b", "c")]
+        for directory in directories:
+            directory.mkdir()
         for i in range(PATHS_READ):
-            folder = folders[2 if i < PATHS_ABSENT // 2 else 0]
-            (folder / f"{i}.h").write_text(f"int a{i};\n" * 20)
+            directory = directories[2 if i < PATHS_ABSENT // 2 else 0]
+            (directory / f"{i}.h").write_text(f"int a{i};\n" * 20)
         time.sleep(0.1)  # a file as new as the compile is not trusted
         source = "".join(f'#include "{i}.h"\n' for i in range(PATHS_READ))
-        return source, [f"-I{folder}" for folder in folders]
+        return source, [f"-I{directory}" for directory in directories]
 
     def measure_misses(self):
         if not os.path.exists(NVRTC):

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import unittest
 
-FOLDER = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER))
+DIRECTORY = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(DIRECTORY))
 
 import serve_emulator  # noqa: E402
 
@@ -103,7 +103,7 @@ class Launches(unittest.TestCase):
 
 class Script(unittest.TestCase):
     def test_needs_a_checkout_of_the_emulator(self):
-        script = FOLDER.parents[1] / "scripts" / "test-emulated"
+        script = DIRECTORY.parents[1] / "scripts" / "test-emulated"
         result = subprocess.run([script, "--emulator", "/nonexistent"], capture_output=True,
                                 text=True, timeout=60)
         self.assertEqual(result.returncode, 2)

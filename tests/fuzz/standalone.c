@@ -75,7 +75,7 @@ int main(int argc, char **argv)
         }
     }
     if (files_run == 0) {
-        fprintf(stderr, "usage: %s FILE|FOLDER...\n", argv[0]);
+        fprintf(stderr, "usage: %s FILE|DIRECTORY...\n", argv[0]);
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;

@@ -8,9 +8,9 @@ import sys
 import tempfile
 import unittest
 
-FOLDER = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER))
-sys.path.insert(0, str(FOLDER.parents[1] / "scripts"))
+DIRECTORY = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(DIRECTORY))
+sys.path.insert(0, str(DIRECTORY.parents[1] / "scripts"))
 
 import compare  # noqa: E402
 import gpu_results  # noqa: E402

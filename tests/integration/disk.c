@@ -258,7 +258,7 @@ static void fake_filesystem_type(const char *type, const char *directory)
     setenv("ASAN_OPTIONS", more, 1);
     setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
     setenv("KILN_TEST_F_TYPE", type, 1);
-    setenv("KILN_TEST_F_FOLDER", directory, 1);
+    setenv("KILN_TEST_F_DIRECTORY", directory, 1);
 }
 
 static void expect_refused(struct fixture *f, const char *directory, const char *name,

@@ -54,9 +54,10 @@ SET_UP(setup)
 
 static int teardown(void **state)
 {
-    static const char *const variables[] = { "LD_PRELOAD",         "KILN_TEST_F_TYPE",
-                                             "KILN_TEST_F_FOLDER", "KILN_ROCM_PATH",
-                                             "KILN_CUDA_PATH",     "OCL_ICD_VENDORS" };
+    static const char *const variables[] = {
+        "LD_PRELOAD",     "KILN_TEST_F_TYPE", "KILN_TEST_F_DIRECTORY",
+        "KILN_ROCM_PATH", "KILN_CUDA_PATH",   "OCL_ICD_VENDORS"
+    };
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
@@ -242,7 +243,7 @@ static void fake_filesystem_type(const char *type, const char *directory)
     setenv("ASAN_OPTIONS", more, 1);
     setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
     setenv("KILN_TEST_F_TYPE", type, 1);
-    setenv("KILN_TEST_F_FOLDER", directory, 1);
+    setenv("KILN_TEST_F_DIRECTORY", directory, 1);
 }
 
 TEST(doctor, moving_a_cache_from_nfs_as_advised_fixes_it)

@@ -131,7 +131,7 @@ class ValuesTest(unittest.TestCase):
 
     def test_a_value_is_completed_by_its_name(self):
         self.assertEqual(self.kind("FILE.html"), "file")
-        self.assertEqual(self.kind("FILE|FOLDER|URL..."), "file")
+        self.assertEqual(self.kind("FILE|DIRECTORY|URL..."), "file")
         self.assertEqual(self.kind("find|perf"), "word find perf")
         self.assertEqual(self.kind("HIP|CUDA|OpenCL"), "word HIP CUDA OpenCL")
         self.assertEqual(self.kind("NAME", name="toolchain"), "toolchain")

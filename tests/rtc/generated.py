@@ -106,15 +106,15 @@ def add_headers(r, v):
         v.headers[name] = header_text(r)
         v.source += r.choice((f'#include "{name}"\n', f"#include <{name}>\n"))
     for i in range(r.choice((0, 0, 0, 1, 2, 4))):
-        folder = r.choice(("first", "second", "third", "sub", "."))
-        v.files[f"{folder}/disk{i}.h"] = header_text(r)
+        directory = r.choice(("first", "second", "third", "sub", "."))
+        v.files[f"{directory}/disk{i}.h"] = header_text(r)
         v.source += r.choice((f'#include "disk{i}.h"\n', f"#include <disk{i}.h>\n",
                               f'#if __has_include("disk{i}.h")\n#include "disk{i}.h"\n#endif\n'))
     if v.files or maybe(r, 0.1):
         root = r.choice(("@/", "", "./"))
-        for folder in r.sample(("first", "second", "third"), 3):
-            v.options += r.choice(([f"-I{root}{folder}"], [f"--include-path={root}{folder}"],
-                                   ["-I", root + folder]))
+        for directory in r.sample(("first", "second", "third"), 3):
+            v.options += r.choice(([f"-I{root}{directory}"], [f"--include-path={root}{directory}"],
+                                   ["-I", root + directory]))
     if v.files and maybe(r, 0.2):
         v.files["second/nested.h"] = '#include "deeper.h"\n'
         v.files[r.choice(("second/deeper.h", "third/deeper.h"))] = "#define DEEPER 1\n"
@@ -213,8 +213,8 @@ def change(r, v, kind):
         del v.files[r.choice(list(v.files))]
     elif kind == "appear" and v.files:
         name = r.choice(list(v.files)).rpartition("/")[2]
-        folder = r.choice(("first", "second", "sub", "."))
-        v.files[f"{folder}/{name}"] = "__device__ int appeared;\n"
+        directory = r.choice(("first", "second", "sub", "."))
+        v.files[f"{directory}/{name}"] = "__device__ int appeared;\n"
     elif kind == "directory":
         v.directory = r.choice(("sub", "first"))
     elif kind == "expression":

@@ -19,7 +19,7 @@ PRELOAD = BUILD / "lib/libkiln-rtc.so.0"
 BATCH = 50
 BATCH_MAX_S = 900
 PLAIN_AGAIN = 12  # how many more times NVRTC compiles a program whose results differed
-FOLDERS = ("first", "second", "third", "sub")
+DIRECTORIES = ("first", "second", "third", "sub")
 
 
 def output_of(result):
@@ -43,8 +43,8 @@ class Sweep:
         for seed in seeds:
             variant = generated.generate(seed)["AB".index(chosen)]
             root = self.directory / str(seed)
-            for folder in FOLDERS:
-                (root / folder).mkdir(parents=True, exist_ok=True)
+            for directory in DIRECTORIES:
+                (root / directory).mkdir(parents=True, exist_ok=True)
             for old in root.rglob("*.h"):
                 if str(old.relative_to(root)) not in variant.files:
                     old.unlink()

@@ -3,8 +3,9 @@
 /*
  * A statfs(2) that reports the filesystem type that a test chooses. Tests link it, or start
  * programs with it in LD_PRELOAD. KILN_TEST_F_TYPE is the type, such as "0x6969" for NFS; if it is
- * not set, the real type is reported. KILN_TEST_F_FOLDER limits this to paths that begin with its
- * value. Thanks to this file, the code that refuses network filesystems needs no hook for tests.
+ * not set, the real type is reported. KILN_TEST_F_DIRECTORY limits this to paths that begin with
+ * its value. Thanks to this file, the code that refuses network filesystems needs no hook for
+ * tests.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 static bool is_meant(const char *path)
 {
-    const char *directory = getenv("KILN_TEST_F_FOLDER");
+    const char *directory = getenv("KILN_TEST_F_DIRECTORY");
     return !directory || strncmp(path, directory, strlen(directory)) == 0;
 }
 

@@ -46,7 +46,7 @@ FIXTURE(kilnctl_report, set_up, tear_down);
 static void keep_page(const struct fixture *f, const char *name)
 {
     char path[512];
-    const char *directory = getenv("KILN_LOOK_FOLDER");
+    const char *directory = getenv("KILN_LOOK_DIRECTORY");
     if (!directory)
         return;
     snprintf(path, sizeof(path), "%s/%s.html", directory, name);

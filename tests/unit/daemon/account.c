@@ -67,7 +67,7 @@ TEST_F(account, users_who_hold_much_leave_something_to_the_next_one)
     assert_true(account_charge(f->users[6], 32));
 }
 
-TEST_F(account, what_a_user_releases_is_there_for_others)
+TEST_F(account, bytes_that_a_user_releases_are_free_for_others)
 {
     for (unsigned i = 0; i < 4; i++)
         charge_all(f->users[i]);

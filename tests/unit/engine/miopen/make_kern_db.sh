@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 # Writes a kernel database as MIOpen does. Uses sqlite3, bzip2 and md5sum, and no code of kiln.
 #
-# Usage: make_kern_db.sh FOLDER DATABASE
+# Usage: make_kern_db.sh DIRECTORY DATABASE
 #
-# FOLDER/rows.tsv has a line for each row, in the order of insertion:
+# DIRECTORY/rows.tsv has a line for each row, in the order of insertion:
 #     number <tab> name <tab> arguments <tab> packed|raw
-# and FOLDER/objects/<number> is its code object. The environment variable PRAGMAS has SQL that runs
-# first, and INDEX replaces the statement that creates the index. The shell must not interpret the
-# backquotes in SQL.
+# and DIRECTORY/objects/<number> is its code object. The environment variable PRAGMAS has SQL that
+# runs first, and INDEX replaces the statement that creates the index. The shell must not interpret
+# the backquotes in SQL.
 # shellcheck disable=SC2016
 set -euo pipefail
 

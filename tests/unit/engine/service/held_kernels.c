@@ -306,7 +306,7 @@ TEST_F(users, a_user_who_keeps_too_much_still_gets_small_kernels_and_results)
     close_files(&ann);
 }
 
-TEST_F(users, what_a_user_has_closed_makes_space_for_more)
+TEST_F(users, closed_kernels_make_space_for_more)
 {
     limit_held(f, 4 * SIZE);
     for (unsigned i = 0; i < 100; i++) {

@@ -285,7 +285,7 @@ TEST_F(held, an_object_counts_for_ten_minutes_if_there_is_no_proc)
     assert_counts_for_ten_minutes(f);
 }
 
-TEST_F(held, what_is_free_is_known_even_if_events_were_lost)
+TEST_F(held, closed_objects_are_noticed_even_if_events_were_lost)
 {
     int fds[5];
     for (unsigned i = 0; i < 5; i++)
