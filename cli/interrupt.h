@@ -9,6 +9,6 @@
  * Threading  the main thread
  */
 
-/* At SIGINT and SIGTERM, prints "PROGRAM: interrupted: KEPT" on standard error and ends by the
- * signal.  A later call replaces the text. */
+/* At SIGINT and SIGTERM, prints "PROGRAM: interrupted: KEPT" on standard error; the signal then
+ * ends the process.  A later call replaces the text. */
 void interrupt_says(const char *program, const char *kept);

@@ -4,8 +4,8 @@
 /*
  * The lines of a text file, without blank lines and comments ('#').
  *
- * Ownership  line_file_read fills, line_file_done releases; lines point into the file's text
- * Threading  one file, one thread
+ * Ownership  a struct line_file owns its text until line_file_done; lines point into that text
+ * Threading  one thread for each struct line_file
  */
 #include "cli/fail.h"
 

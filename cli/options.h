@@ -67,7 +67,8 @@ struct option_parser {
 size_t options_distance(const char *a, const char *b);
 
 struct suggestion { /* the names that are nearest to a mistyped one */
-    /* Distance of the nearest names; the caller first sets the maximum distance of a suggestion. */
+    /* Distance of |names| from the mistyped name.  The caller first sets it to the largest distance
+     * of a name to suggest. */
     size_t edits;
     char names[160]; /* such as "'status' or 'stats'"; empty if there are none */
 };

@@ -6,7 +6,7 @@
  * untrusted text.
  *
  * Ownership  a table owns copies of its cells
- * Threading  one table, one thread
+ * Threading  one thread for each table
  */
 #include "cli/fail.h"
 
@@ -22,15 +22,15 @@ enum colour { COLOUR_NONE, COLOUR_BOLD, COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW 
 /* Returns true for a terminal, if NO_COLOR is unset or empty and TERM is not "dumb". */
 bool output_has_colour(FILE *out);
 /* Overwrites every control byte (including terminal escapes) and invalid UTF-8 with '?'.
- * |keep_lines| keeps line feeds. */
+ * |keep_lines| keeps line feeds and tabs. */
 void output_clean(char *text, bool keep_lines);
-/* Prints |text| as output_clean returns it, with |indent| before each line. */
+/* Prints a cleaned copy of |text| (output_clean), with |indent| before each line. */
 void output_lines(FILE *out, const char *indent, const char *text);
 /* Prints "<program>: <message>", the compiler's log if there is one, then |advice| unless it is
  * NULL. */
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
 /* Prints |text| on standard output so that a shell reads it as one word.  Slurm's TaskProlog does
- * not interpret quotes, so a text that needs none has none. */
+ * not interpret quotes, so they are printed only if a shell needs them. */
 void output_shell_word(const char *text);
 /* Prints one line of JSON on standard output; invalid UTF-8 becomes '?'. */
 CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
@@ -46,7 +46,7 @@ struct column {
 
 struct table;
 
-/* Creates a table.  |columns| is borrowed and must exist longer than the table.  Returns NULL if
+/* Creates a table.  |columns| is borrowed and must outlive the table.  Returns NULL if
  * out of memory. */
 struct table *table_create(const struct column *columns, size_t count);
 void table_destroy(struct table *table); /* accepts NULL */

@@ -5,7 +5,7 @@
  * A set of distinct problems, in insertion order.
  *
  * Ownership  the set owns its arrays; problem_set_done accepts a zeroed set
- * Threading  one set, one thread
+ * Threading  one thread for each set
  */
 #include "cli/fail.h"
 #include "common/base/hash_table.h"

@@ -25,7 +25,7 @@ struct progress {
     uint64_t drawn_ns;
     uint64_t said_ns; /* time of the last plain line, or of the start */
     uint64_t done, failed;
-    unsigned tenths; /* how many tenths plain lines have reported */
+    unsigned tenths; /* number of tenths of the total that plain lines have reported */
     bool bytes;      /* the counted units are bytes, shown in KiB, MiB, ... */
     /* The total is unknown, so there is no bar, and there are no lines for tenths. */
     bool no_total;
@@ -40,8 +40,8 @@ struct ticker {
     bool runs, stops;
 };
 
-/* Prepares |progress|, and draws nothing yet.  |total| may be 0.  The caller may then set |bytes|
- * and |no_total|, and |started_ns| if the command began earlier. */
+/* Prepares |progress|, and draws nothing yet.  |total| may be 0.  After this call, the caller may
+ * set |bytes| and |no_total|, and |started_ns| if the command began earlier. */
 void progress_init(struct progress *progress, FILE *out, const char *label, uint64_t total,
                    uint64_t now_ns);
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns);
@@ -52,7 +52,7 @@ void progress_finish(struct progress *progress, uint64_t now_ns);
 /* Erases the bar so that other lines can be printed; the next update redraws it. */
 void progress_clear(struct progress *progress);
 
-/* Starts a ticker; call it without the lock.  If no thread can be started, the display only changes
- * when progress_update is called. */
+/* Starts a ticker; the caller must not hold the lock.  If no thread can be started, the display
+ * only changes when progress_update is called. */
 void ticker_start(struct ticker *ticker, struct progress *progress, pthread_mutex_t *lock);
 void ticker_stop(struct ticker *ticker);

@@ -6,7 +6,7 @@
  * in every program.
  *
  * Ownership  plain values
- * Threading  one count, one thread
+ * Threading  one thread for each struct tier_counts
  */
 #include "cli/output.h"
 #include "common/base/json.h"

@@ -99,8 +99,8 @@ static int timeout_ms(const struct ahead *ahead, size_t count)
     return ms < TIMEOUT_MAX_MS ? (int)ms : TIMEOUT_MAX_MS;
 }
 
-/* Returns whether find will time the solvers.  It then needs the kernels of all of them; if the
- * database knows the best solver, it needs only that one. */
+/* Returns whether find will time the solvers, for which it needs the kernels of all of them. Unless
+ * the mode is normal, find does not time them if the database has a time of the best solver. */
 static bool will_time(const struct ahead *ahead, const struct kiln_solutions *list)
 {
     struct kiln_solution first = { .size = sizeof(first) };
@@ -124,8 +124,8 @@ static bool add_each_solver(struct ahead *ahead, const struct kiln_problem *prob
     return true;
 }
 
-/* Requests every solver that applies to problem |index| of batch |at|, which does not name a
- * solver. */
+/* Adds problem |index| of batch |at|, which names no solver, to the batches of all solvers that
+ * apply to the problem. */
 static void expand_problem(struct ahead *ahead, size_t at, size_t index)
 {
     const struct kiln_problem problem = ahead->batches[at].problems.problems[index];

@@ -7,7 +7,7 @@
  *
  * Role       makes the run faster and has no other effect.  kilnd combines these requests with
  *            those of the run, and answers the run's requests first.  Errors are ignored, because
- *            the run gets them, too, and reports them
+ *            the run meets the same errors and reports them
  * Ownership  |bench|, with its device and toolchain, and |session| are borrowed until ahead_stop
  * Threading  runs a private thread with a private client; start and stop on one thread
  */
@@ -17,8 +17,8 @@
 
 struct ahead;
 
-/* Starts to request the kernels.  Returns NULL if there is nothing to request, or if there is no
- * memory or no thread for it; the run then continues without it. */
+/* Starts to request the kernels.  Returns NULL if there is nothing to request, if out of memory, or
+ * if no thread can be started; the run then requests each kernel when it needs it. */
 struct ahead *ahead_start(const struct bench *bench, const struct session_options *session,
                           const struct line_file *file);
 /* Stops the requests.  Returns at once if all problems were answered.  Otherwise blocks until the

@@ -11,6 +11,6 @@
 #include <stdbool.h>
 
 /* Prints the list.  Returns KILN_E_UNSUPPORTED if no device can be used.  With |json|, the document
- * is printed even then.  It then has the reasons and the member "error" with this failure, and
- * |ret_reported| is set. */
+ * is printed even in that case.  Its member "error" is then this failure, and |ret_reported| is
+ * set. */
 CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Find and tune before a problem runs: the options, the run itself, and the printed results.
+ * Runs find or tune before a problem: reads the options, runs the search, prints the results.
  *
  * Ownership  options are plain values with borrowed strings; results belong to libkiln
  * Threading  one thread
@@ -17,7 +17,7 @@ struct json;
 
 /* Reads the options from the flags.  A flag that is not given is read from MIOPEN_FIND_MODE or
  * MIOPEN_FIND_ENFORCE; the default mode is hybrid.
- * KILN_E_INVALID names the flag or variable at fault. */
+ * The message of KILN_E_INVALID names the flag or variable at fault. */
 CLI_MUST_CHECK int find_options_read(const struct driver_options *options,
                                      struct kiln_conv_options *ret_options, struct kiln_error *err);
 

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* Returns the available bytes: the smaller value of the machine and of the control group, or
- * UINT64_MAX if neither is known. */
+/* Returns the number of bytes that are available in the machine or in the process's control group,
+ * whichever is less; UINT64_MAX if neither is known. */
 uint64_t host_memory_available(void);
 /* Returns KILN_E_NO_MEMORY if |bytes| for |purpose| are more than the available memory; the message
  * has both numbers. */

@@ -36,9 +36,9 @@ struct phases {
     double load;    /* loading the objects into the device's runtime */
     double first;   /* first launch, until it completes */
     double timed;   /* all launches for -t and -w */
-    double steady;  /* median of -i launches, by the device's clock */
-    double wall;    /* mean of -i launches that are waited for together */
-    double check;   /* tensors and reference; this program's own work */
+    double steady;  /* median time of the -i launches, by the device's clock */
+    double wall;    /* mean time of the -i launches, with one wait after the last launch */
+    double check;   /* this program's own work: creating tensors, computing the reference */
 };
 
 #define MEASURE_OBJECTS_MAX 8 /* maximum number of objects of a plan */
@@ -76,6 +76,7 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
              const struct kiln_driver_line *flags, uint64_t seed,
              struct measurement *ret_measurement);
 void measurement_done(struct measurement *measurement);
-/* Returns the direction (KILN_FORWARD, ...) that the command line requested.  With -m trans, x and
- * y are exchanged, and with them the forward and data directions. */
+/* Returns the direction (KILN_FORWARD, ...) that the command line requested.  It differs from the
+ * problem's direction if -m trans exchanged x and y: forward became backward data, or the
+ * reverse. */
 unsigned measure_asked_direction(const struct measurement *measurement);

@@ -9,8 +9,8 @@
  */
 #include "cli/session.h"
 
-/* Time limit of find for each problem of a file, if --budget is not given: the file may have a
- * hundred problems. */
+/* Time limit of find for each problem of a file, if --budget is not given.  It is short, because
+ * the file may have a hundred problems. */
 #define RUN_FIND_MS 3000
 
 struct driver_options {
@@ -27,7 +27,7 @@ struct driver_call {
     struct driver_options options;
     enum driver_command command;
     struct option_list words; /* owned: for conv, MIOpenDriver's arguments; for run, the file */
-    bool reported;            /* the command failed, and the JSON that it printed reports that */
+    bool reported;            /* the command failed, and its printed JSON reports the failure */
 };
 
 /* Parses the command line.  The message of KILN_E_INVALID names what was not understood.  Call

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Number of outputs that a thread computes before it takes more.  Small chunks let all threads end
- * at about the same time; larger ones cost fewer atomic operations. */
+/* Number of outputs in a chunk; a thread takes one chunk at a time.  Small chunks let all threads
+ * end at about the same time; larger ones cost fewer atomic operations. */
 #define CHUNK 256u
 #define THREADS_MAX 64u
 
@@ -163,8 +163,8 @@ static struct vector vector_of(const struct tensor *t, const uint64_t at[AXES], 
     return (struct vector){ t->data + offset_of(t, at), step };
 }
 
-/* Computes the input that filter tap |tap| multiplies for |output|, along one spatial axis, of
- * which 0 is the depth.  Returns false if that input is in the padding. */
+/* Computes the coordinate, along one spatial axis (0 is the depth), of the input that filter tap
+ * |tap| multiplies for |output|.  Returns false if that input is in the padding. */
 static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t tap,
                      uint64_t *ret_input)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The reference: convolutions in double precision on the CPU.  A kernel that accumulates in 32-bit
- * floating point is compared with it within an error bound.
+ * The reference: convolutions in double precision on the CPU.  The result of a kernel, which
+ * accumulates in 32-bit floating point, may differ from the reference by at most an error bound.
  *
  * Role       decides for each element of a kernel's result whether it can be correct.  Shares no
  *            code and no loop order with the kernels
@@ -24,7 +24,7 @@
 struct reference_tensors {
     const double *x, *w, *y; /* the direction reads two of these, and ignores the third */
     double *result;          /* the tensor that the direction computes */
-    /* For each element of |result| its sum of |a * b|, in the same layout; or NULL. */
+    /* The sum of |a * b| for each element of |result|, in the layout of |result|; may be NULL. */
     double *magnitude;
 };
 

@@ -56,7 +56,7 @@ static void count_result(struct totals *t, const struct kiln_error *err)
 }
 
 /* Counts the solvers that find had no time to measure.  Solvers that need not be measured are
- * untimed, too, but have no reason. */
+ * in the same state, but without a reason. */
 static size_t count_untimed(const struct kiln_conv_result *found)
 {
     size_t untimed = 0;

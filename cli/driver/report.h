@@ -27,8 +27,8 @@ struct report {
     struct totals totals;
 };
 
-/* The origin of a problem: line |line| of the file, or the command line if |line| is 0; |command|
- * is its text. */
+/* The origin of a problem: line |line| of the file, or the program's arguments if |line| is 0.
+ * |command| is the problem's MIOpenDriver command line. */
 struct report_place {
     unsigned line;
     const char *command;

@@ -46,7 +46,7 @@ static double count_terms(const struct kiln_problem *p)
  * the product and n - 1 for the additions, in any order.  With fused multiply-add, there are also n
  * in all.  Each rounding has a relative error of at most u = 2^-24.  Therefore
  *     |error| <= ((1 + u)^n - 1) * sum|a b|                           (always)
- *     |error| <= (exp(8 sqrt(n) u + n u^2 / (1 - u)) - 1) * sum|a b|  (but for one in 10^13)
+ *     |error| <= (exp(8 sqrt(n) u + n u^2 / (1 - u)) - 1) * sum|a b|  (except for one in 10^13)
  * The second bound is by Higham and Mary, "A new approach to probabilistic rounding error analysis"
  * (2019).  The function uses the smaller one; that is the second from n = 64 on.
  * If every product is a multiple of |quantum| and sum|a b| < 2^24 quanta, no partial sum needs
@@ -67,7 +67,7 @@ static struct rounding bound_sums(const struct kiln_problem *p, double quantum)
  * 2^-11, a product a b then has an error of at most p |a b|, where p = 2 t + t^2.  Therefore, in
  * addition to the error of the sum,
  *     |error| <= p sum|a b|                   (always)
- *     |error| <= 8 p sqrt(sum|a b|)           (but for one in 10^13)
+ *     |error| <= 8 p sqrt(sum|a b|)           (except for one in 10^13)
  * The second bound is Hoeffding's inequality, with sum|a b|^2 <= sum|a b| because operands are
  * below 1.  struct rounding is linear in the magnitude m.  So the function uses the tangent of the
  * root at m = n / 4, which is the mean for random operands: sqrt(m) <= (m / s + s) / 2 with

@@ -10,7 +10,7 @@
 #include "cli/kilnctl/call_progress.h"
 #include "cli/kilnctl/command.h"
 
-/* The arguments of a request that has none. */
+/* Stands for the arguments of a request without arguments. */
 extern const struct json *const admin_no_arguments;
 
 /* Sends |request| with |arguments|.  Returns KILN_E_NO_MEMORY, and sends nothing, if memory ran out
@@ -24,8 +24,8 @@ CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const c
                                     int timeout_ms, struct json **ret_reply,
                                     struct kiln_error *err);
 
-/* A request with files, progress or a timeout. */
 struct db_progress;
+/* A request with files, progress or a timeout. */
 struct admin_call {
     const char *request;
     const struct json *arguments; /* admin_no_arguments if the request has none */

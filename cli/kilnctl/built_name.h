@@ -28,9 +28,9 @@ CLI_MUST_CHECK int device_id_check(const char *database_id, const char *target,
  * length. */
 bool device_id_is_kilns(const char *database_id, size_t size);
 
-/* Returns the beginning of the name of a device's package.  It is the database id, or for NVIDIA
- * GPUs the target, because their code objects are for a target.  Returns NULL for OpenCL devices,
- * whose packages are only used in an embedded build. */
+/* Returns the beginning of the name of a device's package.  It is the database id or, for NVIDIA
+ * GPUs, the target, because all GPUs of a target use the same package.  Returns NULL for OpenCL
+ * devices, whose packages are only used in an embedded build. */
 const char *built_name_stem(const char *database_id, const char *target);
 /* Checks a package's name.  Returns KILN_E_INVALID, with a better command, if no GPU would ever use
  * the package.  A package with a database id may have any name, because 'pkg install --name' can

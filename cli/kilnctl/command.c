@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The commands in the order of --help, in which those of a group are together. */
+/* The commands, in the order in which --help lists them.  The commands of a group are adjacent. */
 static const struct command *const commands[] = {
     &command_status,
     &command_stats,

@@ -4,7 +4,8 @@
 /*
  * Asks for confirmation before stored kernels are removed.
  *
- * The replies shown here have "kernels" and "bytes": the amounts that were, or would be, dropped.
+ * kilnd's replies, whose amounts these functions print, have the members "kernels" and "bytes": how
+ * much was removed or, in a dry run, would be removed.
  *
  * Threading  main thread; blocks until the user answers
  */

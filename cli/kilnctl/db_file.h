@@ -4,7 +4,7 @@
 /*
  * Finds and opens MIOpen's tuning files, and parses their names.
  *
- * Role       kilnctl's only use of engine/miopen, which defines the names of tuning files
+ * Role       wraps engine/miopen's parser of tuning-file names for the rest of kilnctl
  * Ownership  db_files owns its paths; the caller owns descriptors
  * Threading  one thread; blocks
  */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Messages from kilnd while it works on tuning databases: its progress, and lists of items
- * (bad lines, conflicts, differences), with many items in a message.
+ * Shows the messages that kilnd sends while it works on tuning databases: progress, and lists of
+ * items (bad lines, conflicts, differences).  One message may have many items.
  *
  * Role       shows the bar; prints each list item at once, or keeps it for --json
  * Ownership  owns the items it keeps

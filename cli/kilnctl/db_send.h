@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Sends one tuning file to kilnd and shows the reply: bad lines, keys that are kept unchanged,
- * conflicts and counts.
+ * Sends one tuning file to kilnd and shows the reply: bad lines, keys that kiln stores unchanged
+ * because it cannot parse them, conflicts and counts.
  *
  * Ownership  everything in db_sending is borrowed; the caller owns the reply
  * Threading  main thread
@@ -11,7 +11,7 @@
 #include "cli/kilnctl/admin.h"
 
 struct db_sending {
-    /* Whether to merge the values into recorded ones by statistics, instead of replacing them. */
+    /* If false, new values replace recorded ones; if true, both are combined by statistics. */
     bool merges;
     const char *path; /* the file's name in messages */
     /* The file's name, from which kilnd takes kind, format, database id and backend; NULL with

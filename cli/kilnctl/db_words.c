@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the dialect of a version.  For 2.19 it is unknown: builds of that version use one or the
- * other. */
+/* Returns the dialect of a version.  For 2.19 it is unknown, because the builds of that
+ * version differ. */
 const char *db_dialect_of(const char *version)
 {
     unsigned release = version ? miopen_release(version) : 0;

@@ -23,8 +23,8 @@ struct json;
 #define DB_FORMATS "text sqlite"
 #define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* backends, up to the first dot */
 
-/* Return the dialect of FindDb and the format of PerfDb that this version of MIOpen uses, or NULL
- * if it is unknown or both are used.  |version| may be NULL. */
+/* Return the dialect of FindDb, and the format of PerfDb, that MIOpen's |version| uses.  Return
+ * NULL if that is unknown, or if the version uses both.  |version| may be NULL. */
 const char *db_dialect_of(const char *version);
 const char *db_format_of(const char *version);
 /* Returns whether |word| is one of |choices|. */

@@ -165,7 +165,8 @@ static void check_devices(struct doctor *d)
     daemon_judge_miopen(coverage, &d->findings);
 }
 
-/* Points to the command that shows what a program gains, because only that program knows. */
+/* Adds a finding that names 'kilnctl run --explain': only a run of a program shows which of the
+ * program's compiles kilnd can answer. */
 static void check_drop_in(struct doctor *d)
 {
     char value[PRELOAD_MAX];

@@ -63,7 +63,7 @@ static void judge_store(const struct json *store, struct findings *f)
     }
 }
 
-/* Judges the sandbox by kilnd's report, which comes from the compiler processes. */
+/* Judges the sandbox by what the compiler processes reported to kilnd. */
 static void judge_sandbox(const struct json *workers, struct findings *f)
 {
     const struct json *sandbox = json_get(workers, "sandbox");

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* Compares the client's and kilnd's versions.  Different builds of kiln interoperate, but should be
- * the same. */
+/* Warns if the client's and kilnd's versions differ.  Different versions interoperate, but kilnd
+ * probably needs a restart. */
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *findings);
 /* Judges the reply to `status`: the state of store and tuning database, compilers, confinement. */
 void daemon_judge_status(const struct json *status, struct findings *findings);
@@ -23,7 +23,7 @@ void daemon_judge_health(const struct json *health, uint64_t now, struct finding
 /* Judges the replies to `package_list` and `package_coverage`. */
 void daemon_judge_packages(const struct json *list, const struct json *coverage,
                            struct findings *findings);
-/* Checks whether MIOpen is installed on a host that has GPUs which it supports. */
+/* If the host has AMD GPUs, which |coverage| lists, checks whether MIOpen is installed. */
 void daemon_judge_miopen(const struct json *coverage, struct findings *findings);
 /* Judges the reply to `tuning_verify`. */
 void daemon_judge_tuning(const struct json *verified, struct findings *findings);

@@ -12,8 +12,8 @@
 #include <sys/statvfs.h>
 
 #define CONFIG_MAX (1u << 20)
-/* Limits of free space for findings.  With less, the temporary files of compilers and of SQLite
- * fail first. */
+/* Less free space than this is a failure, or a warning.  The first to fail are the temporary files
+ * of compilers and of SQLite. */
 #define FREE_FAIL (16ull << 20)
 #define FREE_WARN (1ull << 30)
 #define FREE_INODES_FAIL 100u

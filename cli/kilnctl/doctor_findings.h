@@ -18,7 +18,7 @@ enum verdict {
     VERDICT_OK,
     VERDICT_WARN, /* it works, but not as well as it could */
     VERDICT_FAIL,
-    VERDICT_UNSEEN, /* the caller may not see it, or no kilnd is running */
+    VERDICT_UNSEEN, /* not known, such as without permission or without a running kilnd */
 };
 
 struct finding {

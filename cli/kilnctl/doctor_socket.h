@@ -29,7 +29,7 @@ struct socket_facts {
     uid_t euid;
     char user[64];      /* the caller's name */
     bool in_group;      /* the caller's process has the socket's group */
-    bool in_group_file; /* the caller's account has the group, effective from the next login */
+    bool in_group_file; /* the caller's account is in the group, maybe only from the next login */
     int connect_errno;  /* errno of connect(2); 0 if connected */
 };
 

@@ -257,8 +257,8 @@ static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
     return query_program(argv, text);
 }
 
-/* Adds the reason of the latest failed start since the boot from the journal, if the caller may
- * read that. */
+/* Looks in the journal for the latest failed start since the boot, and adds its reason.  Does
+ * nothing if the caller may not read the journal. */
 static void quote_journal(bool is_system, struct findings *f)
 {
     char text[ANSWER_MAX];

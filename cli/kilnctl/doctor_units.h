@@ -8,7 +8,7 @@
  */
 #include "cli/kilnctl/doctor_findings.h"
 
-/* The message ids in the journal of the log events start_failed and configuration_refused
+/* The journal's message ids for two log events, start_failed and configuration_refused
  * (common/log/log_events.def). */
 #define UNITS_START_FAILED_ID "9cf5e6db3faf34a1dab9af48a6a7ced6"
 #define UNITS_CONFIGURATION_REFUSED_ID "cafd36e25cbbdf3208f629419984d3de"

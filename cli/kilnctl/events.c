@@ -46,8 +46,8 @@ static void print_event(const struct json *event)
     putchar('\n');
 }
 
-/* Returns whether an event counts.  The first one does not, because it only confirms the
- * subscription. */
+/* Returns whether --count counts an event.  It does not count the first event, which only confirms
+ * the subscription. */
 static bool is_counted(const struct json *event)
 {
     return strcmp(json_get_text(event, "event", ""), "subscribed") != 0;

@@ -23,11 +23,11 @@ struct harvest {
     const char *directory;               /* borrowed */
     struct overlay_manifest manifest;
     struct several several;
-    struct json *files;     /* borrowed; the reply's list of files that were sent */
-    struct json *unchanged; /* borrowed; the reply's list of files that were not sent */
-    /* Borrowed; the reply's list of names that are not those of MIOpen's files. */
+    struct json *files;     /* borrowed; the list, in the printed JSON, of files that were sent */
+    struct json *unchanged; /* borrowed; the list of files that were not sent */
+    /* Borrowed; the list of names that are not those of MIOpen's files. */
     struct json *unknown;
-    /* Number of these unknown names, and number of unknown names that are similar to MIOpen's. */
+    /* Number of all such names, and of those among them that are similar to MIOpen's. */
     uint64_t unknown_count, likely_count;
     uint64_t said; /* number of files that were printed or, if there are too many, only counted */
 };
@@ -181,8 +181,8 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
 
 /* ---- the directory ---- */
 
-/* Returns the function that sends a file, or NULL if it is not sent.  |ret_known| says whether
- * MIOpen's files have such names. */
+/* Returns the function that sends the file |name|, or NULL if it is not to be sent.  Sets
+ * |ret_known| to whether MIOpen has files with such a name. */
 static send_fn *sender_of(enum miopen_place place, const char *name, bool *ret_known)
 {
     struct db_file_name parsed;

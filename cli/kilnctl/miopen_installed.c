@@ -18,8 +18,8 @@ static bool is_directory(const char *path)
     return stat(path, &seen) == 0 && S_ISDIR(seen.st_mode);
 }
 
-/* Returns whether |path| is in an overlay.  The databases there may be out of date, and its links
- * lead to the real directory. */
+/* Returns whether |path| is in an overlay.  Such a directory is not MIOpen's own: its databases may
+ * be out of date, and its links lead to the real directory. */
 static bool is_of_overlay(const char *path)
 {
     char manifest[PATH_MAX];

@@ -222,8 +222,8 @@ static const struct {
     { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
 };
 
-/* Returns whether a variable is set.  It is not set for an empty directory, which would hide
- * MIOpen's own databases. */
+/* Returns whether variable |index| is to be set.  MIOPEN_SYSTEM_DB_PATH is not set if system/ is
+ * empty, because that would hide MIOpen's own databases. */
 static bool is_variable_set(const struct overlay *o, size_t index)
 {
     return index > 0 || o->has_system;

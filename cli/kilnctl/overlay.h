@@ -18,7 +18,8 @@
 struct overlay {
     const struct invocation *invocation; /* borrowed */
     const char *version;                 /* MIOpen's version; NULL if not known */
-    /* If NULL, FindDb is written in the recorded dialect, and PerfDb in both formats. */
+    /* The dialect of FindDb and the format of PerfDb.  A |dialect| of NULL means the recorded one;
+     * a |format| of NULL means both. */
     const char *dialect, *format;
     bool replace;
     char directory[PATH_MAX]; /* absolute path */

@@ -24,8 +24,8 @@ void overlay_lines_done(struct overlay_lines *lines); /* accepts a zeroed one */
 CLI_MUST_CHECK int overlay_lines_add(struct overlay_lines *lines, uint64_t digest,
                                      struct kiln_error *err);
 void overlay_lines_sort(struct overlay_lines *lines);
-/* Adds every complete line of |text|.  The last line may be incomplete, because MIOpen is still
- * writing it or the job was killed. */
+/* Adds the digest of every complete line of |text|, then sorts.  The last line may be incomplete,
+ * because MIOpen is still writing it or the job was killed. */
 CLI_MUST_CHECK int overlay_lines_add_all(struct overlay_lines *lines, struct bytes text,
                                          struct kiln_error *err);
 /* Copies the complete lines that are not among |lines|, and returns their number.  Other lines

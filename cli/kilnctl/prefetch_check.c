@@ -8,8 +8,8 @@
 /* What is known about whether toolchains support one target. */
 struct verdict {
     unsigned works, fails;
-    unsigned unexplained;        /* number that fail without a reason, or could not be tried now */
-    bool named;                  /* the requested toolchain exists */
+    unsigned unexplained; /* toolchains that fail without a reason, or could not be tried now */
+    bool named;           /* the requested toolchain exists */
     char names[256], tried[256]; /* such as "hiprtc, clang" */
     /* One line for each toolchain that fails. */
     char reasons[sizeof(((struct kiln_error *)0)->log)];

@@ -15,7 +15,7 @@
 struct prefetch_failure {
     unsigned line;
     int code;
-    char *what; /* owned; the command line of the problem, or of the file */
+    char *what; /* owned; the problem's command line, or the line that could not be parsed */
     char *text; /* owned */
     char *log;  /* owned; the compiler's log, or "" */
 };

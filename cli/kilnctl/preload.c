@@ -15,7 +15,7 @@
 #endif
 #define LIBRARY "libkiln-rtc.so.0"
 
-/* Directories of the library, relative to that of kilnctl: in a build directory, then in an
+/* Directories of the library, relative to kilnctl's directory: in a build directory, then in an
  * installed tree. */
 static const char *const places[] = { "../lib", KILN_LIBDIR_FROM_KILNCTL };
 

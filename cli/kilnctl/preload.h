@@ -12,6 +12,6 @@
 
 enum { PRELOAD_MAX = 2 * PATH_MAX };
 
-/* Writes the current value of LD_PRELOAD, with the path of libkiln-rtc before it unless it begins
- * with that path.  Fails if the library cannot be read. */
+/* Writes the path of libkiln-rtc, followed by the current value of LD_PRELOAD.  If that value
+ * begins with the path already, writes it unchanged.  Fails if the library cannot be read. */
 int preload_value(char ret_value[PRELOAD_MAX], struct kiln_error *err);

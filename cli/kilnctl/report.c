@@ -57,7 +57,7 @@ static int ask_accounting(const struct invocation *invocation, const char *by,
 }
 
 /* Returns the largest of the steps that divides |span_s| into a hundred columns or more, or the
- * first one if none does. */
+ * smallest step if none does. */
 static uint64_t round_step(uint64_t span_s)
 {
     static const uint64_t steps[] = {

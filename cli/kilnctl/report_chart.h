@@ -14,7 +14,7 @@
 #define CHART_LAYERS 4
 
 struct chart_column {
-    /* Begin of the column, in seconds since the epoch, and its length. */
+    /* Start of the column's period, in seconds since the epoch, and length of the period. */
     uint64_t time, span_s;
     double layers[CHART_LAYERS]; /* from the bottom; unused layers are 0 */
     char label[160];             /* text of the tooltip */

@@ -40,8 +40,8 @@ static void add_column(struct columns *all, const struct chart_column *column)
     all->most = sum > all->most ? sum : all->most;
 }
 
-/* Returns the column of a sample.  For the current sample, which kilnd has not recorded yet, the
- * time is the end of the period instead of the beginning. */
+/* Returns the column of a sample.  A recorded sample has the time at which its period began; the
+ * current sample, which kilnd has not recorded yet, has the time at which its period ends. */
 static struct chart_column column_of(const struct json *sample, bool is_current)
 {
     struct chart_column column = { .time = json_get_u64(sample, "time", 0),
@@ -107,7 +107,7 @@ static double round_top(double most)
     return most;
 }
 
-/* Widens a range so that its begin, middle and end are round local times. */
+/* Widens a range so that its start, middle and end are round local times. */
 static struct range round_range(struct range range)
 {
     static const uint64_t units[] = { 300,   600,   1800,  3600,  7200,

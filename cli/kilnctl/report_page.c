@@ -90,8 +90,8 @@ struct job_requests { /* requests of jobs in the charts' span */
     uint64_t begin;
 };
 
-/* Prefetches are not in the history.  Requests that bypass the cache, such as those of `doctor`,
- * are not counted as misses of jobs. */
+/* Adds the requests of one sample.  Samples do not count prefetches.  They count requests that
+ * bypass the cache, such as those of `doctor`, as misses, which are subtracted here. */
 static void add_requests(struct job_requests *sum, const struct json *sample)
 {
     for (const struct json *j = json_first(json_get(sample, "hits")); j; j = json_next(j))

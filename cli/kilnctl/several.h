@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Runs a command on several arguments; a failure does not stop the others.
+ * Runs a command on several arguments.  After a failure, it continues with the next argument.
  *
  * Role       collects failures.  main prints the first failure at the end, and that failure
  *            determines the exit status.  Of the others, the first 20 are printed when they happen.

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Maximum depth.  It is larger than that of any answer of kilnd, and protects against malicious
- * answers. */
+/* Maximum depth of nested objects.  kilnd's answers are never as deep; the limit protects against
+ * malicious answers. */
 #define DEPTH_MAX 8
 #define NAME_LENGTH_MAX 256
 

@@ -19,8 +19,8 @@ struct sign_file { /* borrowed; the file to sign */
     const char *name; /* name of the file when it is published */
     uint64_t version; /* the edition number that the signer chose, or 0 */
 };
-/* Creates the signed manifest of a file. For a packed file, the manifest also states the digest of
- * the content. */
+/* Creates the signed manifest of a file.  For a file packed with bzip2, the manifest also has the
+ * digest of the unpacked content. */
 CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *file,
                                  char **ret_text, struct kiln_error *err);
 /* Checks that |key_file| can be used to sign, so that a bad key is found before hours of

@@ -83,7 +83,7 @@ static int start_program(const char *program, char *const argv[], int socket, pi
 
 /* ---- the answer ---- */
 
-/* Receives the terminated answer.  Returns 0 if the program ended without an answer. */
+/* Receives the answer and appends a NUL.  Returns 0 if the program ended without an answer. */
 static ssize_t receive_answer(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
 {
     int flags = 0;

@@ -4,8 +4,8 @@
 /*
  * Opens a consistent copy of a SQLite database that MIOpen may have open.
  *
- * Role       runs kiln-transfer --snapshot with the user's permissions, which merges the
- *            write-ahead log; the caller then sends the descriptor to kilnd
+ * Role       runs kiln-transfer --snapshot, which merges the write-ahead log, with the user's
+ *            permissions; the caller then sends the descriptor to kilnd
  * Ownership  the caller owns the descriptor
  * Threading  main thread; blocks
  */

@@ -9,6 +9,6 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Looks in kilnctl's directory, then in the installed location.  Returns false if it is in
- * neither. */
+/* Finds the program in kilnctl's directory or else in the installed location.  Returns false if it
+ * is in neither. */
 bool snapshot_program_find(char ret_path[PATH_MAX]);

@@ -79,7 +79,7 @@ static void put_hits(struct writer *w, const struct top_rates *r)
     put_bar(w, "missed", r->misses_share, r->has_lookups);
 }
 
-/* Compiles that programs do themselves are not among the kernels above. */
+/* Shows the programs' own compiles by NVRTC and hiprtc.  The kernels above do not include them. */
 static void put_client_compiles(struct writer *w, const struct json *stats)
 {
     char saved[UNITS_TEXT_MAX];

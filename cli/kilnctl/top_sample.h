@@ -4,7 +4,7 @@
 /*
  * A sample of kilnd's counters, and the rates between two samples.
  *
- * Ownership  a sample owns its answers (top_sample_done); lines point into them
+ * Ownership  a sample owns its answers (top_sample_done)
  * Threading  one thread
  */
 #include "cli/kilnctl/command.h"

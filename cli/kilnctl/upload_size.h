@@ -12,6 +12,6 @@
 #include "cli/kilnctl/snapshot.h"
 
 /* Returns KILN_E_FULL if |path|, together with its write-ahead log, is larger than kilnd accepts.
- * Returns KILN_E_OK for a file that cannot be examined: its reader reports why. */
+ * Returns KILN_E_OK for a file that cannot be examined: the attempt to open it will say why. */
 CLI_MUST_CHECK int upload_size_check(const struct invocation *invocation, const char *path,
                                      enum snapshot_of what, struct kiln_error *err);

@@ -104,8 +104,8 @@ void buffer_put(struct buffer *b, const void *data, size_t size)
         append_bytes(b, data, size);
 }
 
-/* Appends a number.  Inlined with a constant |size|, so that the compiler emits a store instead of
- * a call of memcpy. */
+/* Appends a number.  This is inlined with a constant |size|, so that the compiler emits a store
+ * instead of a call of memcpy. */
 static inline void put_number(struct buffer *b, const void *number, size_t size)
 {
     if (make_room(b, size))

@@ -49,7 +49,7 @@ int bytes_compare(struct bytes a, struct bytes b);
 bool bytes_equal_text(struct bytes a, const char *text);
 bool text_ends_with(const char *text, const char *end);
 /* Computes the 64-bit FNV-1a hash, for hash tables; never for security.  The text of OpenCL targets
- * contains it (common/target/opencl_target.h), so the function must not change. */
+ * contains such hashes (common/target/opencl_target.h), so the function must not change. */
 uint64_t bytes_hash(struct bytes b, uint64_t seed);
 /* Copies the bytes and a NUL to |*at|, and sets |*at| to the address after them.  Returns the
  * copy. */

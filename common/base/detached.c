@@ -145,7 +145,7 @@ static int start_without_reaper(struct spawn *s)
     if (pid < 0)
         return errno;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        continue; /* another error means that the program reaped the intermediate, with __WALL */
+        continue; /* other errors: another thread of this process has reaped it, with __WALL */
     return s->result;
 }
 

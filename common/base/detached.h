@@ -21,10 +21,10 @@ struct detached {
     size_t file_count;
 };
 
-/* Starts the program in a new session, with default actions for all signals and none blocked.
- * Returns 0 or an errno. */
+/* Starts the program in a new session.  All signals have their default actions there, and no signal
+ * is blocked.  Returns 0 or an errno. */
 int detached_start(const struct detached *detached);
 
-/* Prepares posix_spawn to start a program in a new session, with default actions for all signals
- * and none blocked.  Returns 0 or an errno. */
+/* Prepares posix_spawn to start a program in the same way: in a new session, with the default
+ * actions of all signals, and with no signal blocked.  Returns 0 or an errno. */
 int detached_set_signals(posix_spawnattr_t *attributes);

@@ -6,8 +6,8 @@
  *
  * A call that can fail returns enum kiln_code.  Its last parameter is a caller-owned struct
  * kiln_err, never NULL, that receives the message.  Nothing here allocates, so errors can be
- * reported when memory is exhausted.  A kiln_err may be copied by value into a request, across a
- * thread, or onto the wire.
+ * reported when memory is exhausted.  A kiln_err may be copied by value: into a request, to
+ * another thread, or onto the wire.
  *
  * Expected results, such as KILN_NOT_FOUND from a look-up, have only a code and no message.
  *
@@ -50,8 +50,8 @@ enum kiln_code kiln_fail(struct kiln_err *err, enum kiln_code code, const char *
 enum kiln_code kiln_fail_errno(struct kiln_err *err, int errnum, const char *fmt, ...)
     KILN_PRINTF(3, 4);
 
-/* Puts a context, such as "cannot read the plan: ", in front of the error's message.  A caller uses
- * it before it returns the error. */
+/* Puts a context, such as "cannot read the plan: ", in front of the error's message.  Call it
+ * before returning the error. */
 enum kiln_code kiln_while(struct kiln_err *err, const char *fmt, ...) KILN_PRINTF(2, 3);
 
 const char *kiln_code_name(enum kiln_code code); /* such as "NOT_FOUND"; "?" for an unknown code */

@@ -5,8 +5,8 @@
  * Descriptors in messages of Unix sockets (SCM_RIGHTS, unix(7)).
  *
  * Role       builds and reads control messages
- * Ownership  sending borrows descriptors.  The receiver owns the descriptors that it gets; those
- *            that it did not expect are closed
+ * Ownership  sending borrows descriptors.  The receiver owns the descriptors that it gets; if it
+ *            gets more than it expected, the others are closed
  * Threading  any thread
  */
 #include "common/base/bytes.h"

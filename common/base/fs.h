@@ -95,7 +95,7 @@ struct fs_place { /* the filesystem of a path */
  * determined. */
 int fs_look(const char *path, struct fs_place *ret_place);
 /* Rejects network filesystems: returns KILN_UNSUPPORTED if |path| is on one.  The message names the
- * filesystem and |setting|, which the user should set instead. */
+ * filesystem, and |setting|, with which the user can choose another directory. */
 KILN_MUST_CHECK enum kiln_code fs_refuse_network(const char *path, const char *setting,
                                                  struct kiln_err *err);
 /* Returns the name ("nfs", "lustre", ...) of the network filesystem with this f_type (statfs(2)),

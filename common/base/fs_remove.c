@@ -54,7 +54,7 @@ static int open_directory(int parent_fd, const char *name)
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opens a directory whose mode does not allow it: its owner may have removed their own
+/* Opens a directory and sets its mode to 0700, because its owner may have removed their own
  * permissions. */
 static int open_closed_directory(int parent_fd, const char *name)
 {

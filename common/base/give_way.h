@@ -7,6 +7,7 @@
  * Threading  before the process starts threads or enters a namespace
  */
 
-/* Lets kilnd run first on a busy processor, because many users wait for it.  |session| is the nice
- * value of this process's session, if it leads one.  Does nothing where the kernel forbids it. */
+/* Lets kilnd run first on a busy processor, because many users wait for it.  |session| becomes the
+ * nice value of this process's session, if this process leads it.  Ignores refusals by the
+ * kernel. */
 void give_way_to_kilnd(int session);

@@ -44,8 +44,8 @@ void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t h
 void hash_table_remove(struct hash_table *table, struct hash_link *link);
 /* Returns how much memory |table| uses, not counting the struct itself and the items. */
 size_t hash_table_bytes(const struct hash_table *table);
-/* Iterate over all items, in no particular order: return the first item, or the item after |link|;
- * NULL at the end. */
+/* Iterate over all items, in no particular order.  The first function returns the first item, the
+ * second the item after |link|; both return NULL at the end. */
 struct hash_link *hash_table_begin(const struct hash_table *table);
 struct hash_link *hash_table_behind(const struct hash_table *table, const struct hash_link *link);
 
