@@ -212,7 +212,8 @@ static enum kiln_code find_user(const struct worker_kind *kind, const char *serv
                     : worker_user_find(kind, name, ret_user, err);
 }
 
-/* Finds the users that compilers and transfers run as, and which uids of clients are one user. */
+/* Finds the users that compilers and transfers run as, and which uids of clients belong to one
+ * user. */
 static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;

@@ -15,6 +15,6 @@ struct free_memory {
     bool was_busy;
 };
 
-/* Call it about once a second.  |peak| is the maximum of the bytes of waiting requests since the
- * last call; |now| are those that wait now. */
+/* Call it about once a second.  |peak| is the largest number of bytes of waiting requests since the
+ * last call; |now| is the current number. */
 void free_memory_tick(struct free_memory *free_memory, uint64_t peak, uint64_t now);

@@ -44,8 +44,8 @@
 
 #define EXIT_USAGE 2
 
-/* Logs that the configuration is invalid.  As the setting of the log's format could not be read,
- * kilnd detects the format: under systemd, the message goes to the journal with its fields, where
+/* Logs that the configuration is invalid.  The setting of the log's format could not be read, so
+ * kilnd detects the format.  Under systemd, the message goes to the journal with its fields, where
  * kilnctl doctor looks for it. */
 static int refuse_config(const struct kiln_err *why)
 {

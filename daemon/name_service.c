@@ -14,8 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A name service in the network may take long. But a reload, which waits for it, occupies a thread
- * of a work queue, and the child has copies of kilnd's descriptors and file locks. */
+/* Maximum wait for the child's answer. A name service in the network may be slow. But the wait must
+ * end: a reload that waits occupies a thread of a work queue, and the child has copies of kilnd's
+ * descriptors and file locks. */
 #define ANSWER_MS 30000
 
 struct question {
@@ -24,7 +25,7 @@ struct question {
     uid_t uid;
 };
 
-struct answer { /* of the child; fits in a pipe's atomic write */
+struct answer { /* the child's answer; small enough for one atomic write to a pipe */
     bool is_found;
     int errnum; /* 0 if the name service answered */
     struct name_service_user user;
@@ -32,7 +33,7 @@ struct answer { /* of the child; fits in a pipe's atomic write */
 
 /* ---- in the child ---- */
 
-/* glibc's manual lists these for "not found", besides 0. */
+/* Returns whether |errnum| means "not found": 0, or a value that getpwnam(3) lists for it. */
 static bool means_absent(int errnum)
 {
     return errnum == 0 || errnum == ENOENT || errnum == ESRCH || errnum == EBADF || errnum == EPERM;

@@ -20,8 +20,8 @@ struct name_service_user {
     char name[64];
 };
 
-/* Return KILN_NOT_FOUND, without a message, if the host has no such user or group.  Every other
- * failure means that it is not known whether there is one. */
+/* Return KILN_NOT_FOUND, without a message, if the host has no such user or group.  After any other
+ * failure, it is not known whether the user or group exists. */
 KILN_MUST_CHECK enum kiln_code name_service_user(const char *name,
                                                  struct name_service_user *ret_user,
                                                  struct kiln_err *err);

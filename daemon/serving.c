@@ -5,17 +5,17 @@
 
 #define TICK_MS 1000
 /* How often to check whether a running compile must give way to waiting ones
- * (engine/jobs/compile_yield.h).  Only used while compiles wait.  It is short compared with
- * YIELD_WAIT_NS. */
+ * (engine/jobs/compile_yield.h).  This interval is used only while compiles wait, and is short
+ * compared with YIELD_WAIT_NS. */
 #define SHARE_MS 100
 /* How often to check, during a stop, whether running work has ended. */
 #define DRAIN_TICK_MS 10
 /* Maximum time of a transfer.  It protects against a server that sends just enough to keep the
  * transfer alive; a transfer that makes no progress ends much sooner. */
 #define TRANSFER_MAX_MS (24u * 3600 * 1000)
-/* Maximum time without a report of progress.  It is longer than any step that reports none:
- * libcurl's stall limit (a minute), a pause between two attempts (a minute), and hashing or syncing
- * 8 GiB on a slow disk. */
+/* Maximum time without a report of progress.  This time is longer than any step that reports no
+ * progress: libcurl's stall limit (a minute), a pause between two attempts (a minute), and hashing
+ * or syncing 8 GiB on a slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
 /* The maximum time from a transfer's last report to its exit. */
 #define TRANSFER_EXIT_MS 5000

@@ -33,11 +33,11 @@ enum serving_phase { SERVING_RUNS, SERVING_DRAINS, SERVING_CLOSES };
 
 struct serving_options {
     unsigned readers; /* number of threads that read the stores */
-    /* serving_open fills in its loop and its work queues. */
+    /* serving_open fills in the loop and the work queues of these options. */
     const struct pool_options *pool;
-    /* serving_open fills in its loop and its work queues. */
+    /* serving_open fills in the loop and the work queues of these options. */
     const struct transfers_options *transfers;
-    const struct engine_options *engine; /* serving_open fills in its executor and readers */
+    const struct engine_options *engine; /* serving_open fills in the executor and the readers */
     const struct server_limits *limits;
     struct listener *listener;
     const char *publish_group;

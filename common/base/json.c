@@ -18,7 +18,7 @@ enum kiln_code json_parse(struct bytes text, const char *origin, struct json **r
                           struct kiln_err *err)
 {
     const char *end = NULL;
-    errno = 0; /* cJSON does not tell a failed allocation from a mistake in the text */
+    errno = 0; /* cJSON returns NULL for invalid text and if out of memory; errno shows which */
     cJSON *item = cJSON_ParseWithLengthOpts((const char *)text.data, text.size, &end, 0);
     if (!item && errno == ENOMEM)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read the JSON of %s", origin);
@@ -81,7 +81,7 @@ struct json *json_text(const char *text) { return wrap_item(cJSON_CreateString(t
 struct json *json_number(double value) { return wrap_item(cJSON_CreateNumber(value)); }
 struct json *json_bool(bool value) { return wrap_item(cJSON_CreateBool(value)); }
 
-/* Marks a tree that lost a value.  It adds an item without a type, which cJSON cannot print; so
+/* Marks a tree that lost a value: adds an item without a type, which cJSON cannot print.  So
  * json_print rejects the tree. */
 static void mark_incomplete(struct json *container)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * JSON values.  Only this module uses cJSON.  It is a separate library (kiln_json), which libkiln
- * does not link.
+ * JSON values.  Only this module uses cJSON.  This module is a separate library (kiln_json), which
+ * libkiln does not link.
  *
  * Role       reads and writes the bodies of administrative requests; reads configuration files
  * Ownership  json_parse, json_object and json_array return owned trees (json_destroy); adding a
@@ -52,7 +52,7 @@ void json_set_bool(struct json *object, const char *name, bool value);
 void json_append(struct json *array, struct json *value); /* takes ownership of |value| */
 
 /* Functions to read a tree.  Results are borrowed.  If a member is absent or has another type, the
- * result is the default. */
+ * functions return |otherwise|. */
 bool json_is_object(const struct json *json);
 bool json_is_array(const struct json *json);
 bool json_is_text(const struct json *json);

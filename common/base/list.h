@@ -44,19 +44,19 @@ struct list {
 #define LIST_FIRST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.next, type, member))
 
-/* Removes and returns the first item; NULL if the list is empty. */
+/* Removes and returns the first item.  Returns NULL if the list is empty. */
 #define LIST_POP(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY(list_pop(list), type, member))
 
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
-/* Returns the link of |item|, as an address computation.  At the end of a loop, |item| is computed
- * from the list's head and is not a real item, so only its link may be used. */
+/* Computes the address of |item|'s link.  At the end of a loop, |item| is computed from the list's
+ * head and is not a real item, so only its link may be used. */
 #define LIST_LINK(item, type, member) \
     ((struct list_link *)(void *)((char *)(item) + offsetof(type, member)))
 
-/* Iterates over the items.  The loop declares |item|.  The body may remove and free it, but no
+/* Iterates over the items.  The loop declares |item|.  The body may remove and free |item|, but no
  * other item. */
 #define LIST_EACH(list, type, member, item)                                                 \
     for (type *item = LIST_ENTRY((list)->head.next, type, member),                          \
@@ -108,7 +108,7 @@ static inline void list_remove(struct list_link *link)
     link->next = link->previous = NULL;
 }
 
-/* Removes the first item and returns its link; NULL if the list is empty. */
+/* Removes the first item and returns its link.  Returns NULL if the list is empty. */
 static inline struct list_link *list_pop(struct list *list)
 {
     struct list_link *link = list_is_empty(list) ? NULL : list->head.next;

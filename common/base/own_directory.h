@@ -13,8 +13,9 @@
 
 /* Creates |path| and its missing parents with mode 0700.  Every directory and link on the path must
  * belong to root or to this user, and must not be world-writable without the sticky bit.  |path|
- * must be private to this user.  Otherwise returns KILN_DENIED and creates nothing. */
+ * must be private to this user.  If the path breaks one of these rules, returns KILN_DENIED and
+ * creates nothing. */
 KILN_MUST_CHECK enum kiln_code own_directory_make(const char *path, struct kiln_err *err);
 /* Checks whether a directory that is private to this user may be created in |path|.  Returns
- * KILN_DENIED by the rules of own_directory_make. */
+ * KILN_DENIED if |path| breaks the rules of own_directory_make. */
 KILN_MUST_CHECK enum kiln_code own_directory_check(const char *path, struct kiln_err *err);

@@ -146,7 +146,8 @@ enum kiln_code paths_client_socket(char path[PATH_TEXT_MAX], struct kiln_err *er
     return put_path(path, err, "/run/kiln/kilnd.sock");
 }
 
-/* Builds the path that is |relative| to the directory of the running program. */
+/* Builds the path from the running program's directory and |relative|.  Returns false if the user
+ * may not execute that file. */
 static bool near_this_program(const char *relative, char path[PATH_TEXT_MAX])
 {
     char self[PATH_TEXT_MAX];

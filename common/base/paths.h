@@ -33,9 +33,9 @@ KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], str
 /* Returns the directory of kilnd.json. */
 KILN_MUST_CHECK enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX],
                                                       struct kiln_err *err);
-/* Finds a program of kiln, such as kiln-compiler.  Looks in the directory of the running program,
- * for a build directory; then at |relative| from there, for an installed tree that was moved; then
- * at |installed|. */
+/* Finds a program of kiln, such as kiln-compiler.  Looks first in the running program's directory
+ * (for a build directory), then at |relative| from there (for an installed tree that was moved),
+ * then at |installed|. */
 KILN_MUST_CHECK enum kiln_code paths_program(const char *name, const char *relative,
                                              const char *installed, char path[PATH_TEXT_MAX],
                                              struct kiln_err *err);

@@ -5,9 +5,9 @@
  * Sorts many items in short pieces (an external merge sort in memory).
  *
  * Role       divides a sort that would take seconds into short steps.  The caller adds some
- *            thousand items and sorts them as a run, and repeats this.  At the end it takes the
- *            items of all runs in order, one at a time, from a heap that has the next item of each
- *            run
+ *            thousand items and sorts them as a run, and repeats this.  At the end the caller takes
+ *            the items of all runs in order, one at a time, from a heap that has the next item of
+ *            each run
  * Ownership  owns copies of the items; a zeroed struct is empty
  * Threading  one thread at a time
  */

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Reads the ranges from |path|, which usually is /etc/subuid, in place of those read before.  Skips
- * lines that are no ranges.  If there is no such file, there are no ranges. */
+/* Reads the ranges from |path|, usually /etc/subuid.  They replace the ranges that were read
+ * before.  Skips lines that are not ranges.  If the file does not exist, there are no ranges. */
 KILN_MUST_CHECK enum kiln_code subordinate_uids_read(const char *path, struct kiln_err *err);
 /* Returns true if both uids are in the same range. */
 bool subordinate_uids_share_range(uid_t a, uid_t b);

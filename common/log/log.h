@@ -27,7 +27,8 @@ enum log_event {
     LOG_EVENTS
 };
 
-/* The fields of a record besides its message; all borrowed, NULL or 0 if they do not apply. */
+/* The fields of a record besides its message.  Texts are borrowed.  A field that does not apply is
+ * NULL or 0. */
 struct log_fields {
     const char *event; /* replaces the event's name, for an event that is not in the table */
     const struct digest *key;
@@ -37,9 +38,9 @@ struct log_fields {
 };
 
 void log_set_level(enum log_level most);
-/* Sets the format, which is text before the first call.  LOG_FORMAT_JOURNAL fails if journald does
- * not run; the old format then stays.  In that case, LOG_FORMAT_AUTO uses text and logs a message
- * about it. */
+/* Sets the format, which is text before the first call.  If journald cannot be reached,
+ * LOG_FORMAT_JOURNAL fails and keeps the old format, but LOG_FORMAT_AUTO uses text and logs a
+ * message. */
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
 /* Sends every later record only to |sink|, on the thread that logs it.  This is for programs with

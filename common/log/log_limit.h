@@ -15,7 +15,7 @@
 
 struct log_limit {
     unsigned used; /* number of lines of the burst that were used */
-    /* Every LOG_LIMIT_EVERY_NS after this time, |used| gets smaller by one. */
+    /* From this time on, |used| decreases by one every LOG_LIMIT_EVERY_NS. */
     uint64_t since_ns;
     uint64_t withheld; /* number of lines withheld since the last report */
 };

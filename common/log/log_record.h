@@ -20,7 +20,7 @@ struct log_record {
     const struct log_fields *fields; /* may be NULL */
 };
 
-/* Writes "warning: MESSAGE" and a newline.  With |for_stream|, writes "<4>MESSAGE", which is
+/* Writes "warning: MESSAGE" and a newline.  If |for_stream| is true, writes "<4>MESSAGE", which is
  * journald's format for streams. */
 void log_record_text(struct buffer *line, const struct log_record *record, bool for_stream);
 /* Writes a JSON object on one line, and a newline. */

@@ -37,8 +37,8 @@ struct database_id {
     unsigned compute_units;
 };
 
-/* Writes the id with the number of compute units that the runtime reports.  Returns false if it
- * would be too long. */
+/* Writes the id with the number of compute units that the runtime reports.  Returns false if the
+ * text would be too long. */
 bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX]);
 /* Writes the id of a device that runs |target| and has |compute_units| compute units (or
  * multiprocessors); OpenCL ids ignore this number.  Returns false if the id would be too long. */

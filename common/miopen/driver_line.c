@@ -233,8 +233,8 @@ static uint32_t transposed_size(struct transposed_axis a)
     return size > 0 && size <= UINT32_MAX ? (uint32_t)size : 0;
 }
 
-/* Turns a transposed convolution, which is the same as the backward-data direction of an ordinary
- * convolution, into that ordinary convolution. x and y change places. */
+/* Turns a transposed convolution into the ordinary convolution that has it as its backward-data
+ * direction. x and y change places. */
 static void exchange_x_and_y(const struct values *g, struct problem *p)
 {
     struct problem t = *p;

@@ -35,8 +35,8 @@ struct tuning_entry { /* one ID:VALUES of a record */
     struct bytes id;
     struct bytes values; /* verbatim */
     struct bytes solver; /* for find and perf */
-    /* Only for find.  In the old dialect, this is the id, because the entry's fourth field may name
-     * a library instead. */
+    /* Only for FindDb entries.  In the old dialect, this is the id, because the entry's fourth
+     * field may name a library instead. */
     struct bytes algorithm;
     struct bytes params; /* for perf: equal to |values| */
     double time_ms;      /* for find */
@@ -46,8 +46,8 @@ struct tuning_entry { /* one ID:VALUES of a record */
 
 /* Parses the first entry of |*text| and removes it.  Returns KILN_NOT_FOUND without a message if
  * |*text| is empty.  Returns KILN_INVALID with a message, and leaves |*text| unchanged, if the
- * entry is invalid.  The number of fields determines the dialect.  Texts are printable ASCII, times
- * are finite decimals; |params| may be empty. */
+ * entry is invalid.  The number of fields determines the dialect.  In a valid entry, texts are
+ * printable ASCII and times are finite decimals; |params| may be empty. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
                                                  struct tuning_entry *ret_entry,
                                                  struct kiln_err *err);

@@ -18,8 +18,8 @@ struct engine_data;
 __attribute__((visibility("default"))) extern const struct engine_data kiln_built_in;
 
 /* Connects to the engine in this process.  The engine is opened for the first connection, and
- * closed after the last one.  With |compiles|, a kiln-compiler of this host compiles what is not
- * built in.
+ * closed after the last one.  If |compiles| is true, a kiln-compiler of this host compiles kernels
+ * that are not built in.
  *   KILN_UNAVAILABLE  this process was forked while another thread was inside the engine */
 __attribute__((visibility("default"))) KILN_MUST_CHECK enum kiln_code kiln_embed_connect(
     bool compiles, struct transport **ret_transport, struct kiln_err *err);

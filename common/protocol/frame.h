@@ -8,7 +8,7 @@
  *        0    4  magic 'K' 'I' 'L' 'N'
  *        4    2  protocol version of the sender (FRAME_VERSION)
  *        6    2  type: a number of common/protocol/messages.def
- *        8    8  request id, chosen by the client, repeated in every reply to it
+ *        8    8  request id, chosen by the client and repeated in every reply
  *       16    4  body length in bytes, at most LIMIT_FRAME_BODY
  *       20    2  descriptors that come with the frame's first byte (SCM_RIGHTS)
  *       22    2  flags (FRAME_MORE, FRAME_STOPPING)

@@ -17,7 +17,7 @@
 #define LIMIT_REQUESTS_IN_FLIGHT 1024u
 /* Items in one batch. */
 #define LIMIT_BATCH_ITEMS 4096u
-/* One code object.  The largest in AMD's packages is 19 MiB. */
+/* Maximum bytes of one code object.  The largest in AMD's packages is 19 MiB. */
 #define LIMIT_CODE_OBJECT (256u << 20)
 /* A compiler's log that is stored or sent.  From a longer log, the middle is removed. */
 #define LIMIT_COMPILE_LOG (64u << 10)
@@ -26,11 +26,11 @@
 #define LIMIT_INLINE_OBJECT (16u << 10)
 /* A target's text, including the terminating NUL. */
 #define LIMIT_TARGET_TEXT 160u
-/* The name of a program or a header, in bytes. */
+/* Maximum bytes of the name of a program or a header. */
 #define LIMIT_PROGRAM_NAME 255u
 /* The options of one kernel, in bytes. */
 #define LIMIT_OPTIONS_TEXT (16u << 10)
-/* The name of a kernel of MIOpen, or its arguments, in bytes. */
+/* Maximum bytes of the name of a kernel of MIOpen, and of the kernel's arguments. */
 #define LIMIT_NAMED_TEXT (64u << 10)
 /* Headers of one source. */
 #define LIMIT_HEADERS 256u

@@ -65,7 +65,7 @@ enum plan_source {
 #define FETCH_NO_CACHE 2u  /* compile the kernel: use nothing that is stored, and store nothing */
 #define PLAN_HEURISTIC 4u  /* for plan: ignore all records */
 
-#define TUNING_NEAREST 1u      /* if there is no record, return that of a similar problem */
+#define TUNING_NEAREST 1u      /* if there is no record, return one of a similar problem */
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */
 /* in an answer: the record was measured with another driver or toolchain */
 #define TUNING_STALE 1u
@@ -77,7 +77,7 @@ enum plan_source {
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report it */
-    LEASE_RESULT_TAKEN,   /* other clients tune it, and no share is left; use the recorded result */
+    LEASE_RESULT_TAKEN,   /* other clients measure the last shares; use the recorded result */
     LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
 };
 
@@ -86,8 +86,8 @@ enum lease_result {
 /* What a compile_end stores.  Only libkiln-rtc reads the content. */
 enum compile_part {
     COMPILE_PART_RESULT, /* all that the compiler returned */
-    COMPILE_PART_FILES,  /* lists of the files that the compile reads, under another key */
-    COMPILE_PART_MARK,   /* a mark that the compile has ended, under another key */
+    COMPILE_PART_FILES,  /* lists of the files that the compile reads; under a separate key */
+    COMPILE_PART_MARK,   /* a mark that the compile has ended; under a separate key */
     COMPILE_PARTS
 };
 
@@ -97,7 +97,7 @@ enum compile_part {
 #define CAPABILITY_TENSOR_MAPS 2u /* set by a client that can encode the tensor maps of a plan */
 #define CAPABILITIES_HERE (CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS)
 
-/* The C types for the table's field types. */
+/* The C types of the field types in messages.def. */
 #define MESSAGE_C_U8 uint8_t
 #define MESSAGE_C_U16 uint16_t
 #define MESSAGE_C_U32 uint32_t

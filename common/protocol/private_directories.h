@@ -22,7 +22,7 @@ struct private_directories {
     char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* a file in |cache| */
     /* A file in |state|, so that it still exists if the cache is deleted. */
     char lock[PATH_TEXT_MAX + 16];
-    /* Why a directory is below $TMPDIR or /tmp; "" if neither directory is there. */
+    /* Why the cache or the state is below $TMPDIR or /tmp; "" if neither of them is. */
     char why_temporary[sizeof(((struct kiln_err *)0)->text)];
 };
 

@@ -14,7 +14,7 @@
  * pad.d = 0.
  *
  * A transposed convolution (MIOpenDriver's -m trans) is the same arithmetic with x and y exchanged.
- * It has no representation of its own: common/miopen/driver_line.c exchanges them.
+ * struct problem does not represent it: common/miopen/driver_line.c exchanges x and y.
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"

@@ -8,9 +8,9 @@
 
 /* ---- options ---- */
 
-/* Options of NVRTC that name no file, do not depend on the current directory, and do not bring the
- * program's name into an output in a form that a search would not find.  Each is listed without its
- * leading dashes and its value. */
+/* Options of NVRTC that name no file and do not depend on the current directory.  If one of them
+ * puts the program's name into an output, a search of the output finds the name.  Each option is
+ * listed without its leading dashes and its value. */
 static const char *const allowed_options[] = {
     "gpu-architecture",
     "arch",
@@ -112,9 +112,9 @@ static bool has_word(struct bytes text, const char *word)
 
 static bool is_identifier_part(int c) { return isalnum(c) || c == '_'; }
 
-/* Returns whether the word at |at| may be a directive's name: only blanks, spliced lines or a
- * comment are between it and the '#', whose digraph ends with ':'.  After a comma, it may be an
- * argument that a macro appends to "__has_". */
+/* Returns whether the word at |at| may be a directive's name.  Before such a word, only blanks,
+ * spliced lines or a comment follow the '#', or its digraph, which ends with ':'.  A word after a
+ * comma counts, too, because a macro may append it to "__has_". */
 static bool may_be_directive(struct bytes text, size_t at)
 {
     while (at > 0 && strchr(" \t\v\f\r\n\\", text.data[at - 1]))

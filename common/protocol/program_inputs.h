@@ -22,8 +22,9 @@ struct program_inputs {
     struct bytes expressions; /* name expressions, as sized texts with their NUL */
 };
 
-/* Returns why the compile may depend on more than its inputs, as a literal, or NULL if it does
- * not.  The search is textual, so it may refuse a compile for a comment. */
+/* Returns NULL if the compile depends only on its inputs.  Otherwise returns a literal that names
+ * another possible dependency.  The search is textual, so even a comment may be taken for a
+ * dependency. */
 const char *program_inputs_obstacle(const struct program_inputs *inputs);
 /* Returns the architecture in the options, such as "sm_90"; empty if there is none. */
 struct bytes program_inputs_target(const struct program_inputs *inputs);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Appends an output, with its size before it.  Returns false if the library does not have the
- * output, because its function that returns the size then fails.  Sets |failed| if the output
- * cannot be read. */
+ * output: the function that returns its size then fails.  Sets |failed| if the output cannot be
+ * read. */
 static bool put_output(const struct program_output *output, void *program, struct buffer *to)
 {
     size_t size = 0;

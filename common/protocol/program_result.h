@@ -4,14 +4,15 @@
 /*
  * The stored form of what a run-time compiler returned: all outputs, the log and the lowered names.
  *
- * Role       libkiln-rtc collects it from the program's own compiler, and kilnd's compiler process
- *            from its own. libclient/rtc/result.c reads it
+ * Role       libkiln-rtc collects this form from the program's compiler, and kiln-compiler from the
+ *            compiler that it loaded. libclient/rtc/result.c reads it
  * Ownership  the caller owns everything
  * Threading  plain functions
  *
  * The form is: PROGRAM_RESULT_MAGIC, a set of the outputs that are present (bit i for output i; the
  * highest bit says that the log is not verbatim), PROGRAM_OUTPUTS sized outputs, the sized log,
- * then pairs of sized texts with their NUL: a name expression and its lowered name.
+ * then pairs of sized texts with their NUL: a name expression and its lowered name.  "Sized" means
+ * that the size comes first (buffer_put_sized).
  */
 #include "common/base/bytes.h"
 
@@ -37,8 +38,8 @@ struct program_log_form { /* stores the log in another form */
 };
 
 /* Appends the result of |program|, which was compiled.  |expressions| has sized texts with their
- * NUL.  If |log_form| is NULL, the log is stored verbatim.  Returns false if a part of it cannot be
- * read or is too large for |to|. */
+ * NUL.  If |log_form| is NULL, the log is stored verbatim.  Returns false if a part of the result
+ * cannot be read or is too large for |to|. */
 bool program_result_collect(const struct program_functions *functions, void *program,
                             struct bytes expressions, const struct program_log_form *log_form,
                             struct buffer *to);

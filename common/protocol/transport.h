@@ -37,9 +37,9 @@ struct transport_ops {
      * accept yet are copied, and sent later during receive.  Returns KILN_UNAVAILABLE if the peer
      * is gone. */
     enum kiln_code (*send)(struct transport *transport, struct bytes frame, struct kiln_err *err);
-    /* Like send, with descriptors, which are borrowed during the call.  Only allowed while
-     * is_sending returns false.  Returns KILN_BUSY if the peer cannot accept any byte now.  The
-     * pointer is NULL if the transport cannot send descriptors. */
+    /* Like send, but also sends descriptors, which are borrowed during the call.  Call it only
+     * while is_sending returns false.  Returns KILN_BUSY if the peer cannot accept any byte now.
+     * The pointer is NULL if the transport cannot send descriptors. */
     enum kiln_code (*send_files)(struct transport *transport, struct bytes frame, const int *files,
                                  size_t file_count, struct kiln_err *err);
     /* Returns true while an earlier frame is only partly sent.  Callers then send no further

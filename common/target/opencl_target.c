@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Lengths of the readable parts.  If the readable parts of two devices are equal, the hash
- * differs. */
+/* Maximum lengths of the readable parts.  Two devices with equal readable parts differ in the
+ * hash. */
 #define DEVICE_CHARACTERS 72
 #define PLATFORM_CHARACTERS 40
 /* The whole text has at most 154 characters ("opencl:" 72 ":" 40 "-" 16 "-" 16), fewer than

@@ -21,7 +21,7 @@ enum target_family { TARGET_AMDGPU, TARGET_NVIDIA, TARGET_OPENCL };
 struct target {
     enum target_family family;
     char text[LIMIT_TARGET_TEXT]; /* canonical form, NUL-terminated */
-    /* Not part of the text; target_parse clears them. */
+    /* The members below are not part of the text; target_parse clears them. */
     bool has_tensor_maps; /* the client that will launch the kernels can encode tensor maps */
     uint32_t processors;  /* multiprocessors (compute units) of the device; 0 if not known */
 };

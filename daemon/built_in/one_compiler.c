@@ -129,8 +129,8 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* Fails because kiln-compiler is of another build.  Called if, before it is ready, the process
- * sends an invalid message, or exits as if it did not know its flags. */
+/* Fails because kiln-compiler is of another build.  Called if the process, before it is ready,
+ * sends an invalid message or exits as if it did not know its flags. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -352,7 +352,7 @@ static void read_report(struct one_compiler *c)
     if (rc == KILN_BUSY || (!rc && report.kind == LAUNCH_STARTED))
         return;
     if (!c->has_hung_up && c->state == PROCESS_BUSY)
-        read_message(c); /* messages that it sent before its exit still count */
+        read_message(c); /* messages that the process sent before its exit still count */
     if (!c->job)
         return;
     if (rc)

@@ -15,8 +15,8 @@ struct built_in_programs {
     char temp[PATH_TEXT_MAX];     /* where temporary directories are created */
 };
 
-/* Finds the programs.  Returns KILN_UNAVAILABLE, with advice, if one is missing.  Also returns it
- * if this process has more rights than the user who started it, because that user's environment
- * names the programs. */
+/* Finds the programs.  Returns KILN_UNAVAILABLE, with advice, if one is missing.  Also returns
+ * KILN_UNAVAILABLE if this process has more rights than the user who started it: that user could
+ * choose the programs by environment variables. */
 KILN_MUST_CHECK enum kiln_code built_in_programs_find(struct built_in_programs *ret_programs,
                                                       struct kiln_err *err);

@@ -4,7 +4,8 @@
 /*
  * kilnd's settings, each with its origin.  The table is daemon/config/config.def.
  *
- * Role       reads all sources.  A later source in this list overrides the earlier ones:
+ * Role       reads all sources of settings.  A later source in this list overrides the earlier
+ *            ones:
  *              - the defaults;
  *              - kilnd.json, then the .json files of kilnd.json.d by name.  Both are in /etc/kiln
  *                for root, else in $XDG_CONFIG_HOME/kiln.  --config names one file instead of both;

@@ -21,7 +21,7 @@
 #define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
-/* CMake sets it with -DKILN_CACHE_DIR.  If it is "", the default depends on the user. */
+/* CMake sets this text with -DKILN_CACHE_DIR.  If it is "", the default depends on the user. */
 #ifndef KILN_BUILT_CACHE_DIR
 #define KILN_BUILT_CACHE_DIR ""
 #endif
@@ -126,7 +126,8 @@ static void fill_temp(struct config *c)
              named && takes_files(general, &user) ? general : "/tmp");
 }
 
-/* Finds kiln-transfer.  Without it kilnd still runs, but rejects requests that need a transfer. */
+/* Finds kiln-transfer.  If it is not installed, kilnd still runs, but rejects requests that need a
+ * transfer. */
 static void find_transfer(char path[PATH_TEXT_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -4,8 +4,9 @@
 /*
  * Reloads the configuration on SIGHUP.
  *
- * Role       reads every source again on another thread.  Applies all changes that config.def marks
- *            NOW, or nothing if any source is wrong.  Remembers the changes that need a restart
+ * Role       reads every source of settings again on another thread.  Applies all changes that
+ *            config.def marks NOW, or nothing if any source is wrong.  Remembers the changes that
+ *            need a restart
  * Ownership  borrows its parts; embed it
  * Threading  the loop's thread
  */

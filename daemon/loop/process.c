@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Child processes. libuv's are not used, because they need a handler for SIGCHLD and reap by pid.
+ * Child processes. libuv's process handles are not used, because they need a handler for SIGCHLD
+ * and reap by pid.
  */
 #include "daemon/loop/process.h"
 

@@ -7,8 +7,8 @@
  *
  * Threading  any thread but the loop's, because the call blocks until the process has executed its
  *            program.  On a busy host, this took up to 0.2 s.  The thread must not end before the
- *            process does: the system then sends the process the signal that it asked for at the
- *            end of its parent (PR_SET_PDEATHSIG)
+ *            process does.  Otherwise the system sends the process its parent-death signal
+ *            (PR_SET_PDEATHSIG), although kilnd still runs
  */
 #include <sys/types.h>
 

@@ -58,7 +58,8 @@ static bool is_first(const struct loop_timer *timer)
 }
 
 /* Starts a timer.  Uses the real time, because the loop's time does not advance within an
- * iteration: a timer that starts itself again in its callback would then be due for ever. */
+ * iteration.  By the loop's time, a timer that starts itself again in its callback would always be
+ * due. */
 static void start_pending(struct loop_timer *timer, uint64_t after_ms)
 {
     uint64_t now_ms = clock_monotonic_ns() / MS;

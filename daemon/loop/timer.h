@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Timers.  A timer with a delay of zero fires in the next loop iteration, never within the call.
+ * Timers.  A timer with a delay of zero fires in the next loop iteration, never within
+ * loop_timer_start.
  *
- * Ownership  embed it; loop_timer_close
+ * Ownership  embed it; end with loop_timer_close
  * Threading  the loop's thread
  */
 #include "common/base/list.h"

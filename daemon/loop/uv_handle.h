@@ -37,8 +37,8 @@ struct loop {
 void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, void *self);
 /* Closes a handle.  Accepts one that is closed, is closing, or was never opened. */
 void loop_handle_close(struct loop_handle *handle);
-/* Called when the loop is created and destroyed.  loop_timers_close must be called last; it runs
- * one loop iteration. */
+/* The functions below are called when the loop is created and destroyed.  loop_timers_close must be
+ * called last; it runs one loop iteration. */
 KILN_MUST_CHECK enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err);
 void loop_queue_close(struct loop *loop);
 KILN_MUST_CHECK enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err);

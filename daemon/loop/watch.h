@@ -11,7 +11,8 @@
 
 #define WATCH_READ 1u
 #define WATCH_WRITE 2u
-/* Reported, but never requested.  The descriptor failed, and no more events will come. */
+/* An event that is only reported, never requested: the descriptor failed, and no more events will
+ * come. */
 #define WATCH_BROKEN 4u
 
 struct loop_watch {

@@ -29,10 +29,10 @@ struct slot { /* one thread and its current tasks */
     pthread_cond_t given; /* signalled when |tasks| or |ending| changes */
     /* Borrowed; a single task, or several brief ones in the order in which they run. */
     struct list tasks;
-    struct list finished; /* the same tasks, for the loop's thread, once they are done */
+    struct list finished; /* the tasks that are done, for the loop's thread */
     /* Link in the list of free slots, or in the list of slots whose tasks are done. */
     struct list_link link;
-    uint64_t given_ns;         /* when the loop's thread passed |tasks| to it */
+    uint64_t given_ns;         /* when the loop's thread passed |tasks| to the slot */
     bool is_long;              /* the current task is not brief */
     _Atomic uint64_t began_ns; /* when the current task began; 0 if there is none */
 };
@@ -171,7 +171,7 @@ static bool next_is_brief(const struct queue *q)
 }
 
 /* Moves the first waiting task, in fair order, to |tasks|.  If more tasks wait than there are
- * threads, also moves brief tasks that follow it.  Returns whether the task is brief. */
+ * threads, also moves brief tasks that follow it.  Returns whether the first task is brief. */
 static bool take_tasks(struct queue *q, struct list *tasks)
 {
     const unsigned share = q->waiting.count / q->threads;

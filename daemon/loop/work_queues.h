@@ -5,10 +5,10 @@
  * Work queues: blocking work outside the loop, on threads with signals blocked.
  *
  * Role       WORK_QUEUE_READ runs up to |readers| tasks at once; if there are several threads, one
- *            of them only runs brief tasks, so that these never wait for long ones.
- *            WORK_QUEUE_WRITE and WORK_QUEUE_TUNING each run one task at a time.  Each is fair
- *            between users, by the time for which their tasks hold a thread.  When many brief tasks
- *            wait, a thread runs several of them in a row
+ *            of them only runs brief tasks, so that brief tasks never wait for long ones.
+ *            WORK_QUEUE_WRITE and WORK_QUEUE_TUNING each run one task at a time.  Each queue is
+ *            fair between users, by the time for which their tasks hold a thread.  When many brief
+ *            tasks wait, a thread runs several of them in a row
  * Ownership  tasks are borrowed until their done callback returns
  * Threading  all calls are made on the loop's thread.  A done callback runs there, exactly once,
  *            never within a call
@@ -31,7 +31,7 @@ void work_queues_run(struct work_queues *work_queues, enum work_queue work_queue
 /* Cancels a task.  Returns true if it was waiting; neither of its callbacks is then called. */
 bool work_queues_cancel(struct work_queues *work_queues, enum work_queue work_queue,
                         struct task *task);
-/* Counts the tasks that wait, run, or have not had their done callback. */
+/* Returns the number of tasks whose done callback has not run yet. */
 unsigned work_queues_out(const struct work_queues *work_queues);
 /* Returns how long the longest-running task has run so far, or 0 if no task runs. */
 uint64_t work_queues_longest_ns(const struct work_queues *work_queues);

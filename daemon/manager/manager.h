@@ -48,6 +48,6 @@ void manager_tick(struct manager *manager);
  * "". */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
-/* Announces the stop, for which running work may take |timeout_ms|. */
+/* Announces the stop.  Running work may take up to |timeout_ms| to finish. */
 void manager_stopping(struct manager *manager, uint64_t timeout_ms);
 void manager_close(struct manager *manager);

@@ -3,7 +3,7 @@
 
 /*
  * Notifies the service manager: sends one datagram to $NOTIFY_SOCKET for each message
- * (sd_notify(3)); does nothing if that is not set.
+ * (sd_notify(3)); does nothing if $NOTIFY_SOCKET is not set.
  *
  * Threading  the main thread
  */
@@ -17,7 +17,7 @@ void notify_adopt(void);
 /* Returns true if a service manager listens. */
 bool notify_is_on(void);
 /* Returns the interval at which to send WATCHDOG=1, from WATCHDOG_USEC and WATCHDOG_PID.  Returns 0
- * if it need not be sent. */
+ * if the manager does not expect it. */
 uint64_t notify_watchdog_ms(void);
 /* Returns the size of the manager's descriptor store, from FDSTORE; -1 if unknown. */
 int notify_store_size(void);
@@ -34,6 +34,7 @@ struct notify_files { /* borrowed; descriptors that are sent with the message */
 };
 
 /* Sends |state|, for example "READY=1"; several lines are allowed.  |files| may be NULL.  Returns
- * false if it could not be sent, which is logged.  Returns true if no manager listens. */
+ * false, and logs the reason, if the message could not be sent.  Returns true if there is no
+ * manager. */
 bool notify_manager(const char *state, const struct notify_files *files,
                     enum notify_urgency urgency);

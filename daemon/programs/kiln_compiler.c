@@ -44,8 +44,9 @@
  * peak, hiprtc and clang store the object twice (before and after linking), and PoCL three
  * times. */
 #define DIRECTORY_FILES 4u
-/* A third of the processor time of kilnd and its clients, if these need it all.  Lower than that of
- * transfers, because a client waits for each compile. */
+/* With this nice value, a compiler gets a third as much processor time as kilnd or a client when
+ * the processors are busy.  The value is lower than that of transfers, because a client waits for
+ * each compile. */
 #define SESSION_NICENESS 5
 
 /* Disables LeakSanitizer, which would have to read this process's memory.  The sandbox forbids
@@ -180,8 +181,8 @@ static bool keep_few_variables(void)
     return fine && setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0) == 0;
 }
 
-/* Sets the compilers' variables.  Disables their own caches, because kiln is the cache: theirs
- * would only hide work and grow. */
+/* Sets the compilers' variables.  Disables the compilers' own caches, because kiln is the cache:
+ * other caches would only hide work and grow. */
 static bool set_variables(const char *directory)
 {
     char pocl[PATH_MAX];
@@ -269,7 +270,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
     return rc ? rc : become_user(given, err);
 }
 
-/* Prepares a process that executes this program again; it is confined already. */
+/* Prepares a process that has executed this program again and is confined already. */
 static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err)
 {
     if (!getcwd(directory, PATH_MAX))
@@ -329,7 +330,7 @@ int main(int argc, char **argv)
     int status = read_arguments(argc, argv, &given);
     if (status >= 0)
         return status;
-    if (given.describe) /* a kiln-compiler that is confined already started this one */
+    if (given.describe) /* started by a kiln-compiler that is confined already */
         return compiler_describe_to(given.describe, SOCKET_FD);
     struct stat seen;
     if (fstat(SOCKET_FD, &seen) != 0 || !S_ISSOCK(seen.st_mode)) {

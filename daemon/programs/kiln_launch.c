@@ -15,8 +15,8 @@
  *   become_program  in the child: sets descriptor 3 and the directory, executes the program
  *   keep_process    reports the start to kilnd; kills the process when kilnd asks for it or ends;
  *                   reports how the process ended
- *   serve_requests  --keep: forks a child that does all of this for each program, until the engine
- *                   ends
+ *   serve_requests  --keep: for each program, forks a child that does all of this; returns when the
+ *                   engine ends
  *
  * So kilnd needs neither the right to become another user nor the network access that fetching
  * processes need.  When kiln-launch ends, the service manager ends everything that the process left
@@ -172,8 +172,8 @@ static void keep_process(int control, const struct watched *process, const struc
 }
 
 /* Ends all processes that are left, for --keep, where no service manager does this.  This process
- * is a subreaper: it becomes the parent of all orphaned processes, even of other sessions, so that
- * the program does not. */
+ * is a subreaper: it becomes the parent of all orphaned processes, even of other sessions.
+ * Otherwise the program would become their parent. */
 static void end_rest(void)
 {
     int pid;

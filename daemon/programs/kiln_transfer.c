@@ -141,8 +141,8 @@ static bool set_limits(const struct transfer_job *job)
  * parent, and the unit ends with kiln-launch. */
 static bool is_launched;
 
-/* Makes this process get a signal when its parent ends.  The kernel sends none for a parent that
- * has ended before this request. */
+/* Makes this process get a signal when its parent ends.  The kernel sends no signal for a parent
+ * that has ended before this request. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };

@@ -27,8 +27,7 @@
 
 struct launch_request {
     const char *const *arguments; /* NULL-terminated, with the program's name first */
-    /* Borrowed.  |directory| becomes the working directory; with -1, that of kiln-launch
-     * remains. */
+    /* Borrowed.  |directory| becomes the working directory; -1 keeps that of kiln-launch. */
     int fd_3, directory;
 };
 

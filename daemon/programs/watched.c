@@ -66,7 +66,7 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
         return true;
     }
     if (errno == ESRCH ||
-        errno == EINVAL) /* the kernel reports a process that has ended with one of the two */
+        errno == EINVAL) /* each of these codes means that the process has ended */
         return false;
     size = sizeof(peer);
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&

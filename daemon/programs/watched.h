@@ -6,7 +6,7 @@
  *
  * Role       uses a pidfd.  If there is none (old kernel, filter of a container, no free
  *            descriptor), the caller checks the process periodically
- * Ownership  watched_begin / watched_end
+ * Ownership  watched_begin opens the pidfd, watched_end closes it
  * Threading  one thread
  */
 #include <stdbool.h>

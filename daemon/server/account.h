@@ -40,8 +40,8 @@ struct account *account_join(struct accounts *accounts, uid_t uid);
 /* Counts one connection less, and frees the account after the last one. */
 void account_leave(struct account *account);
 /* Charges |bytes|.  Returns false, and charges nothing, if the user would exceed the limit for one
- * user.  Also returns false if the user would then hold more than half of what the other users
- * leave free of the limit for all users. */
+ * user.  Also returns false if the user would then hold more than half of the bytes that remain for
+ * this user: the limit for all users minus the bytes of the other users. */
 bool account_charge(struct account *account, size_t bytes);
 /* Reverses account_charge. */
 void account_release(struct account *account, size_t bytes);

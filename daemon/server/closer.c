@@ -42,7 +42,7 @@ struct user {
     unsigned held;          /* number of received files that are not closed yet */
     unsigned sockets;       /* number of sockets in the queue */
     unsigned waiting;       /* number of files and sockets in the queue */
-    uint64_t full_since_ns; /* when a check first found that is_full() is true; 0: no check did */
+    uint64_t full_since_ns; /* when a check first found is_full() to be true; 0 if none has */
     bool busy;              /* a thread is closing one of the user's descriptors */
     struct list unused;     /* unused entries of |files| */
     /* One for each file that the user may hold, so that adding a file cannot fail. */

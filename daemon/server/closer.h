@@ -8,7 +8,7 @@
  *            ever.  A few threads close them fairly, at most one thread for each user.  So a user
  *            whose files hang delays neither the loop nor the work queues nor other users.  A file
  *            counts towards its user's limit from its reception until it is closed. closer_join
- *            allocates the memory for all of them, so closer_take cannot fail
+ *            allocates the memory for all files of a user, so closer_take cannot fail
  * Ownership  owns the descriptors that it takes.  closer_destroy does not wait for a close that
  *            hangs; the thread of that close frees the memory that it still uses
  * Threading  any thread; nothing blocks

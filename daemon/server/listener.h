@@ -44,15 +44,15 @@ KILN_MUST_CHECK enum kiln_code listener_open(const char *path, const char *group
 KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_listener,
                                               struct kiln_err *err);
 
-/* The name of kilnd's own socket in the manager's descriptor store.  It identifies the socket's
- * file. */
+/* listener_name returns the name of kilnd's own socket in the manager's descriptor store.  The name
+ * begins with this prefix and identifies the socket's file. */
 #define LISTENER_NAME_PREFIX "kiln-listen-"
 #define LISTENER_NAME_MAX 64
 void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]);
 /* Adopts a socket that an earlier kilnd made.  Becomes the owner of the descriptor of |kept| if it
  * succeeds.  Returns KILN_NOT_FOUND, with a message, if |path| no longer names this socket, and
  * KILN_BUSY if another daemon uses |path|.  |group| has the same meaning as for listener_open, and
- * may have changed since. */
+ * may have changed since the socket was created. */
 KILN_MUST_CHECK enum kiln_code listener_resume(struct inherited_fd *kept, const char *path,
                                                const char *group, struct listener *ret_listener,
                                                struct kiln_err *err);

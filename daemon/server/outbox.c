@@ -11,8 +11,8 @@
 
 /* Frames up to this size are copied and sent together: a copy costs less than a system call. */
 #define HOLD_MAX 4096
-/* Size of a chunk that is created while small frames are held, so that it has space for more of
- * them. */
+/* Size of a chunk that is created while small frames are held, so that the chunk has space for more
+ * of these frames. */
 #define CHUNK_SIZE 16384
 #define GATHER_MAX 128
 
@@ -24,7 +24,7 @@ struct chunk {
     size_t charged;          /* bytes charged to the account */
     size_t object_count;     /* number of objects; 0 after they were sent with the first byte */
     size_t segment_count;    /* number of segments of the frame that began the chunk */
-    struct object **objects; /* owned references, in the same allocation, as are the next two */
+    struct object **objects; /* owned references; in this allocation, like the next two arrays */
     struct segment *segments;
     uint8_t *data;
 };

@@ -26,7 +26,7 @@ struct peer {
 
 struct peer_groups {
     gid_t admin;   /* members are administrators; PEER_NO_GROUP if no user is a member */
-    gid_t publish; /* members may change data that all users share; as above */
+    gid_t publish; /* members may change data that all users share; or PEER_NO_GROUP */
 };
 /* Looks up kiln-admin and |publish_group|, which may be NULL or "".  A group that the host does not
  * have is PEER_NO_GROUP.  Do not call it on the loop's thread, because it asks the name service. */

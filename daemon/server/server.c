@@ -81,8 +81,8 @@ static enum kiln_code open_connection(struct server *server, int fd, uid_t *ret_
     return KILN_OK;
 }
 
-/* Opens the spare descriptor.  It is closed to get a free number for a connection that is to be
- * refused.  If opening it fails, this is tried again at the next connection. */
+/* Opens the spare descriptor.  Closing this descriptor frees one for a connection that must be
+ * refused.  If opening fails, the server tries again at the next connection. */
 static void open_spare(struct server *server)
 {
     if (server->spare_fd < 0)

@@ -22,7 +22,7 @@ struct server_limits {
     uint64_t hello_ms; /* maximum time from the connection to its hello */
     uint64_t frame_ms; /* maximum time from a frame's first byte to its last */
     uint64_t stuck_ms; /* maximum time for which replies wait while the peer reads none */
-    /* Maximum time for which a user has the maximum number of files that wait to be closed. */
+    /* How long a user may stay at the maximum number of files that wait to be closed. */
     uint64_t full_ms;
     size_t bytes_per_session; /* limit of unread replies */
     size_t bytes_per_uid;     /* limit of unread replies and unfinished requests */

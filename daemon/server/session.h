@@ -47,7 +47,7 @@ struct session {
     struct request_files files; /* descriptors of the incomplete frame */
     uint64_t joined_ms;
     uint64_t frame_ms; /* when the unfinished frame began */
-    uint64_t moved_ms; /* when bytes were last sent, or when the first one began to wait */
+    uint64_t moved_ms; /* when bytes were last sent, or when the first byte began to wait */
     enum session_end end;
     bool hold; /* more requests are already received, so combine small replies */
     /* Nothing is read, because too many files of this user wait to be closed. */
@@ -61,7 +61,8 @@ struct session {
  * as many connections as allowed. */
 KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
                                             struct session **ret_session, struct kiln_err *err);
-/* Ends the session's requests and closes it.  It no longer belongs to the server. */
+/* Ends the session's requests and closes the session.  The caller has removed it from the
+ * server. */
 void session_close(struct session *session);
 /* Called once a second: ends the session if the peer is too slow.  |now_ms| is a time of the loop's
  * clock. */

@@ -130,8 +130,8 @@ static void end_soon(struct pool *p, struct compile_task *task, const struct kil
 }
 
 /* Gives the job to the best worker, and takes it from the queue.  If the worker's process is gone,
- * tries the next best worker.  Also takes the job from the queue if it fails for a reason that does
- * not depend on the worker.  Returns false if the job remains in the queue. */
+ * tries the next best worker.  Also takes the job from the queue if giving it fails for a reason
+ * that does not depend on the worker.  Returns false if the job remains in the queue. */
 static bool give_job(struct pool *p, struct compile_task *task)
 {
     for (struct worker *w; (w = worker_choose(&p->workers, task));) {

@@ -32,9 +32,10 @@ struct pool_options {
     struct process_limits limits;
     uint64_t timeout_ms;       /* maximum wall-clock time of one job */
     uint64_t start_timeout_ms; /* 0 means the default */
-    uint64_t grace_ms;         /* how long a source may wait for a warm-up; 0 means the default */
-    /* Time is divided into windows of this length; 0 means the default.  The pool keeps as many
-     * warm workers as sources were compiled at the same time in this window or the previous one. */
+    uint64_t grace_ms;         /* how long a job may wait for a warm-up; 0 means the default */
+    /* Time is divided into windows of this length; 0 means the default.  The number of workers that
+     * the pool keeps warm is the largest number of clients' sources that were compiled at the same
+     * time in this window or the previous one. */
     uint64_t window_ms;
 };
 
@@ -60,8 +61,8 @@ struct pool_confinement { /* how compilers are confined */
 /* Creates the pool.  The first worker starts in the next loop iteration. */
 KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
                                            struct pool **ret_pool, struct kiln_err *err);
-/* Queues the job in order.  If no worker can be started, the result is COMPILE_UNAVAILABLE with the
- * reason. */
+/* Appends the job to the queue.  If no worker can be started, the result is COMPILE_UNAVAILABLE
+ * with the reason. */
 void pool_compile(struct pool *pool, struct compile_task *task);
 /* Kills the worker that runs the job, or takes the job from the queue. The job ends as
  * COMPILE_UNAVAILABLE, unless it has ended already. */

@@ -13,13 +13,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct file_take {         /* the caller sets the first part, and zeroes the other members */
+struct file_take {         /* the caller sets the members up to |is_synced| and zeroes the rest */
     const char *from, *to; /* paths; borrowed, like |stopped| */
     uint64_t size_max;
     const atomic_int *stopped;
-    bool is_synced; /* the copy is written to the disk.  The copy of a file that is removed after
-                       use is not: syncs of large files would delay those of other users */
-    uint64_t size;  /* bytes of the copy so far */
+    /* True if the copy must be written to the disk.  False for a file that is removed after use,
+     * because syncs of large files delay those of other users. */
+    bool is_synced;
+    uint64_t size; /* bytes of the copy so far */
     /* The members below are private to take_copy. */
     bool has_begun;
     int from_fd, to_fd; /* owned until the last step */
@@ -29,11 +30,10 @@ struct file_take {         /* the caller sets the first part, and zeroes the oth
 
 /* Copies another user's regular file |from| to the new file |to|, which kilnd owns.  The copy
  * shares the file's blocks if the filesystem supports that.  Descriptors that the other user keeps
- * open do not refer to the copy.  It is not renamed to |from|: if a file replaces another one, ext4
- * begins to write all of it to the disk.
- * One call copies at most 4 MiB; call it again while |ret_more| is true.
- * Returns KILN_IO if it is not a regular file or cannot be copied, and KILN_FULL if it has more
- * than |size_max| bytes.  After |stopped| becomes nonzero, the next call returns KILN_CANCELLED,
- * without a message.  If a call fails, the copy is removed. */
+ * open do not refer to the copy.  The copy is not renamed to |from|: when a file replaces another
+ * one, ext4 begins to write all of the new file to the disk.  One call copies at most 4 MiB; call
+ * it again while |ret_more| is true.  Returns KILN_IO if |from| is not a regular file or cannot be
+ * copied, and KILN_FULL if it has more than |size_max| bytes.  After |stopped| becomes nonzero, the
+ * next call returns KILN_CANCELLED, without a message.  If a call fails, the copy is removed. */
 KILN_MUST_CHECK enum kiln_code take_copy(struct file_take *take, bool *ret_more,
                                          struct kiln_err *err);

@@ -119,7 +119,8 @@ static void sweep_directories(const char *base)
         KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
             remove_ours(dirfd(dir), e->d_name, fd);
-        /* Its creator was killed before it wrote the marker; removed only if it is empty. */
+        /* The kilnd that created the directory was killed before it wrote the marker. unlinkat only
+         * removes an empty directory. */
         else if (fd >= 0)
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }
@@ -130,7 +131,7 @@ static bool still_there(const char *path, int fd)
     struct stat by_name, by_fd;
     if (lstat(path, &by_name) < 0 || fstat(fd, &by_fd) < 0)
         return false;
-    errno = EAGAIN; /* a sweep removed it, and another process has created a new one */
+    errno = EAGAIN; /* a sweep removed the directory, and another process has created a new one */
     return by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
 }
 

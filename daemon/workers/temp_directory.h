@@ -4,9 +4,10 @@
 /*
  * Private temporary directories for compilers: one for each daemon, and in it one for each worker.
  *
- * Role       creates them, removes them with any content, and removes those of a killed daemon.
- *            They belong to kilnd's user alone.  If compilers run as another user, that user owns
- *            the worker's directory and may pass through the ones above it, but not list them
+ * Role       creates the directories, removes them with any content, and removes the directories of
+ *            killed daemons.  They belong to kilnd's user alone.  If compilers run as another user,
+ *            that user owns the worker's directory and may pass through the ones above it, but not
+ *            list them
  * Ownership  an open root holds a lock on its directory.  The lock shows other daemons, in any
  *            process namespace, that the directory is in use
  * Threading  a root on one thread
@@ -29,8 +30,8 @@ static inline mode_t temp_base_mode(const struct worker_user *user)
 }
 
 /* Creates <base>/kilnd-temp-XXXXXX, after it has removed the directories of this user's dead
- * daemons.  Returns KILN_DENIED if |user| may not enter it, and KILN_FULL if the filesystem is
- * full; the message says what to do. */
+ * daemons.  Returns KILN_DENIED if |user| may not enter the new directory, and KILN_FULL if the
+ * filesystem is full; the message says what to do. */
 KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                                               struct temp_root *ret_root, struct kiln_err *err);
 /* Removes the directory and its content. */

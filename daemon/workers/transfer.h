@@ -5,9 +5,9 @@
  * Transfers: one kiln-transfer process for each.
  *
  * Role       starts each transfer immediately.  The system divides processors and network between
- *            them, and the engine limits their number (engine/jobs/transfer_limits.h).  A user with
- *            TRANSFERS_STUCK_MAX_UID processes that SIGKILL does not end starts no new transfer
- *            until one of them ends
+ *            them, and the engine limits their number (engine/jobs/transfer_limits.h).  If SIGKILL
+ *            does not end TRANSFERS_STUCK_MAX_UID processes of one user, this user's new transfers
+ *            fail until one of these processes ends
  * Ownership  owns the processes; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within a call
  */

@@ -60,9 +60,9 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* Prepares the copy.  kilnd copies the file, because a process that still runs may have it open,
- * and could truncate it while kilnd has it mapped.  Such a process can also replace the file in the
- * directory, but not in the copy. */
+/* Prepares the copy.  kilnd copies the file, because a process that still runs may have the file
+ * open, and could truncate it while kilnd has it mapped.  Such a process can also replace the file
+ * in the directory, but not in the copy. */
 static enum kiln_code prepare_copy(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;

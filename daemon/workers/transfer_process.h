@@ -77,7 +77,7 @@ struct transfer_process {
     struct file_take take; /* the copy of that file, in steps */
     bool takes_more;       /* the copy needs another step */
     struct kiln_err kept;  /* names a file that could not be removed, and why */
-    /* Below the job's staging directory; "" if there is none. */
+    /* The process's directory, below the job's staging directory; "" while there is none. */
     char directory[TRANSFER_DIRECTORY_MAX];
     char stage[16];        /* the stage that the process reported last */
     struct list_link link; /* link in its owner's list */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Which compiler processes warm up, and for how long jobs wait for them (warmup.h).
+ * Decides which compiler processes warm up (warmup.h), and for how long jobs wait for warm-ups.
  *
  * Role       chooses the next process that loads the libraries that clients' sources need.  Retires
  *            warm processes that are no longer needed.  Decides whether a job waits for a warm-up
@@ -46,6 +46,6 @@ void warming_ended(struct warming *warming, struct worker *worker);
  * Other jobs already wait for |claimed| of these workers. */
 bool warming_is_worth_waiting(const struct warming *warming, const struct compile_job *job,
                               unsigned claimed);
-/* Jobs wait only for a limited time for a warm-up.  Returns the time until the first of these waits
- * ends. */
+/* Returns the time until jobs no longer wait for the oldest current warm-up.  Jobs wait for each
+ * warm-up only for a limited time. */
 uint64_t warming_grace_ms(const struct warming *warming);

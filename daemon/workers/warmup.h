@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Warm-up: compiler processes load libraries before they get a client's source.  It saves time,
- * because each client's source runs in a process that has run no other.
+ * Warm-up: compiler processes load libraries before they get a client's source.  Each client's
+ * source needs a process that has run no other source.  Without a warm-up, it would wait until this
+ * process has loaded the libraries.
  *
  * Role       remembers which libraries sources needed, and how many sources came at the same time.
  *            Creates the job that loads the libraries: kiln's own one-line kernel
@@ -32,7 +33,7 @@ struct warmup_need {
     unsigned concurrent_max, concurrent_max_before;
     char failed[TOOLCHAIN_NAME_MAX]; /* toolchain of the last warm-up that failed */
     struct digest failed_id;         /* identity of that toolchain */
-    uint64_t failed_ns;              /* when it failed; 0 if no warm-up failed */
+    uint64_t failed_ns;              /* when that warm-up failed; 0 if none failed */
 };
 
 /* Records that a client's source starts; |under_way| sources run now, including this one. Call it

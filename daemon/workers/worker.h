@@ -93,7 +93,7 @@ struct worker {
     bool hung_up;
     int socket;    /* owned; -1 when closed */
     unsigned jobs; /* number of jobs given to it so far */
-    /* The worker has run a client's source, so this job is its last. */
+    /* The worker got a client's source to compile, which is its last job. */
     bool is_spent;
     char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last job, whose libraries are loaded */
     struct digest toolchain_id;         /* identity of |toolchain|; zeros if it is not known */

@@ -138,8 +138,8 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
               missing, report_advice(sandbox), sandbox->why);
 }
 
-/* Returns true if the worker is of another build than kilnd.  This is so if, before it was ready,
- * it sent an invalid message, or exited as if it did not know its flags. */
+/* Returns true if the worker is of another build than kilnd.  This is so if the worker, before it
+ * was ready, sent an invalid message or exited as if it did not know its flags. */
 static bool is_of_another_build(const struct worker *w, int status, int signal)
 {
     return w->state == WORKER_STARTING &&

@@ -9,7 +9,7 @@
 #include "daemon/workers/worker.h"
 
 /* Decides how the job ended.  |status| and |signal| are those of the process's exit.  |text|
- * receives a complete message.  It names the compiled program, the target, the toolchain, and the
+ * receives a complete message, which names the compiled program, the target, the toolchain, and the
  * limit that was exceeded with its setting. */
 enum compile_end worker_end_of_job(const struct worker *worker, int status, int signal, char *text,
                                    size_t size);

@@ -14,10 +14,10 @@
 #include "daemon/loop/work_queues.h"
 #include "daemon/workers/process_stderr.h"
 
-/* Passed instead of an exit status if the service manager did not start the process, or ended its
- * unit. */
+/* Passed to |exited| instead of an exit status if the service manager did not start the process, or
+ * ended its unit. */
 #define WORKER_PROCESS_LOST (-1)
-/* Passed instead of an exit status if the program could not be run, for the reason
+/* Passed to |exited| instead of an exit status if the program could not be run, for the reason
  * |start_errnum|. */
 #define WORKER_PROCESS_NOT_STARTED (-2)
 
@@ -42,8 +42,8 @@ struct worker_spawn {
     struct work_queues *work_queues;
     const char *program; /* program of a child; for other processes the unit names it */
     const char *service; /* path of the unit's socket; "" if there is none */
-    /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must exist
-     * longer than the process. */
+    /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must
+     * outlive the process. */
     const char *const *arguments;
     int fd_3;      /* borrowed; becomes the process's descriptor 3 */
     int directory; /* borrowed; working directory of a launched process; -1 for that of the unit */

@@ -41,7 +41,8 @@ enum kiln_code worker_users_differ(const struct worker_user *compilers,
         compilers->name);
 }
 
-/* Finds the account with a number.  A number without an account is its own group. */
+/* Finds the account whose number is |uid|.  If there is none, the number is also used as the
+ * group. */
 static enum kiln_code find_number(uid_t uid, struct name_service_user *ret_user,
                                   struct kiln_err *err)
 {

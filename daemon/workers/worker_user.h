@@ -17,7 +17,8 @@
 struct worker_kind {
     const char *who, *setting;
     const char *account; /* name of the account for these processes */
-    /* A user number for hosts without that account; it differs between the kinds. */
+    /* A user number for hosts without that account; compilers and transfers have different
+     * numbers. */
     const char *stand_in;
 };
 extern const struct worker_kind worker_compilers, worker_transfers;
@@ -25,7 +26,7 @@ extern const struct worker_kind worker_compilers, worker_transfers;
 struct worker_user {
     uid_t uid;
     gid_t gid;
-    bool other; /* true if it is not kilnd's own user, so that a worker must change to it */
+    bool other; /* true if this is not kilnd's own user, so that a worker must change to it */
     char name[WORKER_USER_NAME_MAX];
 };
 

@@ -96,7 +96,7 @@ void bzip2_reader_destroy(struct bzip2_reader *reader)
 
 struct bzip2_packer {
     bz_stream stream;
-    char *stored; /* owned; NULL if the content is empty, so that it cannot become smaller */
+    char *stored; /* owned; NULL if the content is empty, and thus cannot become smaller */
     bool fits;    /* the packed bytes so far are not longer than the content */
 };
 
@@ -192,7 +192,7 @@ static void unpacking_done(struct unpacking *u)
     free(u->out);
 }
 
-/* |ret_size| is 0 at the end of the file. */
+/* Reads the next bytes of the file. |ret_size| is 0 at the end of the file. */
 static enum kiln_code read_chunk(int fd, char *into, size_t *ret_size, struct kiln_err *err)
 {
     ssize_t got = 0;

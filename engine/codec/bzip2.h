@@ -13,7 +13,7 @@
 
 /* Unpacks one stream piece by piece. */
 struct bzip2_reader;
-/* The caller must keep the bytes of |stored| until it destroys the reader. */
+/* Opens a reader. The caller must keep the bytes of |stored| until it destroys the reader. */
 KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
                                                  struct bzip2_reader **ret_reader,
                                                  struct kiln_err *err);
@@ -30,7 +30,7 @@ KILN_DEFINE_AUTO(bzip2_reader)
 /* Packs content piece by piece with block size 9 and work factor 30, as MIOpen does. The result
  * does not depend on how the content is divided into pieces. */
 struct bzip2_packer;
-/* |size| is the size of the whole content in bytes. */
+/* Opens a packer. |size| is the size of the whole content in bytes. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
                                                  struct kiln_err *err);
 /* Packs the next piece. libbz2 collects 900 KB and then packs them in one call, which takes up to a
@@ -47,7 +47,7 @@ void bzip2_packer_destroy(struct bzip2_packer *packer);
 KILN_DEFINE_AUTO(bzip2_packer)
 
 struct bzip2_progress {
-    /* |read| is the number of compressed bytes so far */
+    /* |read| is the number of compressed bytes that were read so far */
     void (*report)(void *context, uint64_t read);
     void *context;
 };

@@ -13,7 +13,8 @@
 
 #define CLANG_PATH_MAX 256
 
-/* Returns KILN_UNAVAILABLE if there is no such clang; the message lists where it looked. */
+/* Writes the path of the clang to |path|.  Returns KILN_UNAVAILABLE if there is none; the message
+ * lists where the function looked. */
 KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err);
 /* Reads the first line of `clang --version`. */
 KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,

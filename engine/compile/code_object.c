@@ -57,8 +57,8 @@ static enum kiln_code check_arch(unsigned number, const struct target *target, s
     char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
     target_arch(target, arch, sizeof(arch));
     const struct machine *wanted = by_arch(arch), *is = by_number(number);
-    /* If the table does not have the wanted processor, accepts the object, unless its number is
-     * that of a processor in the table. */
+    /* If the wanted processor is not in the table, accepts every number that is not in the table
+     * either. */
     if (wanted ? wanted->number == number : !is)
         return KILN_OK;
     snprintf(found, sizeof(found), "number %#x", number);

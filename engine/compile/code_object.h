@@ -13,8 +13,8 @@
  */
 #include "common/target/target.h"
 
-/* Returns KILN_CORRUPT if |object| is not such an object; the message says what was expected and
- * what was found. */
+/* Returns KILN_CORRUPT if |object| is not an object for |target|; the message says what was
+ * expected and what was found. */
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
                                                  struct kiln_err *err);
 

@@ -4,8 +4,8 @@
 /*
  * One job for a kiln-compiler process, and its result.
  *
- * Role       what the engine requests and receives.  The executor runs the job in a worker process,
- *            or in the embedded build in its one compiler process
+ * Role       what the engine requests and receives.  The executor runs the job in a worker process.
+ *            In the embedded build, this is the program's only compiler process
  * Ownership  a job borrows everything; a result owns its descriptors and log
  *            (compile_result_done)
  * Threading  plain values
@@ -37,7 +37,7 @@ enum compile_origin {
 struct compile_job {
     enum compile_kind kind;
     enum compile_origin origin; /* not sent to the worker */
-    /* Whether a probe of this compiler has built a kernel for the target.  Not sent to the
+    /* True if a probe of this compiler has built a kernel for the target.  Not sent to the
      * worker. */
     bool target_works;
     /* "hiprtc", "clang", "nvrtc" or "opencl"; unused for COMPILE_DESCRIBE. */
@@ -48,10 +48,12 @@ struct compile_job {
     struct bytes source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
-    /* Compile as a program does that calls the run-time compiler itself: with exactly |options|.
-     * The object is then all that the compiler returns (common/protocol/program_result.h). */
+    /* True for a job of libkiln-rtc: compile with exactly |options|, as if the client's program
+     * called the run-time compiler itself.  The object is then all that the compiler returns
+     * (common/protocol/program_result.h). */
     bool is_program;
-    struct bytes expressions; /* with |is_program|: name expressions, sized, with their NUL */
+    /* for |is_program|: name expressions, as sized texts with their NUL */
+    struct bytes expressions;
     /* The toolchain that is part of the kernel's key.  A worker with a different compiler (which
      * was upgraded meanwhile) rejects the job with COMPILE_OUTDATED.  All zero means any
      * toolchain. */

@@ -24,9 +24,9 @@ struct compiler { /* first member of every implementation */
 struct compiler_ops {
     const char *name;
     enum target_family family;
-    /* The back end loads an LLVM or a runtime that cannot be in one process with that of another
-     * back end: two LLVMs register the same options and abort.  A worker opens at most one such
-     * back end. */
+    /* The back end loads an LLVM or a runtime that cannot share a process with that of another back
+     * end: two LLVMs register the same options and abort.  A worker opens at most one such back
+     * end. */
     bool needs_own_process;
     /* Opens the back end.  Returns KILN_UNAVAILABLE, with a list of what was looked for, if it is
      * not installed on this host. */
@@ -57,8 +57,8 @@ void compiler_log(const char *text, size_t size);
 /* Runs `kiln-compiler --describe NAME` for every back end, in one process for each, so that a crash
  * only loses that back end.  Appends JSON for toolchain_table_describe. */
 KILN_MUST_CHECK enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err);
-/* Implements --resume: serves like compiler_worker_serve, in a process that executed its program
- * again because the job in |files| needs a process without another back end. */
+/* Implements --resume: serves like compiler_worker_serve.  This process has executed its program
+ * again, because the job in |files| needs a process without another back end. */
 int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3]);
 /* Implements --describe: writes one row to |fd|; returns the process's exit status. */
 int compiler_describe_to(const char *name, int fd);

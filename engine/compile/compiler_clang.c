@@ -43,7 +43,8 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        /* Otherwise the id would depend on the path of the temporary directory. */
+        /* Without this flag, clang's id of the compilation unit would depend on the path of the
+         * temporary directory. */
         "-fuse-cuid=none",
         "-fno-crash-diagnostics", /* otherwise clang would write a reproducer, which nobody reads */
         "-fno-color-diagnostics",

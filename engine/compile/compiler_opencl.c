@@ -123,7 +123,7 @@ static void write_log(const struct build *b, void *program)
         compiler_log(log, strlen(log));
 }
 
-/* Builds the program.  With headers, compiles and links it in two steps, because only
+/* Builds the program.  If there are headers, compiles and links it in two steps, because only
  * clCompileProgram accepts headers. */
 static enum compile_end build_program(struct build *b, const char *options, struct kiln_err *err)
 {

@@ -4,7 +4,7 @@
 /*
  * The sandbox of a compiler process, which sees only the host files that a compiler needs.
  *
- * Role       protects the host's files from kernel sources.  A source may say #include
+ * Role       protects the host's files from the sources of GPU kernels.  A source may say #include
  *            "/etc/shadow", and the error message would quote that file.  A source may also exploit
  *            a compiler bug.  Each layer (engine/sandbox/layers.def) is enabled where the system
  *            supports it, and verified afterwards

@@ -25,12 +25,12 @@ KILN_MUST_CHECK enum kiln_code identity_put_file(struct identity *id, const char
  * by name.  |prefixes| is NULL-terminated. */
 KILN_MUST_CHECK enum kiln_code identity_put_loaded(struct identity *id, const char *const *prefixes,
                                                    struct kiln_err *err);
-/* Adds those shared libraries that the program |path| would load and whose names start with a
- * prefix. */
+/* Adds those shared libraries that the program |path| would load and whose names start with one of
+ * |prefixes|. */
 KILN_MUST_CHECK enum kiln_code identity_put_needed(struct identity *id, const char *path,
                                                    const char *const *prefixes,
                                                    struct kiln_err *err);
 struct digest identity_end(struct identity *id);
-/* SHA-256 over the build ids of two files, by which libkiln-rtc identifies NVRTC. Zeros if one of
- * them has no build id or cannot be read. */
+/* Returns SHA-256 over the build ids of two files, by which libkiln-rtc identifies NVRTC.  Returns
+ * zeros if one of the files has no build id or cannot be read. */
 struct digest identity_of_build_ids(const char *first, const char *second);

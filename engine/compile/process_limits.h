@@ -21,7 +21,7 @@ struct process_limits {
 };
 
 /* Sets the limits of this process and of all processes that it starts.  Also makes the kernel kill
- * them first when memory runs out. */
+ * these processes first when memory runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);
 /* Sets the limit of CPU time for the next job; call it before each job.  The system limits the CPU

@@ -19,7 +19,7 @@ struct rtc {
     const struct rtc_kind *kind; /* borrowed */
     struct rtc_library library;
     char path[256];
-    char builtins_path[256];      /* "" if the library has none, or it could not be loaded */
+    char builtins_path[256];      /* "" if there are no builtins, or they could not be loaded */
     struct kiln_err builtins_err; /* why the builtins library could not be loaded */
     /* True after the library has loaded all other libraries that it needs. */
     bool has_compiled;
@@ -150,7 +150,7 @@ static int add_expressions(const struct rtc_library *library, void *program,
     return result;
 }
 
-/* Whether the names of static variables or of an anonymous namespace are in the result. They
+/* Returns whether the result has names of static variables or of an anonymous namespace. They
  * contain a hash that may depend on the directory of the compile. */
 static bool has_internal_names(const struct buffer *result)
 {
@@ -243,7 +243,7 @@ static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
     return err->code;
 }
 
-/* Whether the library can do jobs with |is_program|. */
+/* Returns whether the library can do jobs with |is_program|. */
 static bool compiles_programs(const struct rtc *rtc)
 {
     const struct rtc_library *l = &rtc->library;
