@@ -20,7 +20,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Two users who hold as much as they may leave the full share to a third. */
+/* Limit of all users together, as a multiple of one user's limit. A user may hold at most half of
+ * what the others leave. With four shares, a third user can still hold a full share if two others
+ * do. */
 #define HELD_SHARES 4
 
 static struct held_limits held_limits_of(const struct engine_options *o)

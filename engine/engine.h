@@ -67,8 +67,8 @@ struct engine_options {
     bool require_signature; /* do not use packages without a trusted signature */
     uint64_t hot_limit_bytes;
     unsigned hot_limit_count;
-    /* Code objects that were sent to one user's processes and that they may still have; 0: no
-     * limit. */
+    /* Maximum bytes of code objects that were sent to one user's processes and that these may still
+     * have; 0: no limit. */
     uint64_t held_limit_bytes_uid;
     unsigned failure_ttl_s;   /* how long a failed compilation is stored, so that it is not
                                * repeated */

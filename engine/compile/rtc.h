@@ -44,11 +44,12 @@ struct rtc_kind {
     const char *below;         /* subdirectory of that directory with the libraries */
     const char *const *names;  /* see library_search.names */
     /* If a file name such as "NAME.so" is set, NAME.so.MAJOR.MINOR in the library's directory must
-     * be loaded first.  NULL if there is no such file. */
+     * be loaded first.  The member is NULL if there is no such file. */
     const char *builtins;
     const char *advice; /* see library_search.advice */
     const struct library_symbol *symbols;
-    /* Prefixes for identity_put_loaded: names of the libraries that determine the output. */
+    /* Beginnings of the names of the libraries that determine the output, for
+     * identity_put_loaded. */
     const char *const *deciding;
     /* A compilation for this target makes the library load its other libraries. */
     const char *first_target;
@@ -57,8 +58,8 @@ struct rtc_kind {
                         const struct target *target);
 };
 
-/* |kind| must be static.  A back end's open calls rtc_open;  rtc_describe, rtc_compile and
- * rtc_close are members of its compiler_ops. */
+/* |kind| must be static.  A back end's compiler_ops have rtc_describe, rtc_compile and rtc_close,
+ * and an open function that calls rtc_open. */
 KILN_MUST_CHECK enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
                                         struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code rtc_describe(struct compiler *compiler,

@@ -7,7 +7,7 @@
 
 /* Maximum number of stored probe results.  A host has only a few GPUs, but clients may request
  * targets that do not exist, and each of them adds a failure.  So failures are dropped first.
- * Successes are at most dozens, because compilers support no more targets. */
+ * There are at most dozens of successes, because compilers support no more targets. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 

@@ -34,11 +34,11 @@ struct toolchain {
     char path[256];    /* file of the library or program; shown to users */
     enum target_family family;
     struct digest identity;
-    /* SHA-256 over the build ids of NVRTC and its builtins library, by which libkiln-rtc identifies
-     * it; zeros for other toolchains. */
+    /* SHA-256 over the build ids of NVRTC and its builtins library. libkiln-rtc identifies an NVRTC
+     * by this digest.  Zeros for other toolchains. */
     struct digest library;
-    /* The only target, if it is known without a probe, else empty.  For OpenCL, it is the device's
-     * target. */
+    /* The only target that the toolchain can build, if that is known without a probe (OpenCL: the
+     * device's target); otherwise empty. */
     char only_target[LIMIT_TARGET_TEXT];
 };
 
@@ -49,8 +49,8 @@ KILN_MUST_CHECK enum kiln_code toolchain_table_create(struct toolchain_table **r
 void toolchain_table_destroy(struct toolchain_table *table);
 KILN_DEFINE_AUTO(toolchain_table)
 
-/* Replaces the rows by those of a COMPILE_DESCRIBE answer, which is JSON.  It comes from a worker,
- * so it is validated. */
+/* Replaces all rows with those of a COMPILE_DESCRIBE answer, which is JSON.  The answer comes from
+ * a worker, so this function validates it. */
 KILN_MUST_CHECK enum kiln_code toolchain_table_describe(struct toolchain_table *table,
                                                         struct bytes json, struct kiln_err *err);
 size_t toolchain_table_count(const struct toolchain_table *table);
@@ -84,7 +84,8 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
  *   KILN_BUSY         *ret_toolchain must be probed first; then call again
  *   KILN_UNAVAILABLE  no toolchain is known to build for it, and no process was free to probe
  *                     one: call again later
- *   KILN_UNSUPPORTED  no toolchain can; the message lists the toolchains and why each cannot
+ *   KILN_UNSUPPORTED  no toolchain can build for it; the message lists the toolchains and why each
+ *                     cannot
  *
  * If |forced| is not empty, only the toolchain with that name is considered.  If there is no such
  * toolchain, returns KILN_NOT_FOUND; the message lists the installed ones.

@@ -36,7 +36,8 @@ struct worker {
     struct digest identity[COMPILERS];
     bool identified[COMPILERS];
     bool restarted; /* this process executed its program again for the current job */
-    /* Owned; copies of standard output and error, for the time between jobs. */
+    /* Owned; copies of the original standard output and error.  A job's output goes to its log;
+     * these copies are restored after each job. */
     int worker_out, worker_err;
     unsigned jobs_left; /* number of jobs left, including the current one; 0 means unlimited */
 };
@@ -258,10 +259,10 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
     return end;
 }
 
-/* Compiles the job, and checks that the compiler is the one that kilnd expects.  Its identity is
- * known only after all its libraries are loaded, and they are loaded by the first compilation.  So
- * the first job of a process is compiled first and checked afterwards; every later job is checked
- * first. */
+/* Compiles the job, and checks that the compiler is the one that kilnd expects.  The compiler's
+ * identity is known only after all its libraries are loaded, and the first compilation loads them.
+ * So the first job of a process is compiled first and checked afterwards; every later job is
+ * checked first. */
 static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {

@@ -9,7 +9,7 @@
  *   job packet      u8 WORKER_JOB, with three descriptors: job, object, log
  *   result packet   u8 WORKER_RESULT, u8 end, u64 cpu_ns, u64 peak_rss, sized text
  *   job file        u8 kind, sized toolchain, target, program, options, source, u32 header count,
- *                   sized headers, u8 whether it is a program, sized expressions
+ *                   sized headers, u8 is_program, sized expressions
  *
  * Ownership  a decoded job borrows from the bytes it was decoded from
  * Threading  plain values
@@ -30,7 +30,7 @@ KILN_MUST_CHECK enum kiln_code worker_job_read(struct bytes content, struct comp
                                                struct kiln_err *err);
 void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox);
 void worker_result_write(struct buffer *b, const struct worker_result *result);
-/* Decode the part of a packet after the message number.  They return KILN_INVALID if it is
+/* Decode the part of a packet after the message number.  They return KILN_INVALID if that part is
  * malformed. */
 KILN_MUST_CHECK enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_result,
                                                  struct kiln_err *err);

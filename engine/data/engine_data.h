@@ -49,11 +49,11 @@ struct engine_item_check { /* a check in progress */
     struct sha256 sum;
     size_t at;
 };
-/* Starts the check of the first item that was used but not checked.  Returns false if there is
- * none. |data| may be NULL. */
+/* Starts the check of the first item that was used but not checked.  Returns false if there is no
+ * such item.  |data| may be NULL. */
 bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check);
 /* Runs the check for a fraction of a millisecond.  Returns true when it is finished; the item's
- * state is then its result. */
+ * state then tells the result. */
 bool engine_item_check_step(struct engine_item_check *check);
 /* Runs the whole check at once, for an item that could not be opened.  Returns true if the bytes
  * are unchanged since the build; then the item was invalid from the beginning.  Returns false if

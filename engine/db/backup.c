@@ -50,7 +50,8 @@ static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err
     enum kiln_code code = db_exec(to, tune, "set up", err);
     if (!code)
         code = copy_pages(from, to, err);
-    /* The copied header says WAL mode. Switches back, so that the copy needs no other file. */
+    /* The copied header says WAL mode. Switch to rollback mode, so that the copy needs no other
+     * file. */
     if (!code)
         code = db_exec(to, "pragma locking_mode = exclusive; pragma journal_mode = delete",
                        "write to", err);

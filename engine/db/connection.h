@@ -29,7 +29,7 @@ struct db {
  * <advice>". */
 KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
                                        struct kiln_err *err);
-/* Rolls back a failed transaction that could not be rolled back before, if there is one. */
+/* If an earlier rollback failed, tries again to roll that transaction back. */
 KILN_MUST_CHECK enum kiln_code db_unstick(struct db *db, struct kiln_err *err);
 /* Runs |sql|, which must be a constant of this directory, never input. */
 KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const char *doing,

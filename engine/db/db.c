@@ -9,8 +9,8 @@
  * milliseconds. */
 #define BUSY_MS 5000
 /* By default, the write-ahead log is checkpointed when it has this many pages. When SQLite begins
- * to overwrite the log from its start, it truncates the log to LOG_PAGE_BYTES for each of these
- * pages. */
+ * to overwrite the log from its start, it truncates the log to the size of this many pages,
+ * LOG_PAGE_BYTES each. */
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
 /* Memory-mapped I/O is off: if a mapped file is truncated, reading it raises SIGBUS, whereas pread
@@ -126,7 +126,7 @@ static bool is_empty(struct db *db)
     return empty;
 }
 
-/* Checkpoints like SQLite's own hook, which it replaces, and notes the length of the log. */
+/* Replaces SQLite's own hook: checkpoints as that hook does, and notes the length of the log. */
 static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
 {
     struct db *db = context;
@@ -185,8 +185,8 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
 /* Lengthens the write-ahead log with zeros to the size at which it is checkpointed. Commits then
  * overwrite blocks that the file already has, so that their syncs write only the commit. A sync
  * after a file became longer also waits for the filesystem's journal, and thus for what all other
- * processes changed. SQLite ignores what follows the last commit. If this fails, each commit makes
- * the log longer. */
+ * processes changed. SQLite ignores what follows the last commit. If this function fails, each
+ * commit makes the log longer. */
 static void lengthen_log(struct db *db)
 {
     static const uint8_t zeros[64u << 10];

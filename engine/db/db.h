@@ -10,9 +10,9 @@
  * Threading  one thread at a time for each connection; several connections concurrently
  *
  * Codes      KILN_CORRUPT the file is damaged or not a database · KILN_FULL the disk is full ·
- *            KILN_BUSY another process holds it · KILN_DENIED no permission, or a read-only disk: a
- *            connection opened for writing never becomes read-only · KILN_UNSUPPORTED written by a
- *            newer version of this program
+ *            KILN_BUSY another process holds it · KILN_DENIED no permission, or the disk is
+ *            read-only (a connection for writing is never opened read-only instead) ·
+ *            KILN_UNSUPPORTED written by a newer version of this program
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -53,13 +53,13 @@ struct db_options {
     unsigned cache_kib; /* size of the page cache */
     unsigned log_pages; /* checkpoint the write-ahead log at this many pages; 0: 1000 */
     bool full_sync;     /* sync the disk at each commit, not only at checkpoints */
-    bool read_only;     /* with |schema|: db_open returns KILN_UNSUPPORTED unless the file has this
-                         * schema */
-    /* With read_only: no file is created or changed. An existing write-ahead log is read only if
-     * its -shm file exists too. */
+    bool read_only;     /* if |schema| is set, db_open returns KILN_UNSUPPORTED unless the file has
+                         * this schema */
+    /* Requires read_only. No file is created or changed. An existing write-ahead log is ignored
+     * unless its -shm file exists, too. */
     bool leave_files;
-    /* With read_only: nobody writes to the file, so no lock is taken and no write-ahead log is
-     * read. */
+    /* Requires read_only. The caller ensures that nobody writes to the file, so no lock is taken
+     * and no write-ahead log is read. */
     bool immutable;
     /* True if any user may have created or damaged the file. Its schema may then use only a small
      * part of SQLite's features, and a step that takes longer than any valid file needs counts as
@@ -78,8 +78,8 @@ void db_destroy(struct db *db);
 KILN_DEFINE_AUTO(db)
 
 /* Checks all pages of a |foreign| database, and that its tables and indices have the same rows.
- * Returns KILN_CORRUPT with a message about the first damage. It is one step, whose time grows with
- * the file. */
+ * Returns KILN_CORRUPT with a message about the first damage. Runs in one step, which takes longer
+ * the larger the file is. */
 KILN_MUST_CHECK enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err);
 /* Returns how many rows the latest statement itself changed, without changes by triggers. */
 uint64_t db_changes(const struct db *db);
@@ -95,12 +95,12 @@ KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err 
 /* Like db_checkpoint_now, but does not truncate the log: the next changes overwrite it, so that
  * their syncs need not write the log's size. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_in_place(struct db *db, struct kiln_err *err);
-/* Pages that the log had after this connection's last commit. */
+/* Returns how many pages the log had after this connection's last commit. */
 unsigned db_log_pages(const struct db *db);
 
 /* A write transaction; rolled back at the end of its scope unless it was committed. */
 struct transaction {
-    struct db *db; /* borrowed; NULL when none is open */
+    struct db *db; /* borrowed; NULL when no transaction is open */
 };
 void transaction_done(struct transaction *t);
 #define TRANSACTION_AUTO __attribute__((cleanup(transaction_done)))

@@ -4,8 +4,8 @@
 /*
  * The directory of a database that only one process may use at a time.
  *
- * Role       refuses a directory in which the file is not safe (a network filesystem, or others may
- *            write) and one that another process uses; moves a damaged file aside
+ * Role       refuses a directory in which the file is not safe (on a network filesystem, or
+ *            writable by others) and one that another process uses; moves a damaged file aside
  * Ownership  the struct owns its descriptors; texts of the options are borrowed for its lifetime
  * Threading  one thread at a time
  */
@@ -41,8 +41,8 @@ KILN_MUST_CHECK enum kiln_code db_directory_open(const struct db_directory_optio
 void db_directory_close(struct db_directory *directory); /* also after a failed db_directory_open */
 /* Stores the options in |directory| without opening anything. */
 void db_directory_init(struct db_directory *directory, const struct db_directory_options *options);
-/* Opens and locks the directory if it is not open, or if its path now leads to another one. Without
- * |writing|, creates and changes nothing, so the directory or the lock may be missing
+/* Opens and locks the directory if it is not open, or if its path now leads to another one. If
+ * |writing| is false, creates and changes nothing, so the directory or the lock may be missing
  * afterwards. */
 KILN_MUST_CHECK enum kiln_code db_directory_refresh(struct db_directory *directory, bool writing,
                                                     struct kiln_err *err);

@@ -22,7 +22,7 @@ static const struct meaning forbidden = {
 static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
 static const struct meaning io_error = { KILN_IO, "check the disk, or set another directory" };
 
-/* Returns what an errno means. SQLite's codes are not enough: it reports only ENOSPC as a full
+/* Returns what an errno means. SQLite's codes are not enough: SQLite reports only ENOSPC as a full
  * disk, and an exceeded quota or file size limit as an I/O error. */
 static const struct meaning *from_errno(int errnum, const struct meaning *otherwise)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual machine.
- * A scan takes about six for each row, and valid files have fewer than a million rows. Without this
- * limit, a table whose pages form a ring would be read forever. */
+ * A scan takes about six instructions for each row, and valid files have fewer than a million rows.
+ * Without this limit, a table whose pages form a ring would be read forever. */
 #define WORK_UNIT 10000
 #define WORK_MAX 1000
 
@@ -39,7 +39,7 @@ void db_limit_foreign(struct db *db)
     limit_work(db);
 }
 
-/* Determines whether the column is stored. A generated column is not, and is refused, because
+/* Determines whether the column is stored. A generated column is not stored. It is refused, because
  * reading it runs an expression that the file contains. */
 static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
                                 bool *ret_stored, struct kiln_err *err)
@@ -86,7 +86,7 @@ static enum kiln_code check_column(struct db *db, const char *table, const char 
 
 enum kiln_code db_check_table(struct db *db, const struct db_table *table, struct kiln_err *err)
 {
-    /* Reads the schema first. Otherwise, if the schema is damaged, the table would only seem to be
+    /* Reads the schema first. Otherwise, if the schema is damaged, the table would be reported as
      * absent. */
     int64_t ignored = 0;
     enum kiln_code rc = db_number(db, "select count(*) from sqlite_schema", &ignored, err);

@@ -34,7 +34,7 @@
  * as lost. The page of frame 3 keeps its older content, so the caller must check that rows fit
  * together.
  */
-#define MAGIC 0x377f0682u /* with the lowest bit set, checksums use big-endian words */
+#define MAGIC 0x377f0682u /* if the lowest bit is set, too, checksums use big-endian words */
 #define LOG_HEADER 32
 #define PAGE_HEADER 24
 #define SALT_SIZE 8

@@ -6,7 +6,7 @@
  *
  * Role       SQLite's recovery stops silently at the first page of a log that fails its check, and
  *            drops every later commit. This code checks each page independently of earlier damage:
- *            it expects the checksum to continue the one that is stored with the page before
+ *            it expects the checksum to continue the one that the log stores for the previous page
  *            (https://sqlite.org/fileformat2.html#walformat)
  * Threading  any thread; nobody may write to the files meanwhile
  */
@@ -19,8 +19,8 @@ struct log_state {
     uint64_t pages; /* pages in the log, up to the last one that ends a transaction */
     uint64_t lost;  /* those of |pages| that cannot be read, or that belong to a transaction whose
                      * end cannot be read */
-    /* SQLite's recovery would drop complete transactions: those with pages in |lost|, and all later
-     * ones. */
+    /* True if SQLite's recovery would drop complete transactions: those with pages in |lost|, and
+     * all later ones. */
     bool damaged;
 };
 

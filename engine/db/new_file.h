@@ -4,9 +4,10 @@
 /*
  * A database file for other programs, written once as a whole in one transaction.
  *
- * Role       page size 4096, rollback journal, nothing kiln-specific in the header; the same
- *            statements in the same order give the same bytes
- * Ownership  as db_open; the file remains only if db_new_file_finish succeeds
+ * Role       creates a file with page size 4096, in rollback mode, and with nothing kiln-specific
+ *            in its header; the same statements in the same order give the same bytes
+ * Ownership  the caller owns the connection, and ends it with db_new_file_finish or
+ *            db_new_file_abandon; the file remains only if db_new_file_finish succeeds
  * Threading  one thread at a time
  */
 #include "engine/db/db.h"

@@ -10,7 +10,7 @@
  * Ownership  the descriptor is borrowed
  * Threading  one thread at a time for each scan
  *
- * Supported are leaf pages of tables and the overflow pages of their cells
+ * Reads leaf pages of tables and the overflow pages of their cells
  * (https://sqlite.org/fileformat2.html). Pages on the free list are skipped. Texts are taken as
  * UTF-8, whatever the header says.
  */
@@ -39,8 +39,8 @@ struct page_cell {                      /* one record and its location */
 };
 
 /* Calls |each| for every record with a plausible header, in no particular order, until |each|
- * returns false. Once the records read from a page are together longer than the page, they overlap,
- * and the rest of the page is skipped. */
+ * returns false. If the records read from a page are together longer than the page, they must
+ * overlap, and the rest of the page is skipped. */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 

@@ -82,8 +82,8 @@ void db_pool_hold(struct db_pool *pool, bool hold)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Waits for an idle connection and returns it. If |ret_opens| is set instead, the caller must open
- * another one, which |opened| already counts. Call it with the mutex locked. */
+/* Waits for an idle connection and returns it. If it sets |ret_opens| instead, the caller must open
+ * another connection, which |opened| already counts. Call it with the mutex locked. */
 static void *take_idle(struct db_pool *pool, bool *ret_opens)
 {
     while (pool->held || (pool->max > 0 && pool->idle_count == 0 && pool->opened >= pool->max))

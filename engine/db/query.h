@@ -8,7 +8,7 @@
  *            db_open
  * Ownership  bound bytes and texts are borrowed until query_done; column results until the next
  *            query_step
- * Threading  as the connection; one use of a statement at a time
+ * Threading  as for the connection (db.h); one use of a statement at a time
  *
  * A failed bind is remembered and reported by the next query_step. Columns of a damaged file may
  * have any value. A missing text is read as "", missing bytes as an empty view. Callers must check

@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 
 /*
- * The reason why the copy is consistent. kiln holds SQLite's shared lock on the file during the
- * copy. So no writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL
- * mode may still append to the log. It may copy pages from the log into the file (checkpoint), and
- * then write to the log from its start again. kiln copies the file first and the log afterwards.
- * Unless the log started over in between, the copied log contains every page that a checkpoint
- * changed during the copy. Recovery then replaces these pages in the copy of the file, whatever the
- * copy has of them. A log that starts over gets a new header (with new salts), so the header is
+ * This is why the copy is consistent. kiln holds SQLite's shared lock on the file during the copy.
+ * So no writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL mode
+ * may still append to the log. It may copy pages from the log into the file (checkpoint), and then
+ * write to the log from its start again. kiln copies the file first and the log afterwards. Unless
+ * the log started over in between, the copied log contains every page that a checkpoint changed
+ * during the copy. Recovery then replaces these pages in the copy of the file, whatever the copy
+ * contains there. A log that starts over gets a new header (with new salts), so the header is
  * compared before and after.
  *
  * Example: page 7 is in the log. While kiln copies the file, a checkpoint writes page 7, and the
@@ -239,9 +239,9 @@ static enum kiln_code check_journal(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies the journal unless a writer holds the reserved lock. If no writer holds it, a writer that
- * died left the journal, and recovery needs it. If one holds it, this writer has just begun the
- * journal and has not changed the file yet. */
+/* Copies the journal unless a writer holds the reserved lock. If no writer holds that lock, a
+ * writer that died left the journal, and recovery needs it. A writer that holds the lock has just
+ * begun the journal, and has not changed the file yet. */
 static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln_err *err)
 {
     int reserved = 0;

@@ -14,9 +14,9 @@
  */
 #include "engine/db/log_salvage.h"
 
-/* Copies the file and its log or journal, if any, to |to| and |to|-wal or |to|-journal, mode 0600.
- * |to| must not exist. On failure, no copy remains. KILN_BUSY: the file is locked, or written to
- * continuously. KILN_CORRUPT: it is not a regular file, or a transaction over several files was
+/* Copies the file to |to|, and its log or journal, if any, to |to|-wal or |to|-journal, with mode
+ * 0600. |to| must not exist. On failure, no copy remains. KILN_BUSY: the file is locked, or written
+ * to continuously. KILN_CORRUPT: it is not a regular file, or a transaction over several files was
  * interrupted. Set |salvage| if db_snapshot_save will be called. */
 KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, bool salvage,
                                            struct kiln_err *err);

@@ -28,7 +28,7 @@ static inline bool sqlite_is_page_size(uint32_t size)
     return size >= 512 && size <= 65536 && (size & (size - 1)) == 0;
 }
 
-/* The page size that |stored| means, or the default if it is not valid. */
+/* Returns the page size that |stored| means, or the default if |stored| is not valid. */
 static inline uint32_t sqlite_page_size(const uint8_t stored[2])
 {
     uint32_t size = sqlite_be16(stored) == 1 ? 65536 : sqlite_be16(stored);

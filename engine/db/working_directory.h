@@ -7,7 +7,7 @@
  * Threading  call it once, before any database is opened
  */
 
-/* From now on, this process opens a relative path as given, from its working directory, and follows
- * links. Without this, SQLite would expand the path through parent directories that this process
- * may not be allowed to enter. */
+/* Makes SQLite open a relative path as given, from the working directory, and follow links.
+ * Otherwise SQLite would expand the path through parent directories that this process may not be
+ * allowed to enter. */
 void db_stay_in_working_directory(void);

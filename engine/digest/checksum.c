@@ -50,7 +50,7 @@ enum kiln_code hash_key_draw(struct hash_key *ret_key, struct kiln_err *err)
 
 static uint64_t rotate_bits(uint64_t v, unsigned bits) { return (v << bits) | (v >> (64 - bits)); }
 
-/* Must be inlined, so that the four sums stay in registers, which makes it twice as fast. */
+/* Must be inlined, so that the four sums stay in registers, which makes the hash twice as fast. */
 __attribute__((always_inline)) static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];

@@ -9,7 +9,7 @@
 enum kiln_code ed25519_generate(uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {
     ssize_t got = 0;
-    do /* getrandom never answers a request of up to 256 bytes partly */
+    do /* a request of up to 256 bytes is filled completely, or fails */
         got = getrandom(secret, ED25519_KEY_SIZE, 0);
     while (got < 0 && errno == EINTR);
     if (got != ED25519_KEY_SIZE)

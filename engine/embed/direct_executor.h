@@ -23,10 +23,10 @@ struct direct_executor {
 };
 
 void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler);
-/* Runs one step: begins a compilation or runs a task.  An iteration first runs the tasks that
- * waited when it began, and then those that executor_ops.later had added.  Tasks added meanwhile
- * belong to the next iteration.  Returns false if no task is left; the compiler may still be
- * busy. */
+/* Runs one step: begins a compilation or runs a task.  An iteration runs the tasks that waited when
+ * it began: first those added with executor_ops.run, then those added with executor_ops.later.
+ * Tasks added meanwhile belong to the next iteration.  Returns false if no task is left; the
+ * compiler may still be busy. */
 bool direct_executor_step(struct direct_executor *executor);
 /* Returns whether a compilation is running, so that the caller can wait for the compiler. */
 bool direct_executor_compiles(const struct direct_executor *executor);

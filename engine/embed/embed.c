@@ -300,7 +300,8 @@ static struct embed_frame *take_frame(struct embed_transport *t)
 
 static const struct caller_ops caller_ops = { .reply = store_reply };
 
-/* Locks the engine.  After KILN_OK, the caller holds the mutex and must call release_mutex. */
+/* Locks the engine.  If it returns KILN_OK, the caller holds the mutex and must call
+ * release_mutex. */
 static enum kiln_code enter_engine(const struct embed_transport *t, struct kiln_err *err)
 {
     detect_fork();
@@ -329,7 +330,7 @@ static enum kiln_code pass_frame(struct embed_transport *t, struct bytes frame,
         return kiln_fail(err, KILN_INVALID, "the frame does not match its header");
     rc = service_handle(here.engine, &t->caller, &header, body, err);
     if (rc && !t->failed)
-        /* Receivers get this code after the reply, which states the reason. */
+        /* Receivers first get the reply, which states the reason, and then this code. */
         t->failed = KILN_UNAVAILABLE;
     wake_waiting();
     return KILN_OK;

@@ -160,9 +160,9 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* Returns the order for which a running one should be stopped, or NULL. Normally there is one only
- * if all compilers are busy. But an order that gave way before may wait although a compiler is
- * free, because only some compilers may run such orders (yield_may_start). */
+/* Returns the order for which a running one should be stopped, or NULL. Normally there is such an
+ * order only if all compilers are busy. But an order that gave way before may wait although a
+ * compiler is free, because only some compilers may run such orders (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };

@@ -56,16 +56,16 @@ KILN_DEFINE_AUTO(compile_queue)
 /* Changes the limits. Orders that already wait stay in the queue even if they exceed the new
  * limits. */
 void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
-/* Returns KILN_BUSY if too many orders wait; the message says whether the limit of one user or of
- * all users was reached. Returns KILN_UNAVAILABLE after compile_queue_drain. */
+/* Adds an order. Returns KILN_BUSY if too many orders wait; the message says whether the limit of
+ * one user or of all users was reached. Returns KILN_UNAVAILABLE after compile_queue_drain. */
 KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct compile_order *order,
                                                     struct kiln_err *err);
-/* Returns true if the order was still waiting. It is then removed, and |done| will not be called.
- * Returns false if it is running; |done| will be called. */
+/* Removes a waiting order and returns true; |done| will not be called. Returns false if the order
+ * is running; |done| will be called. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
-/* Says whether anybody still waits for the order's result. A running order whose result nobody
- * wants is stopped as soon as another one needs its compiler, or after YIELD_SHARE_NS. */
+/* Tells the queue whether anybody still waits for the order's result. A running order whose result
+ * nobody wants is stopped as soon as another one needs its compiler, or after YIELD_SHARE_NS. */
 void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_order *order,
                                  bool is_abandoned);
 /* Stops running orders that have to give way. Call it once a second, and more often while orders

@@ -80,8 +80,8 @@ static uint64_t share_of(const struct yield_question *q, const struct compile_or
     return is_in_share || q->compilers == 1 ? YIELD_SHARE_NS : YIELD_WAIT_NS;
 }
 
-/* Chooses the order that gives way. With |has_yielded|, chooses among orders that gave way before,
- * otherwise among the others. Returns NULL if none must give way. */
+/* Chooses the order that gives way. If |has_yielded| is true, chooses among orders that gave way
+ * before, otherwise among the others. Returns NULL if none must give way. */
 static struct compile_order *choose_among(const struct yield_question *q, bool has_yielded,
                                           uid_t uid)
 {
@@ -108,7 +108,7 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* True: |waiting| gave way before, and only the compiler of such an order may be used. */
+    /* True if |waiting| gave way before and can only get the compiler of another order that did. */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

@@ -19,12 +19,12 @@
  *                                      otherwise after it has run for YIELD_SHARE_NS
  *     one          one                 after it has run for YIELD_SHARE_NS
  *
- * The lead is YIELD_LEAD_NS.  It is zero if the user who waits wants a single compile, and other
- * compiles of the running one's user wait: a user with many compiles loses little by the exchange.
- * It protects a user who seldom compiles: users who compile endless sources cannot stop that user's
- * compiles, and cannot make that user wait again and again.  YIELD_SHARE_NS protects a user
- * who has compiled much: without it, other users could keep all compilers until they had used as
- * much time as that user.
+ * The lead is YIELD_LEAD_NS.  It is zero if the user who waits wants a single compile, while the
+ * user of the running compile has more compiles waiting: a user with many compiles loses little by
+ * the exchange.  The lead protects a user who seldom compiles: users who compile endless sources
+ * cannot stop that user's compiles, and cannot make that user wait again and again.  YIELD_SHARE_NS
+ * protects a user who has compiled much: without it, other users could keep all compilers until
+ * they had used as much time as that user.
  *
  * If several compiles could give way, kiln stops one of the user who holds the most compilers, and
  * among that user's compiles the one that has run the longest.  The stopped compile starts again
@@ -47,7 +47,8 @@
 
 /* The recent compiler time of each user. It decreases by one second every eight seconds (a leaky
  * bucket). So a user who keeps one compiler busy for less than an eighth of the time counts as
- * having used none. If there are more than YIELD_USERS, those with the least time are forgotten. */
+ * having used none. If there are more than YIELD_USERS users, those with the least time are
+ * forgotten. */
 #define YIELD_USERS 64
 struct yield_use {
     struct yield_user {

@@ -66,28 +66,29 @@ struct executor;
 
 struct executor_ops {
     void (*run)(struct executor *executor, enum work_queue work_queue, struct task *task);
-    /* Returns true if the task was waiting. It then belongs to the caller again, and neither
-     * callback is called. Returns false if |work| runs or has ended; |done| will be called. */
+    /* Removes a waiting task and returns true. The task then belongs to the caller again, and
+     * neither callback is called. Returns false if |work| runs or has ended; |done| will be
+     * called. */
     bool (*cancel)(struct executor *executor, enum work_queue work_queue, struct task *task);
     /* Does not run |work|; calls |done| later, in the order of the fair queue, after the callbacks
-     * that are already due. So several callbacks can share one later call, and long work on the
-     * loop can run in slices. */
+     * that are already due. So one later call can do the work of several callbacks, and long work
+     * on the loop can run in slices. */
     void (*later)(struct executor *executor, struct task *task);
     /* Hands the job to a free compiler, or waits for one to become free. */
     void (*compile)(struct executor *executor, struct compile_task *task);
     /* Stops a compile early. |done| is called later, never within this call. The result is
-     * COMPILE_UNAVAILABLE unless the compile had already ended. May be NULL if this executor cannot
-     * stop compiles. */
+     * COMPILE_UNAVAILABLE unless the compile had already ended. The pointer may be NULL if this
+     * executor cannot stop compiles. */
     void (*compile_stop)(struct executor *executor, struct compile_task *task);
     /* Returns how many compiles may run in parallel; the engine never starts more. */
     unsigned (*compile_slots)(struct executor *executor);
-    /* Starts a transfer. NULL if this executor cannot transfer files. */
+    /* Starts a transfer. The pointer is NULL if this executor cannot transfer files. */
     void (*transfer)(struct executor *executor, struct transfer_task *task);
     /* Ends the transfer early. |done| is still called, with KILN_CANCELLED unless the transfer had
      * already ended. */
     void (*transfer_cancel)(struct executor *executor, struct transfer_task *task);
-    /* Closes a descriptor that |uid| sent, on a thread that may block. NULL: the engine uses
-     * close(2). */
+    /* Closes a descriptor that |uid| sent, on a thread that may block. If the pointer is NULL, the
+     * engine uses close(2). */
     void (*close_file)(struct executor *executor, uid_t uid, int fd);
 };
 

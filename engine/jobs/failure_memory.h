@@ -12,8 +12,8 @@
  * Ownership  keeps copies; what failure_memory_find returns is borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: at most FAILURES_MAX entries, of which the oldest is dropped first.  The first 8 KiB of
- * a log are kept.
+ * Stores at most FAILURES_MAX entries, and drops the oldest first.  Only the first 8 KiB of a log
+ * are stored.
  */
 #include "common/base/cleanup.h"
 #include "common/base/digest.h"

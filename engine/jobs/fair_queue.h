@@ -55,8 +55,8 @@ void fair_queue_init(struct fair_queue *queue, const struct fair_queue_options *
 /* The queue must be empty. Accepts a zeroed queue that was never initialized. */
 void fair_queue_done(struct fair_queue *queue);
 
-/* Returns KILN_BUSY if too many items wait; the message names the limit and what to do. Returns
- * KILN_UNAVAILABLE if the queue is closed. */
+/* Adds |item| to |uid|'s items. Returns KILN_BUSY if too many items wait; the message names the
+ * limit and what to do. Returns KILN_UNAVAILABLE if the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
 /* Checks the limits of fair_queue_push, for several queues that share them. |waiting| items wait in
@@ -85,10 +85,11 @@ struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter
  * lose nothing. */
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next);
-/* Returns true if the item was waiting. It then belongs to the caller again. */
+/* Removes a waiting item and returns true; the item then belongs to the caller again. Returns false
+ * if the item does not wait. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Call it once for each popped item, when its work has ended. |cost| is its total cost. Charges
- * what exceeds the unit that was charged when the item was popped. */
+/* Call it once for each popped item, when its work has ended. |cost| is the item's total cost.
+ * Charges the part of it beyond the unit that was charged when the item was popped. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
  * Ignores the limits. Returns false if memory runs out; the item then stays where it is. */

@@ -10,7 +10,7 @@
  */
 #define UPLOADS_MAX 16u
 /* The part of UPLOADS_MAX that is reserved for administrators, so that users' imports cannot block
- * packages. */
+ * the installation of packages. */
 #define UPLOADS_FOR_ADMINS 4u
 /* Maximum number of uploads of one user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u

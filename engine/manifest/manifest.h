@@ -21,9 +21,9 @@
 #include "common/base/err.h"
 
 #define MANIFEST_MAX (256u << 10) /* bytes of a manifest file */
-#define KEY_NAME_MAX 64           /* with the terminating NUL: letters, digits and . _ - */
+#define KEY_NAME_MAX 64           /* with the NUL; a name has letters, digits and . _ - */
 
-struct manifest_edition { /* which of two packages of one name is newer */
+struct manifest_edition { /* tells which of two packages of the same name is newer */
     uint64_t version;     /* a number that the signer chose; 0: none */
     uint64_t time;        /* time of signing, seconds since the epoch; 0: not stated */
 };

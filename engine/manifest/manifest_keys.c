@@ -92,8 +92,8 @@ struct visit { /* of the key files in a directory */
     struct trusted_keys keys;
 };
 
-/* Fails only if a later attempt may succeed: without memory or descriptors, or if the disk fails.
- * Another file without a valid key is counted as bad. */
+/* Reads a key file. Fails only if a later attempt may succeed: if memory or descriptors run out, or
+ * the disk fails. Any other file without a valid key is counted as bad. */
 static enum kiln_code visit_key_file(struct visit *v, const char *name, struct kiln_err *err)
 {
     char path[4096];

@@ -201,7 +201,7 @@ enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows, struct kiln
     return rc;
 }
 
-/* Checks that the row has a higher id than |after|, the id of the row before. */
+/* Checks that the row has a higher id than |after|, the id of the previous row. */
 static enum kiln_code check_order(struct kern_db *db, uint64_t after, const struct kern_row *row,
                                   struct kiln_err *err)
 {

@@ -104,7 +104,7 @@ void kern_db_writer_destroy(struct kern_db_writer *writer);
 KILN_DEFINE_AUTO(kern_db_writer)
 /* Packs an object and adds it. Returns KILN_INVALID if the file already has this name with these
  * arguments, if a text contains a NUL or has more than 64 KiB, or if |raw| is empty or too large.
- * The writer remains usable after that. */
+ * The writer remains usable after such an error. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                                   struct bytes args, struct bytes raw,
                                                   struct kiln_err *err);
@@ -126,7 +126,7 @@ KILN_DEFINE_AUTO(kern_packing)
 KILN_MUST_CHECK enum kiln_code kern_db_writer_put(struct kern_db_writer *writer,
                                                   struct kern_packing *packing,
                                                   struct kiln_err *err);
-/* Commits the file but does not sync it to the disk. Call it once. If it fails, it removes the
- * file. */
+/* Commits the file but does not sync it to the disk. Call this function once. On failure, it
+ * removes the file. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
                                                      struct kiln_err *err);

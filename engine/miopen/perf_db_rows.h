@@ -34,7 +34,7 @@ KILN_MUST_CHECK enum kiln_code perf_db_rows_open(const struct db_options *like,
                                                  struct perf_db_rows *rows, struct kiln_err *err);
 /* Reads rows until |end_ns|, but at least one. Keeps the valid rows, and reports the others to
  * |events->bad|. Returns KILN_CANCELLED without a message if |events->bad| returns false. Sets
- * |ret_more| if it must be called again. */
+ * |ret_more| if another step is needed. */
 KILN_MUST_CHECK enum kiln_code perf_db_rows_step(struct perf_db_rows *rows,
                                                  const struct tuning_reader_events *events,
                                                  uint64_t end_ns, bool *ret_more,

@@ -83,7 +83,7 @@ static uint32_t read_direction(const struct key_parts *parts)
 }
 
 /* Sets everything except |in|, the size of x. In a 2-D problem, the depths get the values that kiln
- * uses there. */
+ * uses for 2-D. */
 static enum kiln_code read_parts(const struct key_parts *parts, struct problem *p,
                                  struct kiln_err *err)
 {

@@ -14,7 +14,7 @@
 struct tuning_record {
     /* Verbatim for FindDb; for PerfDb in the form of engine/miopen/problem_key.h. */
     struct bytes key;
-    /* The value of a text file, verbatim; of SQLite, the record's rows, joined in the order of ids.
+    /* The value of a text file, verbatim; in SQLite, the record's rows, joined in the order of ids.
      */
     struct bytes value;
     size_t entry_count;  /* 0 for a config without rows in SQLite */
@@ -44,9 +44,9 @@ struct perf_db_writer;
 KILN_MUST_CHECK enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
                                               struct kiln_err *err);
 /* Adds a record. Uses only its key, value, line and ids. The key must be a PerfDb key with 21
- * canonical numbers, so convert a FindDb key first. With line 0, or without ids, the next free ids
- * are used. Returns KILN_INVALID if the key or value is invalid, or if the file already has the
- * key. It has then written nothing, and the writer remains usable. */
+ * canonical numbers, so convert a FindDb key first. If |line| is 0, or |ids| is NULL, uses the next
+ * free ids instead. Returns KILN_INVALID if the key or value is invalid, or if the file already has
+ * the key. After such an error, nothing was written, and the writer remains usable. */
 KILN_MUST_CHECK enum kiln_code perf_db_writer_add(struct perf_db_writer *writer,
                                                   const struct tuning_record *record,
                                                   struct kiln_err *err);

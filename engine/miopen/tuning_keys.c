@@ -6,8 +6,9 @@
 #define CAPACITY_MIN 1024u
 #define EXPECTED_MAX (1u << 20) /* limits the memory that a hostile file's size can cause */
 
-/* How many slots of the old table are moved when a key is added.  Half as many keys as the old
- * table has slots can be added before the new one is full, so two would be enough. */
+/* How many slots of the old table are moved when a key is added.  Before the new table is full,
+ * half as many keys can be added as the old table has slots.  So two slots per key would be
+ * enough. */
 #define MOVED_MAX 4u
 
 /* Returns the slot of the key, or the free slot where it belongs. */

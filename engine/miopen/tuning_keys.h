@@ -9,8 +9,8 @@
  * Ownership  keys stay in the caller's memory, which may move, but whose bytes may not change
  * Threading  one thread at a time for each set
  *
- * Not a hash_table, because an import adds up to millions of keys and then drops them all. For a
- * million keys of 56 bytes, this set takes 0.2 µs and 34 bytes for each key; a hash_table of
+ * This is not a hash_table, because an import adds up to millions of keys and then drops them all.
+ * For a million keys of 56 bytes, this set takes 0.2 µs and 34 bytes for each key; a hash_table of
  * allocated items takes 0.8 µs and 56 bytes.
  */
 #include "engine/digest/checksum.h"
@@ -28,15 +28,15 @@ struct tuning_key_table {            /* a hash table, at most half full */
 
 struct tuning_keys {
     struct tuning_key_table table;
-    /* While the set grows, the table that is being replaced.  Each added key moves some of its
-     * keys, so that no call takes long. */
+    /* The table that is being replaced while the set grows.  Each call that adds a key moves some
+     * keys out of this table, so that no call takes long. */
     struct tuning_key_table old;
     size_t moved; /* number of slots of |old| whose keys were moved */
     size_t count;
     struct hash_key hash_key;
 };
 
-/* |expected| is a guess of the number of keys. */
+/* Initialises an empty set. |expected| is an estimate of the number of keys. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected,
                                                 struct kiln_err *err);
 void tuning_keys_done(struct tuning_keys *keys);

@@ -20,8 +20,8 @@ KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_
                                                   enum tuning_format format,
                                                   struct tuning_reader **ret_reader,
                                                   struct kiln_err *err);
-/* Reads for one step, which ends at |end_ns| (monotonic clock).  Sets |ret_more| if it must be
- * called again. */
+/* Reads for one step, which ends at |end_ns| (monotonic clock).  Sets |ret_more| if another step is
+ * needed. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
                                                   const struct tuning_reader_events *events,
                                                   uint64_t end_ns, bool *ret_more,

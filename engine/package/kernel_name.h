@@ -4,9 +4,9 @@
 /*
  * The names of kiln's own kernels in MIOpen's schema.
  *
- *   name  "<program>.<12 hexadecimal digits>.o"; the digits begin the SHA-256 over the source, its
- *         headers and COMPILE_ABI.  So a package made from an older source never answers for a
- *         newer one
+ *   name  "<program>.<12 hexadecimal digits>.o"; the digits are the beginning of the SHA-256 over
+ *         the source, its headers and COMPILE_ABI.  So a package made from an older source never
+ *         answers for a newer one
  *   args  "<options> -mcpu=<arch>", as MIOpen writes them; only "<options>" for targets that are
  *         not AMD's
  *

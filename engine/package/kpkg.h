@@ -11,7 +11,7 @@
 #define KPKG_APPLICATION_ID 0x4b504b47u /* "KPKG" */
 #define KPKG_VERSION 1
 
-struct kpkg_claim { /* all fields of a row that its claim covers */
+struct kpkg_claim { /* the fields of a row over which its claim is computed (kpkg_claim_of) */
     struct bytes name, args;
     struct bytes key; /* the bytes of a digest; empty if the row has none */
     struct bytes target, toolchain, toolchain_id, program, options;

@@ -80,7 +80,8 @@ static enum kiln_code check_marks(const struct package *package, uint32_t applic
 }
 
 /* Returns whether the path still leads to the same file.  The file may be replaced at any moment,
- * so a new connection is used only if this is true after it was opened. */
+ * so a new connection is used only if this function returns true after the connection was
+ * opened. */
 static bool is_same_file(const struct package *package)
 {
     struct file_identity now;

@@ -42,8 +42,8 @@ KILN_MUST_CHECK enum kiln_code package_name_check(const char *file_name, struct 
                                                   struct kiln_err *err);
 
 /* Checks that a file that was signed as |signed_name| may be installed as |name|: both names must
- * state the same database id and format.  Returns KILN_DENIED if they do not, because the signature
- * is valid only for this device. */
+ * state the same database id and format.  Returns KILN_DENIED if they do not, because a signature
+ * is valid only for the device that |signed_name| states. */
 KILN_MUST_CHECK enum kiln_code package_names_agree(const char *signed_name, const char *name,
                                                    struct kiln_err *err);
 
@@ -76,7 +76,7 @@ struct package_info {
 struct package_options {
     /* Borrowed: a package that is built into the program. NULL: |path| is a file. */
     struct engine_item *item;
-    const char *path; /* path of the file; with |item|: the item's name */
+    const char *path; /* path of the file; if |item| is set, the item's name */
     const char *name; /* the package's file name; NULL: the last part of |path| */
     unsigned readers; /* number of threads that may search concurrently */
     /* The signature is valid, so look-ups by kernel key are also allowed, not only those by
@@ -103,9 +103,9 @@ KILN_MUST_CHECK enum kiln_code package_rows(struct package *package, uint64_t *r
                                             struct kiln_err *err);
 
 /* Look up an object by name or by key, and append it in its unpacked form.  They return
- * KILN_NOT_FOUND if there is none.  If the row failed its check, KILN_NOT_FOUND has a message, and
- * |ret_damaged| is set.  Such a row is reported once, and not unpacked again while the package is
- * open, except by package_check. */
+ * KILN_NOT_FOUND if the package has no such object.  If the row failed its check, KILN_NOT_FOUND
+ * has a message, and |ret_damaged| is set.  Such a row is reported once, and not unpacked again
+ * while the package is open, except by package_check. */
 KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package,
                                                   const struct kern_name *name,
                                                   struct buffer *ret_raw, bool *ret_damaged,
@@ -154,7 +154,7 @@ struct package_report { /* the result of a check of the whole package */
     char first[256];   /* message about the first damage that was found; "" if there is none */
 };
 /* Unpacks and checks every row, including its source, and compares the whole file with its record.
- * |progress| may be NULL.  If it returns false, the check stops with KILN_CANCELLED. */
+ * If |progress| (may be NULL) returns false, the check stops with KILN_CANCELLED. */
 KILN_MUST_CHECK enum kiln_code package_check(
     struct package *package, bool (*progress)(void *context, uint64_t done, uint64_t rows),
     void *context, struct package_report *ret_report, struct kiln_err *err);

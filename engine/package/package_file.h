@@ -9,8 +9,8 @@
 #include "common/base/digest.h"
 #include "common/base/err.h"
 
-/* Returns whether a later attempt to open an unchanged file may succeed: memory or descriptors were
- * missing, or the file could not be read. */
+/* Returns whether a later attempt to open an unchanged file may succeed: |code| then means that
+ * memory or descriptors ran out, or that the file could not be read. */
 bool package_failure_is_temporary(enum kiln_code code);
 
 struct file_identity { /* changes when the file is changed or replaced */
@@ -23,8 +23,8 @@ struct file_identity { /* changes when the file is changed or replaced */
 _Static_assert(sizeof(struct file_identity) == 6 * sizeof(uint64_t), "no holes: it is hashed");
 
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
-/* Reads the identity of |name| in |directory_fd|, following symbolic links.  Returns false if it is
- * not a regular file. */
+/* Reads the identity of |name| in |directory_fd|, following symbolic links.  Returns false if
+ * |name| is not a regular file. */
 bool file_identity_at(int directory_fd, const char *name, struct file_identity *ret_identity);
 
 struct file_header { /* what a SQLite file states about itself */

@@ -28,8 +28,8 @@ struct package_ops {
                            struct kiln_err *err);
     void (*close)(void *connection);
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
-    /* Like package_find_named and package_find_key, but for damage, the functions may also return
-     * only an error code. */
+    /* Like package_find_named and package_find_key.  For a damaged row, however, these functions
+     * may also return just an error code, without setting |ret_damaged|. */
     enum kiln_code (*find_named)(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,

@@ -148,7 +148,7 @@ enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct
 }
 
 /* Runs |q|, whose parameters are bound, and moves to its only row.  Returns KILN_NOT_FOUND if there
- * is none. */
+ * is no row. */
 static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
 {
     bool row = false;
@@ -157,7 +157,7 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
 }
 
 /* Takes the object of the current row of |q|.  |is_requested| is false if it is not the requested
- * row; in a damaged file, an index may lead to another one. */
+ * row; in a damaged file, an index may lead to another row. */
 static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {

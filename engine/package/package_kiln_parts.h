@@ -51,8 +51,8 @@ KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packe
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
                                                 struct buffer *ret_raw, struct kiln_err *err);
 /* Checks that the ids of rows increase, beginning at 1, and stores |id| in |latest|.  Returns
- * KILN_CORRUPT if |id| is not larger than |latest|.  Otherwise a crafted file whose pages form a
- * ring, or are shared, could return rows for ever. */
+ * KILN_CORRUPT if |id| is not larger than |latest|.  Without this check, a crafted file whose pages
+ * form a ring, or are shared, could return rows for ever. */
 KILN_MUST_CHECK enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err);
 bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 

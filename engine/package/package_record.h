@@ -18,9 +18,10 @@
 #include "engine/package/package_file.h"
 
 /* Reads the record of the file |name| in |directory|. Returns KILN_NOT_FOUND, without a message, if
- * there is none, KILN_DENIED if the file is not the installed one, and KILN_NO_MEMORY or KILN_IO if
- * a later attempt may succeed. If a crash left the record under its temporary name, renames it. If
- * the file has another inode but the right hash (a restored backup), updates the record. */
+ * there is no record; KILN_DENIED if the file is not the installed one; and KILN_NO_MEMORY or
+ * KILN_IO if a later attempt may succeed. If a crash left the record under its temporary name,
+ * renames it. If the file has another inode but the right hash (a restored backup), updates the
+ * record. */
 KILN_MUST_CHECK enum kiln_code package_record_read(const char *directory, const char *name,
                                                    const struct file_identity *identity,
                                                    struct package_record *ret_record,

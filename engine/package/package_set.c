@@ -36,8 +36,8 @@ void member_destroy(struct member *member)
     free(member);
 }
 
-/* Moves the members that are in no view to the front of |view| and returns their number.  The
- * caller can then close their files without the lock. */
+/* Releases the references of |view|.  Moves the members that are now in no view to the front of
+ * |view| and returns their number.  The caller can then close their files without the lock. */
 static size_t unref_members(struct view *view)
 {
     size_t gone = 0;

@@ -90,12 +90,12 @@ KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
                                                     struct kiln_err *err);
 /* Finds the first package for the same arch but other compute units that has an intact row of this
  * name. Look-ups do not use such packages (MIOpen's rule), but a message can mention them.  Returns
- * KILN_NOT_FOUND, without a message, if there is none. */
+ * KILN_NOT_FOUND, without a message, if there is no such package. */
 KILN_MUST_CHECK enum kiln_code package_set_find_elsewhere(struct package_set *set,
                                                           const struct package_query *query,
                                                           char ret_package[PACKAGE_NAME_MAX],
                                                           char ret_id[DATABASE_ID_MAX]);
-/* Calls package_shun for every package with that file name. */
+/* Calls package_shun for every package whose file name is |package|. */
 void package_set_shun(struct package_set *set, const char *package, const struct kern_name *name);
 /* Returns whether any package could answer for this database id. */
 bool package_set_covers(struct package_set *set, struct bytes database_id);
@@ -131,8 +131,8 @@ void package_set_list_refused(struct package_set *set,
                               void (*each)(void *context, const char *directory, const char *name,
                                            const char *why),
                               void *context);
-/* Calls |use| with the package of that file name, which stays open during the call. If there is
- * none, returns KILN_NOT_FOUND; the message lists the installed packages. */
+/* Calls |use| with the package whose file name is |name|. The package stays open during the call.
+ * If no package has that name, returns KILN_NOT_FOUND; the message lists the installed packages. */
 KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const char *name,
                                                enum kiln_code (*use)(void *context,
                                                                      struct package *package,
@@ -148,7 +148,7 @@ struct package_upload { /* a file that kiln-transfer has fetched, unpacked and c
     const char *wanted;    /* the SHA-256 that the user gave, in hexadecimal; NULL: none */
     bool may_be_packed;    /* |wanted| may be the SHA-256 of the .bz2 file */
     const char *source;    /* URL or path, for messages */
-    bool replace_signed;   /* allow that an unsigned file replaces one that a trusted key signed */
+    bool replace_signed;   /* let an unsigned file replace one that a trusted key signed */
     /* Allow a signed file that is older than an installed one that answers the same requests. */
     bool allow_downgrade;
 };

@@ -38,8 +38,8 @@ enum kiln_code signer_check(const struct package_set *set, const char *signer, b
     return rc;
 }
 
-/* Finds the record of a member.  Returns KILN_NOT_FOUND, without a message, if there is none. Only
- * packages in kiln's own directory have records. */
+/* Finds the record of a member.  Returns KILN_NOT_FOUND, without a message, if there is no record.
+ * Only packages in kiln's own directory have records. */
 static enum kiln_code find_record(const struct package_set *set, const struct member *member,
                                   const char *name, struct package_record *ret_record,
                                   struct kiln_err *err)
@@ -115,7 +115,7 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
 }
 
 /* Opens a built-in package.  If the item is damaged, returns KILN_OK with |ret_member| NULL.  Fails
- * if the item was no package even when it was built in. */
+ * if the item was not a package when it was built in. */
 static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
                                     struct member **ret_member, struct kiln_err *err)
 {

@@ -5,8 +5,8 @@
  * Declarations shared by the files of the package set. Not for other directories.
  *
  * A view is an immutable list of all packages at one moment. A lookup keeps the view with which it
- * started, even if the write queue installs a new one.  A member is destroyed with the last view
- * that contains it.
+ * started, even if the write queue installs a new one.  A member (one open package) is destroyed
+ * with the last view that contains it.
  *
  * Ownership  the set owns its current view, and views own their members; both are counted
  * Threading  see package_set.h; the mutex protects the view and all counts
@@ -20,8 +20,8 @@ struct member {
     unsigned refs;
     struct package *package; /* owned */
     struct file_identity identity;
-    size_t directory; /* index of the member's directory; equal to directory_count: built into the
-                       * program */
+    size_t directory; /* index of the member's directory; directory_count if the package is built
+                       * into the program */
     bool signature_counts, is_built_in;
     char id[DATABASE_ID_MAX];
 };
@@ -90,7 +90,7 @@ KILN_MUST_CHECK enum kiln_code need_own_directory(const struct package_set *set,
                                                   struct kiln_err *err);
 /* Removes |name| of |directory| from the rejected files. */
 void refusal_forget(struct package_set *set, size_t directory, const char *name);
-/* Finds out whether a key of that name is trusted now.  No key has the name "".  Fails only if a
+/* Finds out whether a key named |signer| is trusted now.  No key has the name "".  Fails only if a
  * later attempt may succeed. */
 KILN_MUST_CHECK enum kiln_code signer_check(const struct package_set *set, const char *signer,
                                             bool *ret_trusted, struct kiln_err *err);

@@ -173,7 +173,7 @@ static struct refusal *refusal_add(struct package_set *set, const struct file *f
     return refusal;
 }
 
-/* Returns whether this is the first such failure of the file. */
+/* Records the failure.  Returns whether it is the first such failure of the file. */
 static bool refusal_note(struct package_set *set, const struct file *file,
                          const struct kiln_err *why)
 {

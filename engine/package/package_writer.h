@@ -30,9 +30,10 @@ KILN_MUST_CHECK enum kiln_code package_writer_create(const char *path, enum pack
 void package_writer_destroy(struct package_writer *writer);
 KILN_DEFINE_AUTO(package_writer)
 /* Adds an entry.  Entries must be sorted by name, then by arguments, both compared as bytes.
- * Returns KILN_INVALID for another order, for a name with arguments or a key that was added before,
- * for an empty name or object, and for a text that contains a NUL.  Compile times are not written,
- * because they differ from run to run. After a failure, the writer can only be destroyed. */
+ * Returns KILN_INVALID if the order is wrong; if the key, or the name with these arguments, was
+ * added before; if the name or object is empty; or if a text contains a NUL.  Compile times are not
+ * written, because they differ from run to run. After a failure, the writer can only be
+ * destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_add(struct package_writer *writer,
                                                   const struct package_entry *entry,
                                                   struct kiln_err *err);

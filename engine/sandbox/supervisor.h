@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A process namespace needs a first process (init), and a process outside that reports how the
- * worker ended.
+ * A process namespace needs a first process (init).  Outside the namespace, it needs a process that
+ * reports how the worker ended.
  *
  *   supervisor (the caller)      waits for the worker; ends with its exit status or by its signal
  *     +- init of the namespace   reaps orphans; when it ends, the kernel ends all others there
@@ -11,8 +11,9 @@
  *        supervisor_fork         not end an init
  *        returns)
  *
- * All three are one process group.  Killing the supervisor ends all of them (PR_SET_PDEATHSIG).  If
- * the supervisor's parent ends at any time after the call of supervisor_fork, all three end, too.
+ * All three processes form one process group.  Killing the supervisor ends all of them
+ * (PR_SET_PDEATHSIG).  If the supervisor's parent ends at any time after the call of
+ * supervisor_fork, all three end, too.
  *
  * The kernel gives the first process of a process namespace the role of init: signals without a
  * handler do not end it, and its end kills all others (pid_namespaces(7)).  So the worker cannot be

@@ -230,7 +230,7 @@ static int add_transfer_rules(scmp_filter_ctx filter)
         "userfaultfd",
         "vhangup",
     };
-    /* Cannot be checked, because its flags are in a struct. */
+    /* clone3 cannot be checked, because its flags are in a struct. */
     int rc = add_rule(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3");
     for (size_t i = 0; !rc && i < sizeof(denied) / sizeof(denied[0]); i++)
         rc = add_rule(filter, SCMP_ACT_ERRNO(EPERM), denied[i]);

@@ -31,8 +31,8 @@ static void note_layer(struct sandbox_report *report, enum sandbox_layer layer, 
     report->has = has ? report->has | 1u << layer : report->has & ~(1u << layer);
 }
 
-/* Reads a number from /proc/self/status in the base |base|.  Returns false if there is no such
- * line. */
+/* Reads the number in the line |name| of /proc/self/status, in the base |base|.  Returns false if
+ * there is no such line. */
 static bool status_number(const char *name, int base, uint64_t *ret_number)
 {
     char line[256];

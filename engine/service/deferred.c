@@ -126,7 +126,7 @@ static void leave_work_queue(struct deferred *d)
     start_next(queue);
 }
 
-/* Returns true if the step was still waiting on its work queue. In that case, the step never
+/* Withdraws the step and returns true if it was still waiting on its work queue; it then never
  * runs. */
 static bool withdraw_step(struct deferred *d)
 {

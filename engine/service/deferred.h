@@ -4,11 +4,11 @@
 /*
  * Requests that are answered later.
  *
- * Role       gives all of them the same life cycle: the caller that waits, limits for each user,
- *            the place in a fair queue, the steps on a work queue, the answer, and cancelling
+ * Role       gives all such requests the same life cycle: the caller that waits, limits for each
+ *            user, the place in a fair queue, the steps on a work queue, the answer, and cancelling
  * Ownership  struct deferred is the first member of a request, and the request is one heap block,
  *            charged to its user's budget. The block belongs to its handler until deferred_wait.
- *            From then on it frees itself: in deferred_end, in deferred_destroy, or in
+ *            From then on, the request frees itself: in deferred_end, in deferred_destroy, or in
  *            deferred_cancel when its caller leaves
  * Threading  the engine's thread, except for a step's |work|, which runs on a work queue.  While
  *            |work| runs, nothing else uses the data that it works on
@@ -37,7 +37,7 @@ struct deferred;
 
 struct deferred_kind {
     size_t size; /* size of the whole request, which deferred_create allocates */
-    /* Sends the answer if the request's rc is KILN_OK. Before it is called, deferred_leave has
+    /* Sends the answer if the request's rc is KILN_OK. Before |reply| is called, deferred_leave has
      * removed the request from the caller's waiting ones. NULL: d->answer is sent as JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
     /* Called when the caller has left or cancelled. Stops work that this request has started

@@ -75,13 +75,14 @@ struct engine {
 /* tasks.c: runs |task| for |uid| on a work queue and counts it as running. The task's done callback
  * must first call engine_task_ended. For maintenance, |uid| is e->own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
-/* Returns true if the task was still waiting; then neither of its callbacks is called. */
+/* Cancels |task| and returns true if it was still waiting; then neither of its callbacks is
+ * called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
 /* Like engine_run, but without |work|: |done| is called at the end of this loop iteration. */
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
-/* tasks.c: closes a descriptor that |uid| sent. It may do so on another thread, because closing may
- * take long. */
+/* tasks.c: closes a descriptor that |uid| sent. The descriptor may be closed on another thread,
+ * because closing may take long. */
 void engine_close_file(struct engine *e, uid_t uid, int fd);
 
 /* tasks.c: call it when an object was added, removed or replaced. Empties the hot set, which does
@@ -97,7 +98,7 @@ void engine_forget_hot_of(struct engine *e, uid_t uid);
  * meanwhile. */
 void service_reply_body(struct engine *e, struct caller *caller, uint16_t type,
                         uint64_t request_id);
-/* Answers with an error that says that memory is too short to build the answer. */
+/* Answers with an error that says that there is too little memory to build the answer. */
 void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t request_id);
 /* Answers with an error frame.  |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,

@@ -34,7 +34,7 @@ KILN_MUST_CHECK enum kiln_code database_id_split(struct bytes text, struct bytes
  * database_version_check first. */
 void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MAX]);
 KILN_MUST_CHECK enum kiln_code database_version_check(struct bytes version, struct kiln_err *err);
-/* Returns whether MIOpen uses such an id. It only has ids for AMD's GPUs. */
+/* Returns whether MIOpen uses such an id. MIOpen only has ids for AMD's GPUs. */
 bool database_id_is_miopens(const struct database_id *id);
 /* Parses the id at the start of a package's file name: "gfx90a68.kdb", "gfx906_60.ukdb",
  * "gfx906_60.kdb.bz2", "gfx90a68.kpkg", "sm_90.kpkg". Returns KILN_INVALID also if MIOpen's file

@@ -33,7 +33,7 @@ enum miopen_content {
 };
 
 /* Releases are written as one number: 2017 is MIOpen 2.17. */
-/* Value of |until| for a name that kiln accepts and no release of MIOpen uses. */
+/* Value of |until| for a name that kiln accepts, but that no release of MIOpen uses. */
 #define MIOPEN_NEVER 1u
 /* The first release that throws an exception if its heuristic models are missing, and the first
  * release that has a version directory below MIOPEN_CUSTOM_CACHE_DIR.  Some builds of 3.5 have no

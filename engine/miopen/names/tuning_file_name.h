@@ -32,6 +32,7 @@ KILN_MUST_CHECK enum kiln_code tuning_file_name_parse(const char *name,
 /* Returns whether MIOpen would look for such a file, that is, whether its device is one of
  * AMD's. */
 bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
-/* Writes the name that MIOpen gives to such a file. Releases of MIOpen use different names: this is
- * the one of the release in |name->version|, or of the newest release if the version names none. */
+/* Writes the name that MIOpen gives to such a file. Releases of MIOpen use different names: the
+ * result is the name for the release in |name->version|, or for the newest release if the version
+ * names none. */
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);

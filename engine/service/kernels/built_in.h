@@ -32,9 +32,9 @@ struct unmet_plan { /* a plan request that cannot be answered; members are borro
     const char *database_id;
     bool has_named_solver; /* the request names a solver */
 };
-/* |err| says why no plan can be made. Its code is KILN_NOT_FOUND, or the code for a compiler that
- * is missing. If data is built in, this function replaces the message by one that names the
- * problem, the device and what to do. */
+/* Explains why no plan can be made: if data is built in, replaces |err| with an error that names
+ * the problem, the device and what to do. Before the call, the code of |err| must be
+ * KILN_NOT_FOUND, or the code for a compiler that is missing. */
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
 /* Reports damage that was found when the engine was opened. */
 void built_in_report(struct engine *e);

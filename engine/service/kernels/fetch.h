@@ -16,8 +16,8 @@
 #include "engine/service/kernels/name_key.h"
 
 struct fetch_result {
-    struct kiln_err err; /* the reason if the fetch failed; if it is KILN_OK, the members below are
-                          * set */
+    struct kiln_err err; /* the reason if the fetch failed; if the code is KILN_OK, the members
+                          * below are set */
     enum tier tier;
     struct digest key;
     struct object *object;   /* borrowed for the call; NULL on failure */
@@ -29,7 +29,7 @@ struct fetch_ticket {
     uid_t uid;
     enum priority priority;
     bool no_object; /* only the result is wanted, not the object */
-    bool is_rtc;    /* a look-up of a compile that a client does itself: counted apart */
+    bool is_rtc;    /* a look-up of a compile that a client does itself; counted separately */
     uint64_t batch; /* number of the batch; 0: none. Several hits of one kernel in a batch count as
                      * one */
     /* Called with the result, but never from within the call to which the ticket was passed. */
@@ -42,14 +42,16 @@ struct fetch_ticket {
 /* What to fetch. Its members are borrowed for the call; a fetch that must wait copies what it
  * needs. */
 struct fetch_options {
-    struct digest key; /* used without |job| and for a program; otherwise computed from |job| */
+    struct digest key; /* used if |job| is NULL or a program; otherwise the key is computed from
+                        * |job| */
     /* A job with canonical options and checked headers. NULL: there is no source to compile. */
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
-    const struct digest *shared_key; /* with a name: the kernel's key among the kernels imported for
-                                      * all users; NULL: none */
-    bool no_cache;                   /* with a job: compile it; neither use nor store a result */
+    const struct digest *shared_key; /* only if |name| is set: the kernel's key among the kernels
+                                      * imported for all users; NULL: none */
+    bool no_cache;                   /* compile |job|; neither use a stored result nor store this
+                                      * one */
 };
 
 /* Begins a fetch. Returns true if *ret_result has the answer; its object is borrowed until the next

@@ -67,7 +67,7 @@ struct inflight *inflight_of_task(struct task *t);
  * they only join identical requests. A kernel that must be compiled is still compiled only once
  * (inflight_compile_or_join). */
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options);
-/* Returns NULL if there is none. */
+/* Finds the in-flight request at |place|. Returns NULL if there is none. */
 struct inflight *inflight_find(struct engine *e, const struct digest *place);
 /* |place| must be free. */
 void inflight_enter_table(struct inflight *f, const struct digest *place);

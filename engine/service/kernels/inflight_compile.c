@@ -31,7 +31,7 @@ static void seal_work(struct task *task)
     int fd = result->object_fd;
     result->object_fd = -1;
     f->found = object_from_memfd(fd, result->wall_ns, &f->object, &result->err);
-    if (!f->found && !f->source->job.is_program) /* the client checks the form of a program's */
+    if (!f->found && !f->source->job.is_program) /* the client checks a program's object */
         f->found = check_object(f->object, &f->source->job, &result->err);
 }
 

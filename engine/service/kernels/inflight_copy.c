@@ -12,7 +12,8 @@
 /* Bytes that one step copies. */
 #define STEP_BYTES (4u << 20)
 
-/* The place in the table: no look-up has it, because it is computed differently. */
+/* Returns the copy's place in the table. No look-up has the same place, because a look-up's place
+ * is computed differently. */
 static struct digest place_of(const struct digest *key, uid_t uid)
 {
     struct sha256 s;
@@ -51,7 +52,7 @@ static void copy_done(struct task *task)
         run_step(f);
 }
 
-/* Tasks of other users run between the steps. */
+/* Runs the next step of the copy. Tasks of other users run between the steps. */
 static void run_step(struct inflight *f)
 {
     f->task = (struct task){ .work = copy_work,
@@ -60,7 +61,7 @@ static void run_step(struct inflight *f)
     engine_run(f->engine, f->uid, WORK_QUEUE_READ, &f->task);
 }
 
-/* Charges a copy that takes several steps, because many of them may be incomplete at a time. */
+/* Charges a copy that takes several steps, because many such copies may be incomplete at a time. */
 static enum kiln_code charge_copy(struct inflight *f, struct kiln_err *err)
 {
     const uint64_t bytes = f->original->size > STEP_BYTES ? f->original->size : 0;

@@ -17,9 +17,9 @@ void inflight_deliver_object(struct inflight *f, enum tier tier);
 /* Delivers an object of a package. The row of the package does not state the object's source, so
  * the object answers only requests by the same name. */
 void inflight_deliver_packaged(struct inflight *f);
-/* Whether the object may answer the ticket.  If not, the ticket's user needs a copy
- * (inflight_copy.h).  Small objects are usually sent inside frames; if not, they are copied when
- * they are sent. */
+/* Returns whether the object may answer the ticket.  If not, the ticket's user needs a copy
+ * (inflight_copy.h).  Small objects need no copy here: they are usually sent inside frames, and are
+ * otherwise copied when they are sent. */
 static inline bool inflight_may_answer(struct object *object, const struct fetch_ticket *ticket)
 {
     return object->size <= OBJECT_INLINE_MAX || ticket->no_object ||

@@ -65,8 +65,8 @@ struct kernel_lookup {
     struct kernel_reader reader;
     struct digest asked;            /* the kernel's key */
     const struct kernel_name *name; /* borrowed; NULL: packages are searched by key only */
-    /* Only with a name. |shared_key| is the kernel's key among the kernels that were imported for
-     * all users; it is valid if |has_shared_key|. */
+    /* Only used if |name| is set. |shared_key| is the kernel's key among the kernels that were
+     * imported for all users; it is valid if |has_shared_key|. */
     bool has_shared_key;
     struct digest shared_key; /* after the look-up: the key of the version of MIOpen that was tried
                                * last */

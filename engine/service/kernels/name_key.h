@@ -6,7 +6,7 @@
  * arguments), verbatim.
  *
  * Ownership  a struct kernel_name borrows; a struct name_key is a copy that outlives its request.
- *            It is charged to its user's budget from copy to destroy
+ *            The copy is charged to its user's budget until it is destroyed
  * Threading  the engine's thread; read-only elsewhere
  */
 #include "engine/service/internal.h"
@@ -17,8 +17,8 @@ struct kernel_name {
     struct bytes target;
 };
 
-/* Returns the key under which the hot set has a package's object for that name and target. It is
- * not computed from a source, because the row of a package states no source. */
+/* Returns the key under which the hot set has a package's object for that name and target. The key
+ * is not computed from a source, because the row of a package states no source. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
 /* Checks the parts of a name that a client sent. |database_id| may contain a version of MIOpen,

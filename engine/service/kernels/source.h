@@ -4,7 +4,7 @@
 /*
  * A copy of a compile job, which outlives the request that brought the job.
  *
- * Ownership  charged to its user's budget from copy to destroy
+ * Ownership  the copy is charged to its user's budget until it is destroyed
  * Threading  the engine's thread; read-only elsewhere
  */
 #include "engine/compile/toolchain.h"

@@ -4,8 +4,8 @@
 /*
  * Background writes to the store: compiled kernels, damaged kernels, recency.
  *
- * Role       each is one task on WORK_QUEUE_WRITE; a failure is counted and reported, and no
- *            request fails because of it
+ * Role       each write is one task on WORK_QUEUE_WRITE; its failure is counted and reported, and
+ *            no request fails because of it
  * Ownership  the engine owns the struct; each write owns what it needs until it ends
  * Threading  the engine's thread
  */
@@ -28,8 +28,8 @@ void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
 struct store_upkeep; /* which kernels were used, and which background tasks run */
 
-/* |waiting_bytes|: the size of all compiled objects that may wait to be stored; of one user,
- * |waiting_bytes_uid|. */
+/* |waiting_bytes| is the maximum size of all compiled objects that wait to be stored, and
+ * |waiting_bytes_uid| the maximum for one user. */
 KILN_MUST_CHECK enum kiln_code store_upkeep_create(uint64_t waiting_bytes,
                                                    uint64_t waiting_bytes_uid,
                                                    struct store_upkeep **ret_upkeep,
@@ -39,7 +39,7 @@ void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes
                              uint64_t waiting_bytes_uid);
 
 /* Stores a compiled kernel. Takes ownership of |source|; adds a reference to |object|. If too many
- * objects of the user wait already, the kernel is not stored, which is reported. */
+ * objects of the user wait already, the kernel is not stored, and a report says so. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
