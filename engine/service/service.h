@@ -21,7 +21,7 @@
 struct engine;
 struct caller;
 
-/* The bytes of |object|, to be sent before byte |at| of the body, without copying them into the
+/* The bytes of |object|, which are sent before byte |at| of the body, and are not copied into the
  * body. */
 struct segment {
     size_t at;
@@ -70,8 +70,8 @@ struct caller {
     pid_t pid;
     enum role role;
     /* True if |uid| may stand for several users (the overflow uid). These users share one user's
-     * limits. The engine stores nothing for this uid that one of these users must hide from the
-     * others. */
+     * limits. The engine stores nothing private for this uid, because each of these users could
+     * read it. */
     bool is_anonymous;
     /* Descriptors that came with the current request; the transport owns them. To take a
      * descriptor, a handler replaces it by -1. */

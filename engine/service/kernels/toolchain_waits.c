@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A request asks for the toolchains that it needs, and waits for the probes of toolchains that are
- * not known. When the last of these probes has ended, it asks again, because a result can make
- * another probe necessary. */
+ * not known. When the last of these probes has ended, the request asks again, because a result can
+ * make another probe necessary. */
 #include "engine/service/kernels/toolchain_waits.h"
 
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchains.h"
 
-/* How often one request may wait: first for the list of toolchains, then for a probe of each
- * toolchain of a family. Without this limit, a request could wait forever if results were always
- * dropped before it reads them. */
+/* Maximum number of times that one request waits: first for the list of toolchains, then for a
+ * probe of each toolchain of a family. Without this limit, a request could wait forever if results
+ * were always dropped before the request reads them. */
 #define TRIES_MAX 8u
 
 /* One request's wait for one probe. */
@@ -74,8 +74,8 @@ static void ask_for_toolchains(struct deferred *d)
     if (rc == KILN_BUSY) {
         rc = keep_request(d);
     } else if (!rc) {
-        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* |w| may own the body, so it is freed
-                                                              * after the answer */
+        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* |w| may own the body, so |w| is
+                                                              * freed after the answer */
         rc = need->answer(d);
         toolchain_wait_destroy(w);
     }
@@ -135,7 +135,7 @@ static bool is_waiting_for(const struct deferred *d, const struct probe *p)
     return false;
 }
 
-/* Lets the request wait for the probe. Returns KILN_BUSY if it waits. */
+/* Lets the request wait for the probe. Returns KILN_BUSY if the request waits. */
 static enum kiln_code wait_for(struct deferred *d, struct probe *p, struct kiln_err *err)
 {
     if (is_waiting_for(d, p))

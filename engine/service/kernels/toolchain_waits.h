@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Requests that need toolchains, and wait until these are known.
+ * Lets requests wait until the toolchains that they need are known.
  *
  * Role       calls a request's |ask| until its toolchains are known, then its |answer|
  * Ownership  a deferred request owns its struct toolchain_wait, with a copy of the request's body
@@ -15,25 +15,26 @@ struct toolchain_wait; /* what a deferred request waits for */
 
 /* Which toolchains a deferred request needs, and how it is answered once they are known. */
 struct toolchain_need {
-    /* Calls toolchains_resolve or toolchains_probe for each toolchain. Returns KILN_BUSY if one of
-     * these calls did; |ask| is then called again when the request's probes have ended. */
+    /* Calls toolchains_resolve or toolchains_probe for each toolchain. If one of these calls
+     * returns KILN_BUSY, so does |ask|, which is called again when the request's probes have
+     * ended. */
     enum kiln_code (*ask)(struct deferred *d);
     /* Called when |ask| has returned KILN_OK. Ends the request, or lets it wait for something else.
      * If |ask| or |answer| returns any other code, the request is refused with the message in
      * d->err. */
     enum kiln_code (*answer)(struct deferred *d);
 };
-/* Calls |answer|: at once if |ask| needs no probe, else after its probes. Call it after
- * deferred_wait, and do not use |d| afterwards. The callbacks find |body| in d->body; it is copied
- * if the request waits. If the caller leaves, |answer| is not called, and waiting probes that only
- * this request needs are dropped. */
+/* Calls |answer|: at once if |ask| needs no probe, otherwise when the probes have ended. Call it
+ * after deferred_wait, and do not use |d| afterwards. The callbacks read the body from d->body,
+ * which is a copy of |body| if the request waits. If the caller leaves, |answer| is not called, and
+ * waiting probes that only this request needs are dropped. */
 void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body);
 /* Ends the wait, and drops waiting probes that no other request needs. Accepts NULL. */
 void toolchain_wait_destroy(struct toolchain_wait *wait);
 
 /* Determines which toolchain builds for |target|. |forced| is the toolchain that the user names; if
- * it is empty, kiln chooses. Returns KILN_BUSY if that is not known yet, and lets the request wait
- * for a probe. Call this function and the next two only from |ask|. */
+ * it is empty, kiln chooses. If the toolchain is not known yet, lets the request wait for a probe
+ * and returns KILN_BUSY. Call this function and the next two only from |ask|. */
 KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
                                                   struct bytes forced,
                                                   const struct toolchain **ret_toolchain,

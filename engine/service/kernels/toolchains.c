@@ -15,15 +15,16 @@
 
 #define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds after a failure */
-/* How often the installed toolchains are listed, so an upgraded compiler package is noticed within
- * a minute of use. Kernels that the new compiler makes before that are stored under the identity of
- * the old one. They are never served later, because requests then look for the new identity. */
+/* Time until the installed toolchains are listed again. So kiln notices an upgraded compiler
+ * package within a minute of use. Kernels that the new compiler makes before that are stored under
+ * the identity of the old one. They are never served later, because requests then look for the new
+ * identity. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
 #define NOT_NOW_NS 1000000000u   /* one second, after a failure to start a compiler process */
-/* At most this many probes of one user run or wait at a time, because each costs a process and
- * every new target needs probes. No batch needs more. A longer list of targets (`kilnctl toolchain
- * ls`) is probed in parts. */
+/* At most this many probes of one user run or wait at a time, because each probe costs a process
+ * and every new target needs probes. No batch needs more. A longer list of targets (`kilnctl
+ * toolchain ls`) is probed in parts. */
 #define PROBES_MAX_UID 64u
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
@@ -35,7 +36,7 @@ struct failed_probe {
 };
 
 struct toolchain_probes {
-    struct list under_way;   /* of struct probe: running describes and probes; owned */
+    struct list under_way;   /* of struct probe: all jobs that wait or run; owned */
     uint64_t describe_at_ns; /* when to describe the toolchains next */
     struct failed_probe failures[FAILED_PROBES_MAX];
     unsigned next_failure;
@@ -44,14 +45,14 @@ struct toolchain_probes {
     bool reported_no_toolchain;
 };
 
-/* A running or waiting job. It is the probe of a target. Without a target, it is the describe job,
+/* A running or waiting job: the probe of |target|, or, if |target| is empty, the describe job,
  * which lists the installed toolchains. */
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
     struct list_link link;     /* in under_way */
-    uid_t uid;                 /* the user who asked first; the limit of this user includes the
-                                * probe */
+    uid_t uid;                 /* the user who asked first; the probe counts against this user's
+                                * limit */
     struct list watches;       /* of struct probe_watch, in order of arrival */
     struct task task;          /* second half of the describe job: it reads cached probes from the
                                 * store */
@@ -202,7 +203,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Reports that no compiler is installed, once until there is one. */
+/* Reports that no compiler is installed. Does not repeat the report until a compiler was found. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
@@ -301,7 +302,7 @@ static void store_probe(struct engine *e, const struct probe *p, bool works, con
 {
     struct probe_put_task *r = calloc(1, sizeof(*r));
     if (!r)
-        return; /* kiln will probe again after its next start */
+        return; /* the result is not stored: kiln probes again after its next start */
     r->base.write = put_probe;
     r->toolchain_id = p->tc.identity;
     r->target = p->target;
@@ -318,10 +319,10 @@ static void forget_failure(struct engine *e, struct failed_probe *f)
     f->until_ns = 0;
 }
 
-/* Notes a failure that may be temporary: a crash, a time-out or a lack of memory or workers. It
- * is not stored, and the probe is tried again after a while. If there are more failures than
- * |failures| has entries, for example because of many made-up targets, the oldest is tried
- * sooner. */
+/* Notes a failure that may be temporary: a crash, a time-out or a lack of memory or workers. The
+ * failure is not stored, and the probe is tried again after a while. If there are more failures
+ * than |failures| has entries, for example because of many made-up targets, the oldest failure is
+ * forgotten, so that its probe is tried again sooner. */
 static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;

@@ -5,7 +5,7 @@
  * Which toolchain builds for a target, determined by asking a compiler process.
  *
  * Role       describes the installed toolchains, and probes new targets; toolchain_waits.h lets
- *            requests wait for that
+ *            requests wait for the results
  * Ownership  the engine's; a watch is embedded in its owner
  * Threading  the engine's thread
  */
@@ -22,15 +22,15 @@ KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_p
 void toolchains_destroy(struct toolchain_probes *probes);
 
 /* Returns in |ret_toolchain| the toolchain that builds for |target|. |forced| is the toolchain that
- * the user names; if it is empty, kiln chooses. Returns KILN_BUSY if that is not known yet. Starts
- * nothing; toolchains_resolve starts a probe. */
+ * the user names; if it is empty, kiln chooses. Returns KILN_BUSY if the toolchain is not known
+ * yet, but starts no probe; toolchains_resolve does. */
 KILN_MUST_CHECK enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
                                                struct bytes forced,
                                                const struct toolchain **ret_toolchain,
                                                struct kiln_err *err);
-/* Does what is due: lists the installed toolchains again, and drops failures that may have been
- * temporary, so that their probes are tried again. Call it before toolchains_find when a request
- * begins. */
+/* Lists the installed toolchains again if that is due. Drops old failures that may have been
+ * temporary, so that their probes are tried again. Call it when a request begins, before
+ * toolchains_find. */
 void toolchains_refresh(struct engine *e);
 
 /* Asks a compiler process which toolchains are installed. Does nothing if one is already being
@@ -56,10 +56,11 @@ struct probe_watch {
                                                * watch */
 };
 void probe_watch_start(struct probe_watch *watch, struct probe *p);
-/* Call it only before the probe has ended. Drops the probe as probe_drop_unless_watched does. */
+/* Stops the watch, and drops the probe as probe_drop_unless_watched does. Call it only before the
+ * probe has ended. */
 void probe_watch_stop(struct probe_watch *watch);
-/* Drops a probe that nobody watches. If a compiler already runs the probe, it continues, and its
- * result is stored. */
+/* Drops the probe if nobody watches it and no compiler runs it yet. A running probe continues, and
+ * its result is stored. */
 void probe_drop_unless_watched(struct probe *p);
 
 /* Returns the probe of |target| with |tc|: one that already waits or runs, or a new one. Queues a
@@ -69,8 +70,8 @@ KILN_MUST_CHECK struct probe *toolchains_probe_start(struct engine *e, uid_t uid
                                                      const struct toolchain *tc,
                                                      const struct target *target,
                                                      struct kiln_err *err);
-/* Returns KILN_OK if the installed toolchains are known, and KILN_BUSY if |ret_describe| is finding
- * out. */
+/* Returns KILN_OK if the installed toolchains are known, and KILN_BUSY if the describe job
+ * |ret_describe| is still listing them. */
 KILN_MUST_CHECK enum kiln_code toolchains_check_description(const struct engine *e,
                                                             struct probe **ret_describe,
                                                             struct kiln_err *err);

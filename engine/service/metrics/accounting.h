@@ -35,8 +35,8 @@ struct accounting_user {
 };
 
 struct accounting_kind {
-    uint32_t number; /* identifies the kind; if another kind gets the same place in |kinds|, it has
-                      * a larger number */
+    uint32_t number; /* identifies the kind; a kind that later takes this place in |kinds| gets a
+                      * larger number */
     bool is_changed;
     uint64_t hash;
     struct object_origin what;
@@ -63,8 +63,8 @@ struct accounting {
 
 KILN_MUST_CHECK enum kiln_code accounting_create(struct accounting **ret_accounting,
                                                  struct kiln_err *err);
-/* Copies the current sums. Any thread may read the copy, but it cannot count anything. Returns NULL
- * if memory runs out. */
+/* Copies the current sums. The copy is only for reading, on any thread. Returns NULL if memory runs
+ * out. */
 struct accounting *accounting_copy(const struct accounting *accounting);
 void accounting_destroy(struct accounting *accounting);
 KILN_DEFINE_AUTO(accounting)
@@ -110,7 +110,7 @@ static inline void accounting_hit(struct accounting *accounting, uint32_t uid, u
 /* Counts a compile that made an object. */
 void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
                          uint64_t compile_us);
-/* Adds a row that an earlier daemon stored to the sums that this daemon has counted since its
+/* Adds a stored row, which an earlier daemon wrote, to what this daemon has counted since its
  * start. */
 void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row);
 /* Marks every row to be written again. */

@@ -6,8 +6,8 @@
 #define WRITE_EVERY_NS 10000000000u
 /* Maximum number of rows, including "others". */
 #define ROWS_MAX (ACCOUNTING_USERS_MAX + ACCOUNTING_KINDS_MAX + 1)
-/* Rows that one loop iteration adds. If the table is full, each may replace another row, which
- * takes about 15 us. Other requests must run in between. */
+/* Maximum number of rows that one loop iteration adds. If the table is full, each added row may
+ * replace another row, which takes about 15 us. Other requests must run in between. */
 #define ROWS_A_STEP 32
 
 struct accounting_task {
@@ -103,8 +103,8 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* Loads the stored rows. Nothing is written before they were read; otherwise sums that are too
- * small would overwrite them. */
+/* Loads the stored rows. Nothing is written before the stored rows were read; otherwise sums that
+ * are too small would overwrite them. */
 void accounting_load(struct engine *e)
 {
     struct accounting_task *t = task_create(e);

@@ -4,9 +4,9 @@
 /*
  * Loads and saves the usage accounting (accounting.h).
  *
- * Role       reads the rows once after the start, then writes them in batches, about as often as
- *            recency.  While the store cannot be read or written, the rows stay in memory and the
- *            task is retried
+ * Role       reads the rows once after the start, then writes changed rows in batches, at most once
+ *            in ten seconds.  While the store cannot be read or written, the rows stay in memory
+ *            and the task is retried
  * Threading  the engine's thread; reading and writing are tasks
  */
 #include "engine/service/internal.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The request "accounting". Its answer says what was saved and what the store has, by user, target
- * or program. */
+/* The request "accounting". Its answer says, by user, target or program, how much compile time was
+ * saved, and how many kernels and bytes the store has. */
 #include "engine/service/requests/admin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* At most this many rows are read from the store, and written to the answer. The row "others" has
- * the sums of all further rows. */
+/* Maximum number of rows that are read from the store, and that are written to the answer. The row
+ * "others" has the sums of all further rows. */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
@@ -203,8 +203,8 @@ static const struct accounting *copy_of(const struct admin *a)
     return *(struct accounting *const *)a->own;
 }
 
-/* Adds kernels and bytes that are in no line to the line "others". There may be some, because the
- * number of rows from the store is limited, too. */
+/* Adds to the line "others" the kernels and bytes that are in no line because the number of rows
+ * from the store is limited. */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;

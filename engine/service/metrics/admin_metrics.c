@@ -268,7 +268,7 @@ static void write_evictions(struct page *p)
 static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
 /* Writes the samples of one kind of transfer. The sample of successes is always written if this
- * kind is possible; that of a failure is written once the failure has occurred. */
+ * kind is possible; the sample of a failure is written once this failure has occurred. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };

@@ -21,8 +21,8 @@
 
 #define METRICS_REQUESTS 64                     /* types of requests; 0: unknown */
 #define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last one is for all others */
-/* Of this many hits, one is timed. The number is prime, so if many batches have the same size,
- * every position in a batch is timed now and then. */
+/* One of this many hits is timed. The number is prime, so that every position in a batch is timed
+ * now and then, even if many batches have the same size. */
 #define HOT_TIMED_EVERY 31
 
 enum { /* METRICS_CODES is one more than the highest code */
@@ -53,7 +53,7 @@ enum miss_reason {
     MISS_PREFETCH,   /* requested by a prefetch, so no job waited */
 };
 
-enum compile_metric { /* one more result of a compile, in addition to enum compile_end */
+enum compile_metric { /* adds a result to those of enum compile_end */
                       COMPILED_INVALID =
                           COMPILE_OUTDATED +
                           1, /* the compiler's output is not a code object for the target */
@@ -76,8 +76,8 @@ struct toolchain_metrics {
     uint64_t results[COMPILE_RESULTS];
 };
 
-/* The request that is being handled, or the one that ended last. An error that is sent next may
- * belong to either. */
+/* Identifies a request: the one that is being handled, or the one that ended last. The next error
+ * that is sent may belong to either of them. */
 struct request_mark {
     const struct caller *caller; /* NULL: none */
     uint64_t id;
@@ -93,7 +93,7 @@ struct engine_metrics {
 
     uint64_t compiled; /* kernels that were compiled for a caller */
     struct histogram lookups[LOOKUP_ENDS];
-    uint64_t ahead[LOOKUP_ENDS];   /* those of |lookups| that found a kernel for a prefetch */
+    uint64_t ahead[LOOKUP_ENDS];   /* the part of |lookups| that found kernels for prefetches */
     unsigned hot_left, hot_bucket; /* hits until one is timed again; bucket of the hits that are not
                                     * timed */
     uint64_t hot_ns;

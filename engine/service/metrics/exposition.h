@@ -8,7 +8,7 @@
  * Ownership  borrows the buffer and the family's texts
  * Threading  one thread
  *
- * If memory runs out, the buffer stays failed.
+ * If memory runs out, the buffer is marked as failed, and further writes do nothing.
  */
 #include "common/base/bytes.h"
 #include "engine/service/metrics/histogram.h"
@@ -32,8 +32,8 @@ void exposition_number(struct buffer *out, const struct metric *metric, const ch
 /* Writes |micros| in seconds. */
 void exposition_micros(struct buffer *out, const struct metric *metric, const char *const *values,
                        uint64_t micros);
-struct exposition_range { /* exponents of the ends of the buckets, in nanoseconds: first, first +
-                           * step, ..., last */
+struct exposition_range { /* the buckets end at 2^first, 2^(first + step), ..., 2^last
+                           * nanoseconds */
     unsigned first, last, step;
 };
 /* Writes buckets, sum and count. */

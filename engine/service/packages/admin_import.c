@@ -86,7 +86,7 @@ static bool would_replace(struct kernel_store *store, const struct digest *key,
            other.differs;
 }
 
-/* All texts of the record end with a NUL. */
+/* Describes the current object for the store. All texts of the record end with a NUL. */
 static struct kernel_record record_of(const struct import_step *s)
 {
     const struct upload *u = s->upload;
@@ -168,7 +168,7 @@ static bool has_object(struct import_step *s)
     return true;
 }
 
-/* Adds |more| to a member of the answer, which has the sums of all steps. */
+/* Adds |more| to the member |name| of the answer, which is the sum over all steps. */
 static void add_count(struct json *answer, const char *name, uint64_t more)
 {
     uint64_t so_far = json_get_u64(answer, name, 0);
@@ -287,8 +287,8 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     return rc;
 }
 
-/* Charges the memory of the object that is being unpacked to the user. This is needed because a
- * large object stays in memory for several steps. */
+/* Charges the user for the memory of the object that is being unpacked, because a large object
+ * stays in memory for several steps. */
 static enum kiln_code charge_object(struct upload *u, struct import *import, struct kiln_err *err)
 {
     uint64_t bytes = cache_rows_bytes(import->rows);
@@ -333,9 +333,9 @@ static void finish_import(struct upload *u)
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
     /* An object that is imported for all users may be in the hot set under several keys, one for
-     * each user who requested it. A private import changes only what this user's requests find.
-     * These may find public objects: once the user can fetch kernels of two versions of MIOpen, a
-     * request that names no version no longer finds any kernel with a version. */
+     * each user who requested it. A private import changes only what this user's requests find, but
+     * that may include public objects: once the user can fetch a kernel in two versions of MIOpen,
+     * a request for it that names no version finds neither of them. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

@@ -64,8 +64,8 @@ static const struct admin_member install_members[] = {
     { 0 },
 };
 
-/* Returns true if the file may be compressed. A SHA-256 that the client stated then need not be
- * that of the unpacked file. */
+/* Returns true if the file may be compressed. The SHA-256 that the client stated may then be the
+ * one of the compressed file. */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";
@@ -349,7 +349,7 @@ static enum kiln_code work_remove(struct admin *a)
 
 static void finish_remove(struct admin *a)
 {
-    /* The hot set does not record the packages of objects. */
+    /* The hot set does not record from which package an object is, so all answers are forgotten. */
     engine_forget_answers(a->base.engine);
     event_note(a->base.engine, "package_removed", json_get_text(a->base.answer, "name", ""));
 }

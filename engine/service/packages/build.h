@@ -4,14 +4,14 @@
 /*
  * One build: makes a package of the kernels that a list of problems needs.
  *
- * Role       chooses solvers and perf configs as a plan for the same caller would, for some
- *            problems in each loop iteration.  A step on a work queue then determines the kernels
+ * Role       in each loop iteration, chooses the solvers and perf configs of some problems, as a
+ *            plan for the same caller would.  A step on a work queue then determines the kernels
  *            and sorts them into the package's order.  The kernels are fetched in this order, at
  *            most BUILD_WINDOW at a time.  Further steps write them to the package.  The package is
  *            returned as a descriptor
  * Ownership  a deferred request
  * Threading  the engine's thread; while a step runs on a work queue, only the step uses its data.
- *            Only one step of all builds runs at a time
+ *            The steps of all builds run one at a time
  */
 #include "engine/package/package_writer.h"
 #include "engine/service/kernels/fetch.h"
@@ -81,12 +81,13 @@ struct build {
 struct build *build_create(struct engine *e, struct caller *caller, uint64_t request_id,
                            struct kiln_err *err);
 static inline struct build *build_of(struct deferred *d) { return (struct build *)d; }
-/* Frees what the item owns. Call it once the item's row is written, or if it is not needed. */
+/* Frees what the item owns. Call it once the item's row is written, or if the item is not
+ * needed. */
 void build_drop_item(struct build_item *item);
 /* Runs |step| when the queue serves this user. Does nothing if a step already waits or runs. The
  * step's |done| must first call build_step_ended. */
 void build_enqueue(struct build *b, const struct deferred_step *step);
-/* Returns false if the build has ended meanwhile, and has been freed. */
+/* Ends and frees the build if the step failed or the caller has left; then returns false. */
 bool build_step_ended(struct build *b);
 
 /* ---- build_kernels.c: the first steps, which find the kernels ---- */

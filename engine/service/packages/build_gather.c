@@ -5,8 +5,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 
-/* Fetches that one loop iteration begins. Hot kernels are delivered at once, so without this limit,
- * other requests would have to wait. */
+/* Maximum number of fetches that one loop iteration begins. Hot kernels are delivered at once, so
+ * without this limit, other requests would have to wait. */
 #define BEGUN_AT_ONCE 64
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100

@@ -5,8 +5,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-/* Number of problems whose solvers one step chooses. Each takes a few microseconds, and other
- * requests must run between the steps. */
+/* Number of problems whose solvers one step chooses. Each problem takes a few microseconds, and
+ * other requests must run between the steps. */
 #define CHOSEN_AT_ONCE 256
 
 static int compare_items(const void *a, const void *b)

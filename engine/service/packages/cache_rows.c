@@ -175,7 +175,7 @@ static bool is_time_up(const struct step *s)
     return s->bytes >= CACHE_STEP_BYTES || clock_monotonic_ns() >= s->end_ns;
 }
 
-/* Continues with the current row until it ends or the step does. */
+/* Continues with the current row until the row or the step ends. */
 static enum kiln_code unpack_row(struct step *s, struct kiln_err *err)
 {
     struct cache_rows *rows = s->rows;

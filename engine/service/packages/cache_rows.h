@@ -41,8 +41,8 @@ KILN_MUST_CHECK enum kiln_code cache_rows_open(const char *path, struct cache_ro
 void cache_rows_destroy(struct cache_rows *rows);
 KILN_DEFINE_AUTO(cache_rows)
 
-/* Unpacks rows for one step. Returns KILN_CORRUPT if the file is damaged, so that no further row
- * can be read. */
+/* Unpacks rows for one step. Returns KILN_CORRUPT if damage to the file prevents reading further
+ * rows. */
 KILN_MUST_CHECK enum kiln_code cache_rows_unpack(struct cache_rows *rows,
                                                  const struct cache_listener *listener,
                                                  struct kiln_err *err);

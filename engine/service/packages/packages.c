@@ -12,8 +12,8 @@
 
 /* A rescan calls stat(2) on a few directories and files, so it may be done this often. */
 #define RESCAN_EVERY_NS 2000000000u
-/* A file in the parent of the staging directory. It says which missing packages were reported, and
- * since which boot of the host. */
+/* A file in the parent of the staging directory. It names the missing packages that were reported,
+ * and the boot of the host since which they were. */
 #define REPORTED_FILE "package-missing.reported"
 
 /* ---- packages that appeared or disappeared ---- */
@@ -83,7 +83,7 @@ static void rescan_done(struct task *task)
     engine_task_ended(e);
     e->package_service->is_rescanning = false;
     if (r->changed)
-        engine_forget_answers(e); /* the hot set does not record the packages of objects */
+        engine_forget_answers(e); /* the hot set does not record from which package an object is */
     report_events(r);
     free(r);
 }

@@ -126,7 +126,7 @@ static void start_taking(struct upload *u)
         deferred_run(d, u->kind->prepare ? &prepare_step : &take_step);
         return;
     }
-    /* Not d->rc and d->err, because the call may begin the step, which may fail. */
+    /* Not d->err: the call may begin the step, and if the step fails, it sets d->rc and d->err. */
     struct kiln_err err = KILN_ERR_INIT;
     if (deferred_enqueue(d, &d->engine->requests->import_steps, &prepare_step, &err) == KILN_OK)
         return;

@@ -65,7 +65,7 @@ KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, const struct reque
  * WORK_QUEUE_READ. */
 void upload_end(struct upload *u);
 /* Fetches the file number |index| (from 0) that came with the request; |name| is its name. |pass|
- * is called again when it has arrived. */
+ * is called again when the file has arrived. */
 void upload_next(struct upload *u, unsigned index, const char *name);
 /* Sends |progress| to the caller, unless the caller has left. */
 void upload_report(struct upload *u, const struct transfer_progress *progress);

@@ -30,8 +30,8 @@ struct admin_kind {
     /* The last step removes files that belong to |own|, so it must run even if the caller has
      * left. */
     bool removes;
-    const struct admin_kind *dry_run; /* replaces this kind if the question sets dry_run; NULL: no
-                                       * other kind */
+    const struct admin_kind *dry_run; /* replaces this kind if the question sets dry_run; NULL: the
+                                       * request has no dry run */
     const struct admin_member *members;
     /* Called on the engine's thread right before each call of |work|. Copies what |work| needs from
      * the engine. May be NULL. */
@@ -63,8 +63,8 @@ struct admin {
 };
 
 /* Parses the body as a JSON object. An empty body counts as {}. Returns KILN_INVALID if the object
- * has a member that is not in |members|, or a member of another type; the message names the request
- * and the member. */
+ * has a member that is not in |members|, or a member of the wrong type; the message names the
+ * request and the member. */
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request activity: the running compiles, and the users who wait. It only reads memory, so that
- * clients may send it every second. */
+/* The request activity: the running compiles, and the users who wait. kilnd only reads memory to
+ * answer it, so clients may send the request every second. */
 #include "common/base/clock.h"
 #include "engine/service/requests/admin.h"
 

@@ -124,8 +124,8 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                      (int)strcspn(device, "@"), device, versions);
 }
 
-/* Refuses to export two versions of one device, because MIOpen reads only one file for each
- * device. */
+/* Refuses to export kernels of two versions of MIOpen for one device, because MIOpen reads only one
+ * file for each device. */
 static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
 {
     for (size_t i = 0; i < ids->count; i++) {
@@ -147,9 +147,9 @@ static void note_damaged(void *context, const struct digest *key)
         x->keys[x->key_count++] = *key;
 }
 
-/* Reserves space for the file after the next step. A step adds objects of CACHE_WRITER_STEP_BYTES,
- * one further object, and the large object that it completes. SQLite may not have written a part of
- * the previous step yet. */
+/* Reserves space for the file as it will be after the next step. The step may add objects of
+ * CACHE_WRITER_STEP_BYTES, one further object, and the large object that the step completes. SQLite
+ * may also write a part of the previous step only then. */
 static enum kiln_code reserve_space(struct admin *a, struct export *x)
 {
     struct stat seen;

@@ -355,9 +355,9 @@ static enum kiln_code work_clear(struct admin *a)
     return rc;
 }
 
-/* Clears the hot set as a whole, because it only knows keys and cannot tell which kernels the
- * request selected. It fills again from the disk. After a clear of private kernels, only this
- * user's objects are removed, so that other users' look-ups do not become slower. */
+/* Clears the whole hot set, because the hot set only knows keys and cannot tell which kernels the
+ * request selected. The hot set fills again from the disk. After a clear of private kernels, only
+ * this user's objects are removed, so that other users' look-ups do not become slower. */
 static void forget_cleared(struct admin *a)
 {
     const struct clear *clear = a->own;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request kernel_promote: lets results of clients' own compiles (compile_end) answer all users,
- * or takes that back.
+ * The request kernel_promote: serves results of clients' own compiles (compile_end) to all users,
+ * or undoes this.
  *
- * A promotion stores the user's object under the key that every user's look-up tries after the
- * user's own key. The user's own row stays. The parts of a compile have equal descriptions, so a
- * selection by target, program or toolchain has all of them, or none.
+ * A promotion stores an object under a second key, which the look-ups of all users try after their
+ * own keys. The row of the user who compiled the object stays. All parts of a compile have the same
+ * target, program and toolchain, so a selection by these has either all parts or none.
  */
 #include "engine/service/requests/admin.h"
 
@@ -17,7 +17,7 @@
 #define PAGE 64 /* kernels that are listed at a time */
 #define STEP_NS 20000000u
 #define USERS_MAX 256  /* users that the answer names */
-#define TEXT_SIZE 4096 /* a longer text is not one that compile_end stores */
+#define TEXT_SIZE 4096 /* compile_end never stores a longer text */
 #define PROMOTED_KINDS (KERNELS_OF(OBJECT_RTC_RESULT) | KERNELS_OF(OBJECT_RTC_FILES))
 
 static const struct admin_member promote_members[] = {
@@ -36,7 +36,7 @@ struct candidate { /* a copy of the record of a stored kernel */
     bool is_complete; /* no text was too long */
 };
 
-struct user_counts { /* results only: the lists of files are not counted */
+struct user_counts { /* counts only results, not the lists of files */
     uint32_t uid;
     uint64_t compiles, promoted, held, changed;
 };
@@ -137,7 +137,7 @@ static void add_counts(struct user_counts *to, const struct user_counts *more)
     to->changed += more->changed;
 }
 
-/* Counts a compile.  Users beyond USERS_MAX count only for the total. */
+/* Counts a compile.  Compiles of users beyond USERS_MAX count only for the total. */
 static void count_compile(struct promotion *p, const struct kernel_record *r,
                           const struct user_counts *counts)
 {
@@ -162,8 +162,9 @@ static void note_shared(void *context, const struct kernel_record *record)
     shared->is_there = true;
 }
 
-/* An administrator trusts the user whom they name, and themselves.  Otherwise a second user must
- * have sent the same bytes for the same key. */
+/* Sets |ret_trusted| if the kernel may be promoted.  An administrator trusts the user whom the
+ * request names, and themselves.  Any other kernel may be promoted only if a second user
+ * has sent the same bytes for the same key. */
 static enum kiln_code is_trusted(struct admin *a, const struct promotion *p,
                                  const struct kernel_record *r, bool *ret_trusted)
 {
@@ -172,7 +173,7 @@ static enum kiln_code is_trusted(struct admin *a, const struct promotion *p,
                         : kernel_store_agrees(a->base.engine->store, r, ret_trusted, &a->base.err);
 }
 
-/* Stores the object for all users.  A damaged one is left out: a fetch of it quarantines it. */
+/* Stores the object for all users.  Skips a damaged object; its next fetch will quarantine it. */
 static enum kiln_code store_shared(struct admin *a, struct promotion *p,
                                    const struct kernel_record *r, const struct digest *key)
 {
@@ -292,7 +293,8 @@ static enum kiln_code work_promote(struct admin *a)
     return rc;
 }
 
-/* The hot set may have what was withdrawn or replaced, under the keys of users who asked for it. */
+/* Empties the hot set if the store was changed: the hot set may have objects that were withdrawn or
+ * replaced, under the keys of users who requested them. */
 static void forget_changed(struct admin *a)
 {
     struct promotion *p = a->own;

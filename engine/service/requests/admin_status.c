@@ -117,7 +117,8 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* Limits of the files that users upload.  kilnctl checks them before it reads a file. */
+/* Returns the limits of the files that users upload as JSON.  kilnctl checks these limits before it
+ * reads a file. */
 static struct json *describe_uploads(const struct engine *e)
 {
     struct json *uploads = json_object();

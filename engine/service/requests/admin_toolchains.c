@@ -9,8 +9,8 @@
  * its family. */
 #define TARGETS_ASKED_MAX 16
 
-/* Requests the missing probes of |target| for every toolchain of its family. Sets |waits| if the
- * request waits for some of them. */
+/* Requests the missing probes of the target |text|, one for each toolchain of the target's family.
+ * Sets |waits| if the request waits for any of them. */
 static enum kiln_code probe_all(struct deferred *d, const char *text, bool *waits,
                                 struct kiln_err *err)
 {
@@ -39,7 +39,8 @@ static enum kiln_code ask_for_probes(struct deferred *d)
     for (size_t i = 0; all && toolchain_known_targets[i] && !rc; i++)
         rc = probe_all(d, toolchain_known_targets[i], &waits, &d->err);
     if (rc == KILN_UNAVAILABLE && waits) {
-        d->err = KILN_ERR_INIT; /* the other probes start when these have ended */
+        d->err = KILN_ERR_INIT; /* no more can start now; the other probes start when these have
+                                 * ended */
         rc = KILN_OK;
     }
     return !rc && waits ? KILN_BUSY : rc;

@@ -4,8 +4,8 @@
  * nearest stored kernels and the parts of the key that differ.
  *
  * The question names the kernel in one of three ways: by its key; by MIOpen's name, under which
- * imports and packages have it; or by a problem. A problem stands for the first missing program of
- * a plan for it.
+ * imports and packages have it; or by a problem.  A problem stands for the first missing program of
+ * the problem's plan.
  */
 #include "engine/service/kernels/kernel_lookup.h"
 #include "engine/service/kernels/toolchain_waits.h"

@@ -160,7 +160,7 @@ enum kiln_code cache_writer_write(struct cache_writer *w, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (!w->large.packing)
-        w->needed = 0; /* the kernel that needed it may be removed */
+        w->needed = 0; /* the kernel that needed memory may have been removed */
     w->end_ns = clock_monotonic_ns() + CACHE_WRITER_STEP_NS;
     w->bytes = 0;
     w->err = err;

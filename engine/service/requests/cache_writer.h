@@ -45,7 +45,7 @@ bool cache_writer_is_over(const struct cache_writer *writer);
 /* Returns the memory that is needed for the large object that is being packed or that comes next; 0
  * if there is none. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
-/* Sets how many bytes of memory large objects may use; at first none. */
+/* Sets how many bytes of memory large objects may use; at first 0. */
 void cache_writer_grant(struct cache_writer *writer, uint64_t bytes);
 /* Returns the number of kernels in the file. */
 uint64_t cache_writer_kernels(const struct cache_writer *writer);

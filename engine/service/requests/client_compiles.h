@@ -15,7 +15,8 @@
  */
 #include "engine/service/internal.h"
 
-/* Call it when |caller| has left. The next waiting connection may then do its compiles. */
+/* Call it when |caller| has left. Each compile that |caller| may do passes to the next connection
+ * that waits for the result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
 /* Answers waiting requests whose time is up. */
 void client_compiles_tick(struct engine *e);

@@ -24,12 +24,12 @@ struct exported_file {
     int watch; /* file_watches_add(); -1: none, since |since_s| */
     struct exported_files *exported;
     bool is_open; /* kilnd has the file's object */
-    int fd;       /* owned: kilnd's descriptor when it is to be closed; -1: none */
+    int fd;       /* owned: kilnd's descriptor, if it is to be closed; -1: none */
     uint64_t size, since_s;
 };
 
 struct exported_files {
-    bool is_closing;       /* a task closes files; used only by the engine's thread */
+    bool is_closing;       /* true while a task closes files; used only by the engine's thread */
     pthread_mutex_t mutex; /* guards what follows */
     struct list files;     /* of struct exported_file; owned */
     struct list spaces;    /* of struct export_space */
@@ -110,7 +110,8 @@ static void forget_unwatched(struct exported_files *exported)
         forget_file(file);
 }
 
-/* The close of an object, which exported_files_close completes. */
+/* Called instead of close(2) when an object is dropped.  Only notes the descriptor;
+ * exported_files_close closes it. */
 static void close_later(void *context, int fd)
 {
     struct exported_file *file = context;

@@ -8,8 +8,8 @@
  *            as long as it likes, and no other quota counts its space.  The space counts for the
  *            user who requested the file. So no user can fill the disk, whose space the tuning
  *            database also needs
- * Ownership  the engine's; a watch of each file reports when no process has it open.  Takes over
- *            the descriptor when the last reference to a file's object is dropped
+ * Ownership  the engine's; a watch of each file reports when no process has it open.  The struct
+ *            takes over the descriptor when the last reference to a file's object is dropped
  * Threading  any thread
  */
 #include "common/base/list.h"
@@ -20,8 +20,9 @@
 struct engine;
 struct exported_files;
 
-/* Limits of the files that a user who is not an administrator has open. The number allows two of
- * the largest answers, and the bytes allow a package of the default limit. */
+/* Limits of the files that a user who is not an administrator has open. The number of files allows
+ * two of the largest answers, and the number of bytes allows a package of the default maximum
+ * size. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit for all such users together, because the number of watches is limited. */
@@ -58,8 +59,9 @@ KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exp
                                                       struct kiln_err *err);
 /* Ends the reservation of a file that will not be exported. Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Like object_of_file, but destroy |exported| after the object. From now on, the file is counted
- * instead of the reservation |space|. Remove the file's name afterwards. */
+/* Opens the file as object_of_file does. From then on, the file counts instead of the reservation
+ * |space|. The caller must then remove the file's name, and must not destroy |exported| before the
+ * object. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,

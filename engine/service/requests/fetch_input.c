@@ -73,8 +73,8 @@ static struct program_inputs inputs_of(const struct message_compile_program *m)
                                     .expressions = m->expressions };
 }
 
-/* Checks that the program's compile depends only on |inputs|, so that its result may answer all
- * users. */
+/* Checks that the program's compile depends only on |inputs|, so that the result may be served to
+ * all users. */
 static enum kiln_code check_program(const struct program_inputs *inputs, struct target *ret_target,
                                     struct kiln_err *err)
 {
@@ -241,9 +241,10 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Asks for the toolchains of all items. Most batches are for one target, so it skips items with the
- * same target and toolchain as the last one that was known. It is not divided into slices, because
- * it only examines the targets and toolchains of at most LIMIT_BATCH_ITEMS items. */
+/* Asks for the toolchains of all items. Most batches are for one target, so the function skips
+ * items with the same target and toolchain as the last item whose toolchain was known. The loop is
+ * not divided into slices, because it only examines the targets and toolchains of at most
+ * LIMIT_BATCH_ITEMS items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
 {
     struct reader r = reader_of(d->body);

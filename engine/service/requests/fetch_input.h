@@ -6,7 +6,7 @@
  *
  * Role       request_fetch.c answers what was read here. A kernel is requested by its key, by its
  *            source, or by MIOpen's name; a batch may mix all three
- * Ownership  an input borrows from the frame, and its options from the storage
+ * Ownership  an input borrows its options from |storage|, and everything else from the frame
  * Threading  the engine's thread
  */
 #include "engine/service/requests/results.h"
@@ -25,9 +25,10 @@ struct fetch_input {
     struct kiln_err err; /* if its code is not KILN_OK, this item fails */
 };
 
-/* These functions read one request. |ret_input| must be zeroed, with KILN_ERR_INIT. A failure is
- * also stored in |ret_input|->err, and concerns only this item. Exception for items with a source:
- * KILN_BUSY without an error in |ret_input|->err means that the toolchain is not known yet. */
+/* These functions read one request. |ret_input| must be zeroed, except that its |err| must be
+ * KILN_ERR_INIT. A failure is also stored in |ret_input|->err, and concerns only this item.
+ * Exception for items with a source: KILN_BUSY without an error in |ret_input|->err means that the
+ * toolchain is not known yet. */
 enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input);
 /* |storage| must have space for 2 * LIMIT_OPTIONS_TEXT bytes, in which the canonical options are
  * stored. */
@@ -44,10 +45,10 @@ enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader 
                                      struct buffer *storage, struct fetch_input *ret_input);
 
 /* These functions implement struct toolchain_need.ask: they ask for the toolchains that a request
- * needs. If that fails for a source, the request continues; the error stays in d->err and becomes
+ * needs. If asking fails for a source, the request continues; the error stays in d->err and becomes
  * the result of its item. */
 enum kiln_code fetch_input_ask_for_source(struct deferred *d);
 enum kiln_code fetch_input_ask_for_program(struct deferred *d);
 /* Asks for all items of a batch, before any item begins. Returns KILN_INVALID if there are too many
- * new targets, or not |count| items. */
+ * new targets, or if the number of items is not the |count| that the batch states. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d);

@@ -129,8 +129,8 @@ static struct plan_known *find_known(struct plan_known *known, unsigned count, s
     return NULL;
 }
 
-/* Reads the times of the solvers in |known| from a find record. Returns true if the record has
- * any. */
+/* Reads the times of the solvers in |known| from a find record. Returns true if the record has any
+ * of these times. */
 static bool read_find(struct bytes value, struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

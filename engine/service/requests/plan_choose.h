@@ -21,8 +21,8 @@
 #include "engine/solver/solver.h"
 #include "engine/tuning/tuning.h"
 
-/* Parses |text|, the target of a plan. The plan may then only use launches that a caller with
- * |capabilities| can do. */
+/* Parses |text|, the target of a plan, and notes in |ret_target| whether a caller with
+ * |capabilities| can launch kernels with tensor maps. */
 KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text,
                                                 struct target *ret_target, struct kiln_err *err);
 
@@ -33,7 +33,7 @@ struct plan_ids {
 };
 /* Sets both ids from |given|, the caller's database id of its device. If |given| is empty, packages
  * are selected by the target's arch. For NVIDIA's GPUs, objects and packages do not depend on the
- * number of multiprocessors, so |package| is without this number, which is stored in |target|. */
+ * number of multiprocessors, so |package| leaves it out. The number is stored in |target|. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* Returns KILN_INVALID if the device and the target do not match. */

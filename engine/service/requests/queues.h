@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The groups and queues of deferred requests, with their limits.
+ * The request groups, which limit deferred requests, and the request queues, in which these wait
+ * (deferred.h).
  *
  * Ownership  the engine's; requests join and leave by themselves
  * Threading  the engine's thread
@@ -17,7 +18,7 @@ struct requests {
     struct request_group lease_waits;
     struct request_group compile_waits; /* requests compile_begin that wait */
     struct hash_table compiles;         /* of struct client_compile, by key */
-    uint64_t compile_parts;             /* number of parts that compile_end has brought */
+    uint64_t compile_parts;             /* number of files that compile_end has brought */
     struct request_group tuning_puts;   /* puts and results of leases */
     /* Steps of scans of the whole store and of exports run one at a time. So fetches, which look up
      * one kernel each, can use the other reader threads. */
@@ -25,7 +26,7 @@ struct requests {
     /* Questions that search tuning spaces take milliseconds. They run one at a time, so that kernel
      * look-ups can use the other reader threads. */
     struct request_queue solver_questions;
-    struct request_queue build_steps; /* one step of all builds runs at a time */
+    struct request_queue build_steps; /* steps of all builds run one at a time */
     /* Steps of imports unpack one at a time, so that look-ups can use the other reader threads. */
     struct request_queue import_steps;
 };

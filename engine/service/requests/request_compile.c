@@ -46,7 +46,7 @@ struct begin {
     uint32_t inline_limit;
     bool only_looks;
     uint64_t until_ns;
-    uint64_t parts_before;  /* number of parts that clients had sent when the look-up began */
+    uint64_t parts_before;  /* requests.compile_parts when the look-up began */
     struct list_link place; /* in |waiting| of the compile whose result the request waits for */
 };
 
@@ -215,7 +215,8 @@ static void look_again(struct begin *b)
 }
 
 /* While the store was searched for the result, the client that compiles it may have sent it.  If no
- * client compiles it now, and any client has sent a result meanwhile, it may be this one. */
+ * client compiles the result now, and some client has sent a file meanwhile, this file may be the
+ * result, so the look-up is repeated. */
 static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
     struct begin *b = LIST_ENTRY(ticket, struct begin, ticket);
@@ -380,7 +381,7 @@ static void copy_some(struct deferred *d)
         kiln_while(&d->err, "keeping the result of a compile");
 }
 
-/* If the client has left, the work ends with this step. */
+/* Returns true to copy the next part. If the client has left, the work ends with this step. */
 static bool has_more_to_copy(struct deferred *d)
 {
     return !d->rc && d->caller && !((struct end *)d)->object;

@@ -24,8 +24,8 @@ struct item {                   /* waits for its kernel, or for the end of the l
 
 _Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
-/* Maximum bytes of objects that are sent to one request inside frames. All further objects are sent
- * as descriptors, because these use no memory while a slow client does not read. */
+/* Maximum bytes of objects that the frames of one request contain. All further objects are sent as
+ * descriptors, because descriptors use no memory while a slow client does not read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {

@@ -63,8 +63,8 @@ static void grant_lease(struct deferred_lease *lease, const struct lease_answer 
     deferred_destroy(d);
 }
 
-/* Called by the lease table. It must not call the table, so it only notes that the request must ask
- * again. */
+/* Called by the lease table. This function must not call the table, so it only notes that the
+ * request must ask again. */
 static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
     struct deferred_lease *lease =

@@ -2,8 +2,8 @@
 /*
  * The request plan: chooses a solver and returns its kernels, with the way to launch them.
  *
- * The solver lists the programs to compile.  Each program is fetched like a source from a client.
- * So plans and fetches share the store, single flight and stored compile failures.
+ * The solver lists the programs to compile.  Each program is fetched as if a client had sent its
+ * source.  So plans and fetches share the store, single flight and stored compile failures.
  */
 #include "common/base/clock.h"
 #include "engine/service/kernels/built_in.h"
@@ -315,8 +315,8 @@ static enum kiln_code choose_solver(struct plan_request *rq, const struct messag
 }
 
 /* Makes the plan. This comes after the toolchain is known, because the choice of records may depend
- * on it. If no solver can solve the problem, this is the reason for the refusal, even if no
- * compiler supports the target either. */
+ * on it. If no solver can solve the problem, the message says so, even if there is also no compiler
+ * for the target. */
 static enum kiln_code make_plan(struct plan_request *rq)
 {
     struct deferred *d = &rq->base;

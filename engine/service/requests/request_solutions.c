@@ -3,9 +3,9 @@
  * The request solutions: the solvers that can solve a problem, their records, and how many configs
  * there are to tune.
  *
- * Records are looked up on the engine's thread.  A work queue computes the workspaces and counts
- * the valid configs, for which it samples each solver's tuning space. It serves one request at a
- * time. The counts are cached for later requests.
+ * Records are looked up on the engine's thread.  A work queue computes the workspaces and, by
+ * sampling each solver's tuning space, counts the valid configs.  The queue serves one of these
+ * requests at a time.  The counts are cached for later requests.
  */
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchain_waits.h"

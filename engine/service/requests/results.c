@@ -41,11 +41,12 @@ static bool travels_inline(const struct result_list *list, const struct result_o
            (list->caller->capabilities & CAPABILITY_INLINE) && object->data;
 }
 
-/* At most this many objects are evicted for one that is sent, so that it takes milliseconds. */
+/* At most this many objects are evicted for one that is sent, so that the evictions take only
+ * milliseconds. */
 #define EVICTED_AT_ONCE 256
 
-/* Evicts hot objects that count for the receiver of |object| while the user has too much.  The
- * memory of those that nobody has open is then free. */
+/* Evicts hot objects that count for the receiver of |object| while this user would exceed the
+ * limit.  Evicted objects that no process has open free their memory. */
 static void make_space(struct engine *e, const struct object *object)
 {
     for (unsigned i = 0; i < EVICTED_AT_ONCE && held_objects_exceed(e->held, object); i++) {
@@ -67,8 +68,8 @@ static enum kiln_code count_object(struct engine *e, struct object *object,
     return rc;
 }
 
-/* Copies an object that was given to another user.  The copy becomes hot if the object is.  Large
- * objects are not copied here (inflight_may_answer). */
+/* Copies an object that was given to another user.  If the object is hot, the copy becomes hot,
+ * too.  Large objects are not copied here (inflight_may_answer). */
 static enum kiln_code count_copy(struct engine *e, const struct object *object, uid_t uid,
                                  struct object **ret_object, struct kiln_err *err)
 {
@@ -136,8 +137,8 @@ static void put_u32_at(struct buffer *b, size_t at, uint32_t v)
     b->size = size;
 }
 
-/* Adds the object's bytes as a segment, without copying them. They belong before the last two
- * fields of the record, text and log, which are empty in a success. */
+/* Adds the object's bytes as a segment, without copying them. The bytes belong before the last two
+ * fields of the record, text and log, which are empty in a successful result. */
 static void add_segment(struct result_list *list, struct object *object)
 {
     struct buffer *records = &list->engine->records;

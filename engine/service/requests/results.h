@@ -47,6 +47,6 @@ void result_list_add(struct result_list *list, const struct result_options *opti
 /* Returns the records added so far, for a field of another message. */
 struct bytes result_list_records(const struct result_list *list);
 void result_list_done(struct result_list *list);
-/* Sends the list as a 'kernels' frame, and ends it. */
+/* Sends the list as a 'kernels' frame, then calls result_list_done. */
 void result_list_send(struct result_list *list, struct caller *caller, uint64_t request_id,
                       uint16_t flags);

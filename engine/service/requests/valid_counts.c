@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of counts in the cache. A new count replaces the old one in its place. */
+/* Number of counts in the cache. A hash of the question selects a place; a new count replaces the
+ * old count in its place. */
 #define VALID_COUNTS 128
 
 struct valid_counts {

@@ -15,7 +15,7 @@
 
 struct wanted_program {
     struct digest key;
-    /* Its texts are static, or stored in struct why or in the members below. */
+    /* The texts of |record| are static, or stored in struct why or in the members below. */
     struct kernel_record record;
     char *options;               /* owned */
     struct buffer name, args;    /* its name in packages and imported caches */
@@ -38,8 +38,8 @@ struct why {
     char database_id[DATABASE_ID_MAX];
     bool use_packages;
     struct kiln_err why_not_compile; /* has a code if no compiler can build for the target */
-    bool by_name;                    /* the question is a MIOpen name; |programs| has only this
-                                      * one */
+    bool by_name;                    /* the question is a MIOpen name; |programs| has only the
+                                      * kernel of this name */
     uint32_t program_count;          /* 0: the question is a key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;

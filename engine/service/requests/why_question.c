@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the question of why_miss: a key, a problem, or a kernel's name. For a problem, it makes the
- * plan that the request plan would make. */
+/* Reads the question of why_miss: a key, a problem, or a kernel's name. For a problem, makes the
+ * plan that the request "plan" would make. */
 #include "common/miopen/driver_line.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"

@@ -272,8 +272,9 @@ static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret
     return KILN_OK;
 }
 
-/* Charges the user for the memory by which the sides have grown. The charge for files that arrived
- * (charge_file) is included. Call it on the engine's thread between two steps. */
+/* Charges the user for the memory by which the sides have grown. Memory that was charged when a
+ * file arrived (charge_file) is not charged again. Call it on the engine's thread between two
+ * steps. */
 static enum kiln_code charge_sides(struct diff *d, struct deferred *request, struct kiln_err *err)
 {
     uint64_t bytes = tuning_view_bytes(&d->sides[0]) + tuning_view_bytes(&d->sides[1]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_export: writes MIOpen's files of the records that kiln has. */
+/* The request tuning_export: writes kiln's records as files of MIOpen. */
 #include "engine/miopen/names/miopen_files.h"
 #include "engine/service/tuning/tuning_query.h"
 

@@ -238,7 +238,8 @@ static void pass_import(struct upload *u)
         u->base.rc = read_name(u, &import->name, &u->base.err);
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
-    /* The records take at least this much memory; each step charges the rest. */
+    /* The records take at least this much memory; each later step charges what they take in
+     * addition. */
     if (!u->base.rc)
         u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;

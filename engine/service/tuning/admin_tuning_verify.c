@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_verify: reports what should be measured again, and what is damaged. */
+/* The request tuning_verify: reports entries that should be measured again, and damaged
+ * databases. */
 #include "engine/service/tuning/tuning_query.h"
 
 #include "common/base/clock.h"
@@ -38,7 +39,8 @@ struct verify { /* is query->state */
     struct tuning_walk walk;
     struct hash_table devices; /* of struct newest, by name */
     struct hash_key key;
-    uint64_t bytes, charged; /* of |devices|, and how many of them the user was charged */
+    uint64_t bytes, charged; /* bytes of |devices|, and the part of them that was charged to the
+                              * user */
     bool is_out_of_memory;
     uint64_t checked, unchecked; /* records that were checked, and records of databases that cannot
                                   * be opened */
@@ -46,7 +48,8 @@ struct verify { /* is query->state */
     uint64_t damaged;            /* number of damaged databases */
     unsigned next, seen; /* |next|: index of the system database to check next; |seen|: databases
                             visited so far */
-    struct tuning_index *index; /* counted; of the system database that is being checked */
+    struct tuning_index *index; /* a reference; the index of the system database that is being
+                                 * checked */
     struct tuning_index_check check;
     char what[200];     /* names that database */
     bool is_db_checked; /* tuning.db was checked, which needs an administrator */
@@ -75,7 +78,8 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-/* Imported entries and others without an origin cannot be recognized as stale. */
+/* Returns whether the entry has an origin. Entries without an origin, such as imported ones, cannot
+ * be recognized as stale. */
 static bool has_origin(const struct tuning_row *row)
 {
     const struct tuning_origin *o = &row->measured.origin;
@@ -177,13 +181,13 @@ static void report_stale(struct verify *v, const struct tuning_place *place,
     tuning_progress_add(v->query->progress, "stale", j);
 }
 
-/* Compares an entry with the driver and toolchain of the question, or without these, with those of
- * the device's newest measurement. */
+/* Compares an entry with the driver and toolchain that the question names. If it names neither,
+ * compares the entry with those of the device's newest measurement. */
 static bool is_stale(const struct verify *v, const struct tuning_origin *origin)
 {
     if (v->driver[0] || v->toolchain[0])
         return tuning_is_stale(origin, v->driver, v->toolchain);
-    /* NULL if all of the device's records are newer than the step that looked for them. */
+    /* NULL if all records of the device were stored after STAGE_NEWEST had passed their place. */
     const struct newest *newest = find_newest(v, text_of(origin->device));
     return newest && tuning_is_stale(origin, newest->driver, newest->toolchain);
 }
@@ -202,7 +206,7 @@ static bool check_record(void *context, const struct tuning_held *held)
     return true;
 }
 
-/* Walks over some records for the current stage, and then begins the next stage. */
+/* Walks over some records for the current stage. After the last record, begins the next stage. */
 static enum kiln_code walk_some(struct verify *v, const struct tuning *tuning, struct kiln_err *err)
 {
     v->walk.selection = &v->selection;
@@ -300,7 +304,7 @@ static enum kiln_code begin_step(struct tuning_query *query, struct tuning *tuni
     return KILN_OK;
 }
 
-/* Does one step: walks over measured entries, or checks a part of a system database. The last one
+/* Does one step: walks over measured entries, or checks a part of a system database. The last step
  * checks tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)

@@ -4,9 +4,9 @@
 /*
  * The progress of a long change of the tuning databases, and the items that it reports.
  *
- * Role       WORK_QUEUE_TUNING collects items; the engine's thread takes frames of them to send:
- *            {"progress": {stage, done, total}} and {NAME: [item...]}, where NAME is for example
- *            "bad" or "conflicts"
+ * Role       a job on WORK_QUEUE_TUNING adds items; the engine's thread takes the items in frames,
+ *            which it sends: {"progress": {stage, done, total}} and {NAME: [item...]}, where NAME
+ *            is for example "bad" or "conflicts"
  * Ownership  lists own the items that are added; the request owns the struct
  * Threading  one thread may add while another takes
  *

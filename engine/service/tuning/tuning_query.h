@@ -6,7 +6,8 @@
  *
  * Role       reads and checks the question, queues it as a change, reports its progress, sends the
  *            answer
- * Ownership  a query frees itself when it was answered, or when its caller leaves before it began
+ * Ownership  a query frees itself once it is answered, or when its caller leaves before the query
+ *            has begun
  * Threading  |work| runs on WORK_QUEUE_TUNING, everything else on the engine's thread
  */
 #include "engine/service/requests/admin.h"

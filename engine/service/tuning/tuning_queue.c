@@ -114,7 +114,7 @@ static void end_step(struct deferred *d)
     if (!d->rc && change->more && d->engine->draining)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, TUNING_STOPPING);
     if (!d->rc && change->more) {
-        /* Not d->err, because the call may begin the next step, which may fail. */
+        /* Not d->err: the call may begin the next step, and if that step fails, it sets d->err. */
         struct kiln_err err = KILN_ERR_INIT;
         if (deferred_enqueue(d, &d->engine->tuning->queue, d->step, &err) == KILN_OK)
             return;

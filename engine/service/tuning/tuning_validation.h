@@ -28,7 +28,7 @@ KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
                                                        char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
 /* Checks a backend under which records of the device may be stored. For perf, it must be empty. For
- * find, an empty backend means that of the device (common/miopen/device_database_id.h). */
+ * find, an empty backend means the device's backend (common/miopen/device_database_id.h). */
 KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
                                                    struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],
@@ -38,8 +38,8 @@ struct tuning_database { /* the database of a request's records; zeroed: none */
     char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
 /* Checks a database id and a backend, as the two functions above do. |known| has the texts that
- * were checked last for this kind. Most look-ups have the same texts again, which are then not
- * checked. */
+ * were checked last for this kind, and receives the new ones. Texts that equal those in |known|, as
+ * in most look-ups, are not checked again. */
 KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
                                                     struct bytes backend,
                                                     struct tuning_database *known,

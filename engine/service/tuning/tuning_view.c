@@ -207,7 +207,7 @@ static void read_system(struct tuning_view *side, bool *ret_more)
 
 /* ---- a file ---- */
 
-/* Returns the key as stored records have it. Old text PerfDbs have FindDb keys, which it converts
+/* Returns the key as stored records have it. Old text PerfDbs have FindDb keys, which are converted
  * to PerfDb keys. */
 static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {

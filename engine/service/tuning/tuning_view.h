@@ -47,7 +47,7 @@ struct tuning_view_record {
 
 /* Reads some records.  Leaves out damaged records, and lines of a file that are not records.  Set
  * |side->progress| before the first call; the result is KILN_CANCELLED once |side->progress| is
- * stopped.  |ret_more|: call it again. */
+ * stopped.  Sets |ret_more| if it must be called again. */
 KILN_MUST_CHECK enum kiln_code tuning_view_step(struct tuning_view *side, struct tuning *tuning,
                                                 const struct tuning_view_source *from,
                                                 bool *ret_more, struct kiln_err *err);
