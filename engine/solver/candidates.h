@@ -19,7 +19,8 @@
  */
 #include "engine/solver/solver.h"
 
-/* Maximum number of points in one solver's space, which is also the maximum of a lease. */
+/* Maximum number of points in one solver's space, which is also the maximum number of candidates in
+ * a lease. */
 #define CANDIDATES_MAX (1u << 20)
 
 struct candidate_part {

@@ -3,9 +3,9 @@
 
 #include "engine/solver/geometry.h"
 
-/* Bytes of a row in shared memory, which is called a panel.  One swizzle permutes its bytes. */
+/* Bytes of a panel: a row in shared memory, within which the swizzle permutes the bytes. */
 #define PANEL_BYTES 128u
-#define COLUMNS_MIN 32u /* with fewer columns, wgmma is not worth it */
+#define COLUMNS_MIN 32u /* with at most this many columns, wgmma is not worth it */
 /* Planes and rows of channels must be multiples of this number of bytes, like the strides of a
  * tensor map. */
 #define STRIDE_BYTES 16u
@@ -17,10 +17,10 @@
  * Limits of im2col tensor maps and of the copies that use them (CUDA driver API,
  * cuTensorMapEncodeIm2col; PTX, cp.async.bulk.tensor).
  *
- * A filter's tap "meets" a pixel if it multiplies it.  An im2col map describes a bounding box of
- * the pixels that the filter's first tap meets.  A copy names a pixel of that box and the offset of
- * a tap, and the hardware computes the address.  Along one axis, for a 3-tap filter with pad 1 over
- * 5 pixels, stride 1 (forward):
+ * A filter's tap "meets" a pixel if the tap multiplies the pixel.  An im2col map describes a
+ * bounding box of the pixels that the filter's first tap meets.  A copy names a pixel of that box
+ * and the offset of a tap, and the hardware computes the address.  Along one axis, for a 3-tap
+ * filter with pad 1 over 5 pixels, stride 1 (forward):
  *
  *     x                    .  0  1  2  3  4  .       . is padding, read as zero
  *     first tap meets     -1  0  1  2  3             lower corner -1, upper corner -1 (3 - 4)
@@ -64,9 +64,9 @@ static struct box forward_box(const struct axis *a)
 /*
  * Returns the box for backward data, for the pixels of x that have one residue modulo the stride.
  *
- * Pixel i of x receives from tap t the pixel (i + pad - t * dilation) / stride of y, if this number
- * is whole.  So all pixels with one residue of i + pad have the same taps: a first tap, and from
- * there every |tap_step|-th one, where |tap_step| is stride / gcd(stride, dilation).  If these
+ * Tap t adds to pixel i of x its product with pixel (i + pad - t * dilation) / stride of y, if this
+ * number is whole.  So all pixels with one residue of i + pad have the same taps: a first tap, and
+ * from there every |tap_step|-th one, where |tap_step| is stride / gcd(stride, dilation).  If these
  * pixels and these taps are numbered consecutively, they form a convolution of stride 1, whose taps
  * are |hop| pixels of y apart.  The taps run backwards over y, so the last one is at the lower
  * corner.  data_axis in kernels/conv_view.h computes the same.
@@ -145,9 +145,9 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* Returns whether the kernel can read planes of such images, with elements of |element| bytes.  A
- * tile consists of whole runs of pixels of one image, and at most a third of the products may be
- * idle. */
+/* Returns whether the kernel can read planes of images of this size, with elements of |element|
+ * bytes.  A tile consists of whole runs of pixels of one image, and at most a third of the products
+ * may be idle. */
 static bool planes_suit(struct extent image, uint32_t element)
 {
     uint64_t bytes = (uint64_t)image.d * image.h * image.w * element;
@@ -201,7 +201,7 @@ static bool boxes_fit(const struct packing *packing)
     for (uint32_t residue = 0; residue < residues_of(packing); residue++) {
         struct box boxes[BOXES];
         if (!boxes_of(packing, residue, boxes))
-            continue; /* nothing to do: this tensor is not copied */
+            continue; /* no tap reads pixels for this residue, so nothing is copied */
         for (int i = 0; i < BOXES - !has_depth; i++)
             if (!box_fits(&boxes[i], bits))
                 return false;
@@ -210,8 +210,8 @@ static bool boxes_fit(const struct packing *packing)
 }
 
 /* Returns whether a tile's channels fit a group.  A copy of a whole tile may read beyond the end of
- * a group of channels.  The hardware only supplies zeros outside the tensor, so the group must be
- * the only one, or must end with a whole tile. */
+ * a group of channels.  The hardware only supplies zeros outside the tensor.  So there must be only
+ * one group, or each group must end with a whole tile. */
 static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;

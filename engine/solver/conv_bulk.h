@@ -12,7 +12,7 @@
  */
 #include "engine/solver/conv_product.h"
 
-/* Returns whether bulk copies can load the operands of such tiles. */
+/* Returns whether bulk copies can load the operands of tiles with this tiling. */
 bool bulk_fits(const struct packing *packing, const struct product_tiling *tiling);
 /* Returns true for 1x1 filters with stride 1 and no padding, for which pixels can be numbered
  * consecutively across rows and images. */
@@ -22,15 +22,17 @@ bool bulk_is_flat(const struct packing *packing);
 bool bulk_reads_planes(const struct problem *problem);
 /* Adapts the packing that packing_of returned to the needs of bulk copies. */
 void bulk_adapt(const struct problem *problem, struct packing *packing);
-/* Lets the product write the result with channels first, instead of unpacking it, if its pixels
- * are contiguous in such tiles.  Call it after bulk_adapt and product_slice. */
+/* If the pixels of the result are contiguous in tiles with this tiling, lets the product write the
+ * result with channels first, so that it is not unpacked.  Call it after bulk_adapt and
+ * product_slice. */
 void bulk_keep_result(const struct problem *problem, const struct product_tiling *tiling,
                       struct packing *packing);
-/* Returns whether bulk copies can write such tiles of the result: the pixels of its rows must be
+/* Returns whether bulk copies can write tiles of the result: the pixels of a tile's rows must be
  * contiguous.  Returns false for backward weights, whose result has too few tiles to gain from bulk
  * copies. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);
-/* Returns whether bulk copies write the result of these tiles, for which bulk_fits is true. */
+/* Returns whether bulk copies do write the tiles of the result.  Call it only if bulk_fits returned
+ * true. */
 bool bulk_stores_result(const struct packing *packing, const struct product_tiling *tiling);
 /* Adds the map of the result |tensor|: ARGUMENT_X or ARGUMENT_Y. */
 void bulk_result(const struct packing_plan *plan, int tensor, const struct product_tiling *tiling,

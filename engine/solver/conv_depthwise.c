@@ -41,8 +41,8 @@
 #define WORKSPACE_MAX (512ull << 20) /* space for partial sums */
 /* Number of work items that is enough to fill a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
-/* Number of items for blocks of two columns.  These need more registers, and thus more items to
- * hide latency. */
+/* Number of items for blocks of two columns.  Such blocks need more registers, and thus more items
+ * to hide latency. */
 #define ITEMS_FOR_WIDE (1u << 19)
 /* Maximum number of taps in a plane for which a block of four channels has registers for its
  * weights. */
@@ -53,7 +53,8 @@
 
 enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
-/* First index: forward and backward data, or backward weights.  Second: channels first, or last. */
+/* First index: 0 for forward and backward data, 1 for backward weights.  Second index: 0 for
+ * channels first, 1 for channels last. */
 static const struct perf_axis axes[2][2][AXES] = {
     { { { "columns", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8) },
         { "rows", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8, 14) },
@@ -84,9 +85,9 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
-/* Returns whether the solver is favoured.  A single channel in a single group is an ordinary
- * convolution.  For this, the solver is favoured only forward and with few taps, whose products
- * take less time than writing y does. */
+/* Returns whether the solver is favoured.  With a single channel, the convolution is an ordinary
+ * one.  The solver is then favoured only forward and with few taps, because multiplying takes less
+ * time than writing y. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     uint64_t taps = (uint64_t)p->filter.d * p->filter.h * p->filter.w;
@@ -102,7 +103,8 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 
 /* ---- sizes that follow from a config ---- */
 
-/* Return the number of channels and of pixels of the output of forward or backward data. */
+/* These two functions return the number of channels and the size of the output of forward or
+ * backward data. */
 static uint32_t output_channels(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k;
@@ -375,8 +377,8 @@ static double estimate_item(const struct problem *p, const struct perf_config *c
 /*
  * Chooses vector, rows and columns for a large filter, whose weights for four channels alone would
  * exceed the registers.  With fewer channels, registers are left for a block of outputs, which
- * loads each element less often.  Fewer than ITEMS_WANTED items are estimated to take as long as
- * ITEMS_WANTED, because a part of the GPU is idle.  Blocks of more than four rows are left out,
+ * loads each element less often.  With fewer than ITEMS_WANTED items, a part of the GPU is idle, so
+ * they are estimated to take as long as ITEMS_WANTED.  Blocks of more than four rows are left out,
  * because NVRTC uses 160 to 220 registers for some of them.
  */
 #define NARROW_ROWS_MAX 4

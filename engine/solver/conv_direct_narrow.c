@@ -221,8 +221,8 @@ static void choose_config(const struct problem *p, const struct target *target,
 /*
  * This solver competes with ConvImplicitGemm, which pads the channels of x to 16 bytes in the
  * workspace, and multiplies tiles of 32 columns.  On matrix cores that are ten times as fast as the
- * vector units, it is nevertheless faster if y has many channels and x few pixels.  The constants
- * were fitted to three trials on an H100, where the estimate is off by at most 10 %.
+ * vector units, ConvImplicitGemm is nevertheless faster if y has many channels and x few pixels.
+ * The constants were fitted to three trials on an H100, where the estimate is off by at most 10 %.
  */
 #define PACKED_CHUNK 16u /* bytes */
 #define PACKED_COLUMNS 32.0

@@ -12,8 +12,8 @@
  * Matrix cores multiply blocks of 16 channels by 16 pixels.  A group with 4 channels would leave
  * three quarters of a block empty.  So groups are bundled until both c and k of the bundle are
  * multiples of 16.  The bundle is then multiplied like one group, in which weights that connect two
- * different groups are zero.  The products with these zeros cost nothing, because their slots in
- * the block would otherwise be idle.
+ * different groups are zero.  The products with these zeros cost nothing, because their part of the
+ * block would otherwise be idle.
  *
  *     4 groups with 4 channels of x and of y, w as a 16 x 16 block (k down, c across)
  *
@@ -53,7 +53,7 @@
 
 enum axis { ROWS, COLUMNS, SLAB, WARPS, BLOCKS_M, AXES, PARTS = WARPS, SPLITS = BLOCKS_M };
 
-/* First index: forward and backward data, or backward weights. */
+/* First index: 0 for forward and backward data, 1 for backward weights. */
 static const struct perf_axis axes[2][AXES] = {
     { { "rows", PERF_VALUES(1, 2, 4, 7, 8, 14, 16) },
       { "columns", PERF_VALUES(7, 8, 14, 16, 28, 32, 56) },
@@ -177,7 +177,8 @@ static uint64_t groups_of(const struct problem *p, const struct cost *c, const u
     return c->slabs * (is_for_weights(p) ? v[SPLITS] : c->tiles);
 }
 
-/* Returns whether half of the tile's pixels, of the slab or of the warps would always be idle. */
+/* Returns whether at least half of a tile's rows or columns or of the slab, or any warp, would
+ * always be idle.  Also rejects tiles of too many pixels. */
 static bool is_wasteful(const struct problem *p, const struct cost *c, const uint16_t *v)
 {
     struct extent out = problem_output(p);
@@ -260,8 +261,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  * time.  |together| work groups share a multiprocessor, as far as shared memory, registers and the
  * number of groups allow.  Together they take the sum of their work, or the latency of one group,
  * whichever is longer.  The total is this time multiplied by the number of rounds in which the work
- * groups run on the device.  Backward weights takes it again for each tile of a split, plus the
- * time to write and sum the slots.
+ * groups run on the device.  For backward weights, this time is multiplied by the number of tiles
+ * of a split, and the time to write and sum the slots is added.
  */
 static double estimate(const struct problem *p, const uint16_t *v)
 {

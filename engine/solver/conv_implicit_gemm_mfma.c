@@ -11,9 +11,9 @@
 
 #define SHARED_MAX 65536u /* maximum bytes of LDS of one work group */
 #define THREADS_MAX 512u
-/* Limits for the registers of one item: the first for its sums, the second for an estimate of all
- * others.  CDNA has as many additional registers (accumulation registers), so its limits are
- * higher. */
+/* Limits for the registers of one item: SUMS_MAX for its sums, OTHERS_MAX for the estimated number
+ * of its other registers.  CDNA also has accumulation registers, so its limits are higher than
+ * those of RDNA. */
 #define SUMS_MAX 128u
 #define SUMS_MAX_RDNA 64u
 #define OTHERS_MAX 104u

@@ -28,10 +28,10 @@
 #define THREAD_REGISTERS_MAX 255u
 #define OCCUPANCY_MAX 4u
 #define WARP_SUMS_MIN 1024u
-/* Maximum number of results of a team, which are 128 registers of each item. */
+/* Maximum number of results of a team.  They take 128 registers of each item. */
 #define WIDE_SUMS_MAX (128u * 128u)
 #define PROCESSORS 132u      /* number of multiprocessors of a large GPU */
-#define WIDE_COLUMNS_MIN 32u /* wgmma is not used for products with at most so many columns */
+#define WIDE_COLUMNS_MIN 32u /* wgmma is not used for products with at most this many columns */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
 
@@ -103,9 +103,10 @@ static const struct perf_axis wide_tf32_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
-/* The parts of the space: one for each value of "wgmma", without split-K and with it (the macros'
- * arguments are the values of "split_k").  Each part has only the values of the other axes that can
- * be valid with it, because most points of the full product are invalid. */
+/* The parts of the space: two for each value of "wgmma", the first without split-K and the second
+ * with it; WIDE_PERSISTENT has only the first.  The last arguments of the macros are the values of
+ * "split_k".  Each part has only the values of the other axes that can be valid with it, because
+ * most points of the full product are invalid. */
 #define PART(m, n, k, w_m, w_n, s, l1, wide, ...)                                                  \
     {                                                                                              \
         { "tile_m", m }, { "tile_n", n }, { "tile_k", k }, { "warps_m", w_m }, { "warps_n", w_n }, \
@@ -177,7 +178,8 @@ static double vector_bytes_per_us(const struct problem *p, bool is_strided)
                                                                 : VECTOR_BYTES_PER_US;
 }
 
-/* Returns the bytes that are packed and unpacked.  If |keeps_result|, the result is not. */
+/* Returns the bytes that are packed and unpacked.  If |keeps_result|, the result is not unpacked,
+ * so its bytes do not count. */
 static double packed_bytes(const struct problem *p, bool keeps_result)
 {
     uint64_t x = problem_x_elements(p), y = problem_y_elements(p);
@@ -287,8 +289,8 @@ static uint32_t persistent_groups(uint64_t tiles, const struct target *target, u
 }
 
 /* Returns whether the right operand must be transposed.  wgmma reads TF32 only if elements along
- * the reduction are contiguous.  For backward weights they are not, in both operands, unless the
- * tensors have channels first. */
+ * the reduction are contiguous.  For backward weights, they are contiguous in neither operand,
+ * unless the tensors have channels first. */
 static bool turns_right(const struct problem *p)
 {
     return p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_WEIGHTS &&
@@ -477,7 +479,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define PERSISTENT_FMA_PER_CYCLE 2770.0
 #define PERSISTENT_BYTES_PER_CYCLE 76.0
 #define PERSISTENT_RESULT_CYCLES 0.10
-#define PERSISTENT_RING 0.7 /* part of a tile's time that further stages would hide */
+#define PERSISTENT_RING 0.7 /* part of a tile's time that two stages do not hide */
 #define PERSISTENT_BASE_US 3.3
 
 /*
@@ -537,11 +539,11 @@ static double estimate_async(const struct problem *p, const uint16_t *v, const s
     return us;
 }
 
-/* Returns by what factor wgmma and copies take longer for an element than in fp16; it is 2 in
+/* Returns the factor by which wgmma and copies take longer for an element than in fp16: 2 in
  * TF32. */
 static double scale_of(const struct cost *c) { return c->tiling.element / 2.0; }
 
-/* Returns the cycles of a tile along the reduction for bulk copies. */
+/* Returns the cycles that the bulk copies of a tile along the reduction take. */
 static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_per_cycle)
 {
     bool is_for_weights = c->packing.problem.direction == DIRECTION_BACKWARD_WEIGHTS;

@@ -13,7 +13,7 @@
  */
 #include "engine/solver/solver.h"
 
-/* The members mean the same as the members of struct solver with these names.  None is NULL. */
+/* Each member means the same as the member of struct solver with its name.  No member is NULL. */
 struct igemm_path {
     const char *name; /* "vector", "mma" or "mfma"; for tests and documentation */
     bool (*applies)(const struct problem *problem, const struct target *target);

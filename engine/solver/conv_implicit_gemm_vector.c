@@ -45,7 +45,7 @@
 /* Maximum sum of the filter sizes of all axes: a mask has one bit for each row, column and plane of
  * taps. */
 #define TAP_BITS_MAX 31u
-/* Maximum number of entries in the table of a flat sum, which is in shared memory. */
+/* Maximum number of entries in a flat sum's table.  The table is in shared memory. */
 #define PLACES_MAX 1024u
 /* Maximum number of taps of a block of weights that is being rearranged. */
 #define PREPARE_TAPS_MAX 128u
@@ -126,7 +126,8 @@ static uint64_t classes_of(const struct problem *p)
     return (uint64_t)p->stride.d * p->stride.h * p->stride.w;
 }
 
-/* If a product has fewer rows, most of the smallest tile is idle. */
+/* The solver is favoured for products with at least this many rows.  With fewer, most of the
+ * smallest tile is idle. */
 #define ROWS_FAVOURED 8u
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -204,8 +205,8 @@ static bool smallest_is_launchable(const struct problem *p, const struct target 
 {
     static const uint16_t smallest[AXES] = { 16, 64, 4, 4, 4 };
     if (target->family != TARGET_AMDGPU)
-        /* Only AMD limits the number of work items.  Even 2^31 results and 2^30 mostly empty tiles
-         * do not need too many work groups. */
+        /* Only AMD limits the number of work items.  The limits on work groups suffice even for
+         * 2^31 results and 2^30 mostly empty tiles. */
         return true;
     struct vector_product product = vector_product_of(p);
     return geometry_is_launchable(target, vector_tiles(&product, p->groups, smallest),
@@ -373,7 +374,8 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
-/* Tiles more than half of which is always idle are rejected, except tiles of at most this size. */
+/* In each dimension, tiles of which half or more is always idle are rejected, unless they are at
+ * most this large. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u
@@ -442,8 +444,8 @@ static void write_options(const struct problem *p, const struct target *target, 
     option_define(&text, "PREPARE", 0);
 }
 
-/* Writes the options of the program that rearranges weights.  They contain only values on which the
- * program depends, so that many configs share it. */
+/* Writes the options of the program that rearranges weights.  The options contain only values on
+ * which the program depends, so that many configs share the program. */
 static void write_prepare_options(const struct problem *p, const uint16_t *v, char *options,
                                   size_t size)
 {
@@ -488,8 +490,8 @@ static struct solution_program *add_program(struct solution *solution)
     return program;
 }
 
-/* Adds the headers of matrix cores.  Other programs do not get them, because a kernel's key covers
- * its headers. */
+/* Adds the headers of matrix cores.  Other programs do not get these headers, because a kernel's
+ * key depends on all of its headers. */
 static void add_matrix_cores(struct solution_program *program)
 {
     program->header_texts[program->header_count++] =
