@@ -3,7 +3,7 @@
 
 /*
  * Declarations shared by the files of ConvImplicitGemm's vector path.  conv_implicit_gemm_vector.c
- * has its tuning space and creates its solutions; conv_implicit_gemm_vector_choose.c chooses a
+ * defines the tuning space and creates solutions; conv_implicit_gemm_vector_choose.c chooses a
  * config.
  *
  * Ownership  plain values
@@ -13,11 +13,12 @@
 
 enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-/* The product: |m| rows and |n| columns.  The columns are divided into |classes| classes, each of
- * which has its own tiles (see classes_of in conv_implicit_gemm_vector.c). */
+/* The matrix product of one convolution group.  It has |m| rows.  Its columns are divided into
+ * |classes| classes: class i has |columns[i]| columns, and its own tiles (see classes_of in
+ * conv_implicit_gemm_vector.c). */
 #define CLASSES_MAX 64u
 struct vector_product {
-    /* Sizes for one group.  Forward and backward data sum over |channels| and |taps|. */
+    /* Forward and backward data sum over |channels| and |taps|. */
     uint32_t m, channels, taps;
     uint64_t columns[CLASSES_MAX];
     uint32_t classes;

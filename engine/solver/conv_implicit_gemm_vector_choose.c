@@ -12,7 +12,7 @@
 struct tiling {
     uint16_t values[STAGES + 1];
     uint16_t resident; /* number of work groups that are resident on a compute unit at a time */
-    /* TFLOP/s for forward and backward data, on a device with as many groups as it can hold */
+    /* TFLOP/s for forward and backward data, if each compute unit has |resident| work groups */
     float pixels;
     float weights; /* TFLOP/s for backward weights; 0 if the tiling is not used for them */
 };
@@ -67,7 +67,7 @@ static const struct tiling other_tilings[] = {
 #define ITEMS_TO_FILL 288.0 /* number of items that keep a unit busy */
 /* Time to fill the stages and to store the results, expressed as a number of steps. */
 #define STEPS_OF_BEGIN_AND_END 20
-/* Rate for partial sums, which are written and read again. */
+/* Bytes per microsecond at which partial sums are written and read again. */
 #define BYTES_A_US 3.5e6
 #define US_A_LAUNCH 3.0
 /* Factor by which weights that were not rearranged reduce the speed, because they are copied 4

@@ -210,7 +210,7 @@ struct reorder {
     struct extent step; /* distances of packed pixels in the plain tensor; 0 if all are packed */
     /* Width of a row in the packed tensor, and the position in it where the plain row begins. */
     uint32_t w_packed, w_first;
-    uint32_t outer, outer_packed;   /* number of entries of a group if it is weights; otherwise 1 */
+    uint32_t outer, outer_packed;   /* number of entries of a group in weights; otherwise 1 */
     uint32_t outers, outers_packed; /* number of all entries */
     struct square square;
 };
@@ -314,8 +314,8 @@ static uint32_t chunks_of(const struct reorder *r, uint32_t element)
     return r->c_packed * r->groups * element / COPY_BYTES;
 }
 
-/* Returns how many of a pixel's |chunks| a square has: the largest power of two for which at most a
- * quarter of each square is empty. */
+/* Returns how many chunks of each pixel a square has, if a pixel has |chunks|: the largest power of
+ * two for which at most a quarter of each square is empty. */
 static uint32_t together_of(uint32_t chunks)
 {
     uint32_t together = SQUARE_TOGETHER_MAX;
@@ -324,8 +324,8 @@ static uint32_t together_of(uint32_t chunks)
     return together;
 }
 
-/* Returns how many neighbours of a plane an item can copy at once: 16 or 4 bytes, or one element.
- */
+/* Returns how many neighbouring elements of a plane an item can copy at once: those of 16 or 4
+ * bytes, or one. */
 static uint32_t vector_of(const struct reorder *r, uint32_t element)
 {
     uint64_t plane = pixels(r->pixels);
@@ -336,8 +336,8 @@ static uint32_t vector_of(const struct reorder *r, uint32_t element)
     return plane % 2 == 0 ? WORD_BYTES / element : 1;
 }
 
-/* Returns whether neighbours of the plain tensor are not neighbours of the packed one, and chunks
- * do not extend over several pixels. */
+/* Returns whether a tensor that is not turned is converted in squares: if neighbours in the plain
+ * tensor are not neighbours in the packed one, and no chunk extends over several pixels. */
 static bool has_squares(const struct packing_plan *plan, const struct reorder *r)
 {
     return r->layout != LAYOUT_CHANNELS_LAST && r->patches.w == 0 &&

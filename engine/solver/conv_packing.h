@@ -24,8 +24,8 @@
  * backward data would pad the 3 channels to 8, and read y 16 times, once for each residue modulo
  * the strides.
  *
- * Steps: with a filter of one tap and strides, products need only some pixels of x.  If x has
- * channels first, only these pixels are packed, and the packed problem has no strides.
+ * Steps: a filter of one tap whose strides are larger than 1 reads only some pixels of x.  If x has
+ * channels first, only these pixels are packed, and the packed problem has strides of 1.
  */
 #include "engine/solver/solver.h"
 
@@ -57,10 +57,11 @@ bool packing_of(const struct problem *p, struct packing *ret_packing);
 /* Packs the weights with rows and channels exchanged, so that the elements of each sum of backward
  * data are neighbours in both operands. */
 void packing_turn_weights(struct packing *packing);
-/* Keeps the layout of x and y, with channels first: the product can read it. */
+/* Leaves x and y in their layout, which must have channels first; the product reads them
+ * directly. */
 void packing_keep_planes(struct packing *packing);
-/* Keeps the layout of the result if it has its channels first and none are padded: the product can
- * write it. */
+/* If the result has channels first and none of them is padded, leaves it in this layout; the
+ * product then writes it directly. */
 void packing_keep_result(const struct problem *problem, struct packing *packing);
 
 /* A solution under construction. */

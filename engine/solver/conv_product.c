@@ -241,7 +241,7 @@ static struct solution_program mma_program(void)
 static struct solution_program *add_product(const struct packing_plan *plan,
                                             const struct product_tiling *t)
 {
-    /* The tensors in the order left, right, result. */
+    /* For each direction, the left operand, the right operand and the result. */
     static const int order[][3] = { { ARGUMENT_X, ARGUMENT_W, ARGUMENT_Y },
                                     { ARGUMENT_Y, ARGUMENT_W, ARGUMENT_X },
                                     { ARGUMENT_Y, ARGUMENT_X, ARGUMENT_W } };

@@ -37,7 +37,7 @@
 #define RUN_BYTES 128u
 
 struct product {
-    /* Rows and columns of one group.  The rows are those of the residue class that has the most. */
+    /* Rows and columns of one group.  |rows| counts the rows of the largest residue class. */
     uint64_t rows, columns;
     uint32_t tiles; /* number of tiles along the reduction */
     /* Number of residue classes modulo the strides for backward data; otherwise 1. */
@@ -46,8 +46,8 @@ struct product {
 };
 
 /* Returns whether the kernel supports the problem: fp16 or bf16, packed tensors that can be
- * indexed, and filter sizes that fit a row's mask of taps.  With |has_tf32|, also fp32 that may be
- * rounded to TF32.  If it returns true, it has filled |ret_packing|. */
+ * indexed, and filter sizes that fit a row's mask of taps.  If |has_tf32| is true, the kernel also
+ * supports fp32 that may be rounded to TF32.  Fills |ret_packing| if it returns true. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
 /* Returns whether the product is likely to be fast.  It is not fast for groups with few channels,
  * which leave matrix cores mostly idle, and for backward data with a small x and one channel of

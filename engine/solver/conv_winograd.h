@@ -3,8 +3,8 @@
 
 /*
  * ConvWinograd: 3x3 convolutions of stride and dilation 1, by Winograd's minimal filtering
- * (kernels/conv_winograd.cl).  It computes tiles of 2x2 or 4x4 outputs, in all directions, 2-D, in
- * fp32, and in fp16 and bf16 with fp32 arithmetic.
+ * (kernels/conv_winograd.cl).  It solves 2-D problems in all directions, in tiles of 2x2 or 4x4
+ * outputs.  Types are fp32, fp16 and bf16; the arithmetic is always fp32.
  *
  * Transformed tensors go through a workspace.  The products between the transforms are one grouped
  * 1x1 convolution, which ConvImplicitGemm's vector path solves; the axes of the vector path are

@@ -24,8 +24,7 @@ struct perf_axis {
     uint32_t count;         /* at least 1 */
 };
 
-/* Expands to the values of an axis and their number, for a static initialiser after the axis's
- * name. */
+/* Expands to the initialisers of |values| and |count| of a static struct perf_axis. */
 #define PERF_VALUES(...) \
     (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
 

@@ -23,7 +23,7 @@ struct solution_program {
     /* The file's name in kernels/, such as "conv_direct_naive.cl". */
     const char *name;
     struct bytes source;                             /* static; embedded from kernels/ */
-    const char *const *header_names;                 /* static; header i is header_texts[i] */
+    const char *const *header_names;                 /* static; header_texts[i] belongs to name i */
     struct bytes header_texts[SOLUTION_HEADERS_MAX]; /* the bytes are static */
     uint32_t header_count;
     /* options for the compiler, checked against the allow-list like the options of a client */
@@ -61,15 +61,16 @@ struct solution {
 
 struct solver {
     const char *name; /* such as "ConvDirectNaive" */
-    /* MIOpen's name of its family: "Direct", "ImplicitGEMM", "Winograd", ... */
+    /* MIOpen's name of the solver's family: "Direct", "ImplicitGEMM", "Winograd", ... */
     const char *algorithm;
     bool (*applies)(const struct problem *problem, const struct target *target);
-    /* Returns whether the solver is likely to be the fastest; used if nothing was measured.  NULL
-     * if this is so for every problem to which the solver applies. */
+    /* Returns whether the solver is likely to be the fastest; used if nothing was measured.  If
+     * this member is NULL, the solver is favoured for every problem to which it applies. */
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
 
-    /* The tuning space: the valid points of these axes.  NULL if there is nothing to tune.  The
-     * functions below may only be called for problems to which the solver applies. */
+    /* Returns the axes of the tuning space, which consists of their valid points.  The member is
+     * NULL if there is nothing to tune.  The functions below may only be called for problems to
+     * which the solver applies. */
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
     bool (*config_is_valid)(const struct problem *problem, const struct target *target,
                             /* All values of |config| must be on their axes. */
@@ -88,8 +89,8 @@ extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 
 /* Finds a solver by name.  Returns NULL if there is none. */
 const struct solver *solver_find(struct bytes name);
-/* Finds the solver of that name and checks that it applies to the problem, which must be valid.
- * Returns KILN_NOT_FOUND if there is none, and KILN_UNSUPPORTED if it does not apply. */
+/* Finds the solver |name| and checks that it applies to |problem|, which must be valid. Returns
+ * KILN_NOT_FOUND if no solver has this name, and KILN_UNSUPPORTED if the solver does not apply. */
 KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
                                            const struct target *target, struct bytes name,
                                            const struct solver **ret_solver, struct kiln_err *err);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Watches that report when the kernel has removed files that have no name: when no process has such
- * a file open or mapped any longer.
+ * Watches for files that have no name. A watch reports when the kernel has freed its file, because
+ * no process has the file open or mapped any longer.
  *
- * Role       held_objects.h and exported_files.h count files until then
+ * Role       held_objects.h and exported_files.h count a file until its watch reports this
  * Ownership  struct file_watches is embedded in its owner; it owns an inotify instance
  * Threading  the owner synchronises access; no call blocks
  *
@@ -20,18 +20,20 @@
 struct file_watches {
     int inotify; /* owned; -1: not opened yet */
     size_t at, size;
-    _Alignas(struct inotify_event) char events[4096]; /* read, but not yet returned from |at| on */
+    _Alignas(struct inotify_event) char events[4096]; /* events read from the kernel; those from
+                                                       * |at| on were not returned yet */
 };
 
 void file_watches_init(struct file_watches *w);
 void file_watches_done(struct file_watches *w);
 /* Watches the open file |fd|, whose last name is or will be removed. Returns the number of the
- * watch, or -1: inotify has no resources left, or there is no /proc. */
+ * watch, or -1 if inotify has no resources left or there is no /proc. */
 int file_watches_add(struct file_watches *w, int fd);
 
 #define FILE_WATCHES_END 0
 #define FILE_WATCHES_LOST (-1) /* the kernel lost events: see file_watches_list */
-/* Returns the watch of another file that was removed, or one of these. The watch has ended then. */
+/* Returns the watch of another file that was freed, or one of the two values above. The returned
+ * watch has ended. */
 int file_watches_next(struct file_watches *w);
 
 struct file_watch_list { /* the watches that have not ended */

@@ -27,7 +27,7 @@ struct held_object {
     struct list_link link;     /* in |open| of its holder, or in |unwatched| */
     struct hash_link by_watch; /* in |watched| */
     int watch;                 /* file_watches_add() */
-    uint64_t closed_s;         /* in |unwatched|: when it began to be unknown */
+    uint64_t closed_s;         /* in |unwatched|: when the entry was added to that list */
 };
 
 struct held_objects {
@@ -88,7 +88,7 @@ static void remove_if_unused(struct holder *holder)
     free(holder);
 }
 
-/* The object is free: it counts no longer. */
+/* Stops counting the object, because its memory is free. */
 static void forget(struct held_object *entry)
 {
     struct holder *holder = entry->holder;
@@ -199,7 +199,7 @@ struct object *held_objects_next(struct held_objects *h, uid_t uid)
 
 /* ---- when an object is free ---- */
 
-/* Counts the object for a while, because nothing will tell when it is free. */
+/* Counts the object for HELD_UNKNOWN_S, because no event will report when its memory is free. */
 static void count_unwatched(struct held_object *entry)
 {
     struct held_objects *h = entry->held;

@@ -4,10 +4,11 @@
 /*
  * The memory of code objects that were sent to users as descriptors.
  *
- * Role       limits the memory that a user's processes hold.  An object's memory is kilnd's, but it
- *            is freed only when no process has the object open or mapped, and kilnd's other limits
- *            do not count what it has closed itself.  The memory counts for the user who received
- *            the object, from the first time it is sent until the kernel has freed it
+ * Role       limits the memory that a user's processes hold.  kilnd allocates an object's memory,
+ *            but the kernel frees it only when no process has the object open or mapped.  kilnd's
+ *            other limits do not count objects that kilnd has closed.  The memory counts for the
+ *            user who received the object, from the first time the object is sent until the kernel
+ *            has freed its memory
  * Ownership  takes over the descriptor of an object that kilnd no longer needs, and closes it
  * Threading  the engine's thread
  *
@@ -20,8 +21,9 @@
 struct held_objects;
 
 struct held_limits {
-    uint64_t bytes_uid; /* maximum of one user; 0: nothing is counted or limited */
-    uint64_t bytes;     /* a user may have at most half of what others leave of this */
+    uint64_t bytes_uid; /* maximum for one user; 0: nothing is counted or limited */
+    /* Maximum for all users.  A user may have at most half of what the other users leave of it. */
+    uint64_t bytes;
 };
 
 /* A small object counts as this many bytes, because the kernel and kilnd need memory for each. */
@@ -33,12 +35,12 @@ struct held_limits {
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,
                                                    struct held_objects **ret_held,
                                                    struct kiln_err *err);
-/* Call it when no object is left that was sent. */
+/* Call it when none of the objects that were sent is left. */
 void held_objects_destroy(struct held_objects *held);
 void held_objects_set_limits(struct held_objects *held, const struct held_limits *limits);
 
-/* Whether the object may be sent to the user as a descriptor: true if it was not yet reserved for
- * another user.  From now on, it is reserved for this user. */
+/* Reserves the object for the user, unless it is reserved for another user.  Returns whether it may
+ * be sent to this user as a descriptor. */
 static inline bool object_reserve(struct object *object, uid_t uid)
 {
     if (!object->has_receiver)
@@ -48,21 +50,22 @@ static inline bool object_reserve(struct object *object, uid_t uid)
 }
 
 /* Call it before a descriptor of the object is sent to its receiver (object_reserve).  Counts the
- * object for that user, unless it is counted already.  KILN_BUSY: the user would have too much. */
+ * object for that user, unless it is counted already.  Returns KILN_BUSY if the user would exceed a
+ * limit. */
 KILN_MUST_CHECK enum kiln_code held_objects_count(struct held_objects *held, struct object *object,
                                                   struct kiln_err *err);
-/* Whether held_objects_count would return KILN_BUSY. */
+/* Returns whether held_objects_count would return KILN_BUSY. */
 bool held_objects_exceed(struct held_objects *held, const struct object *object);
-/* Returns an object that counts for the user and that kilnd still has; NULL: none.  Repeated calls
- * return such objects in turn, beginning with the one that was sent first. */
+/* Returns an object that counts for the user and that kilnd still has open, or NULL if there is
+ * none.  Repeated calls return such objects in turn, beginning with the one that was sent first. */
 struct object *held_objects_next(struct held_objects *held, uid_t uid);
-/* Forgets the objects that are free by now. */
+/* Stops counting the objects whose memory is free by now. */
 void held_objects_sweep(struct held_objects *held);
 
 uint64_t held_objects_bytes(const struct held_objects *held);
-/* Objects that kilnd has closed, and whose memory is not free. */
+/* Number of objects that kilnd has closed, but whose memory is not free yet. */
 unsigned held_objects_closed(const struct held_objects *held);
-/* Objects so far for which inotify could not be used. */
+/* Number of objects so far whose end inotify could not report. */
 uint64_t held_objects_unwatched(const struct held_objects *held);
 
 /* For object.c, in place of close(2): closes |fd|, the last descriptor that kilnd has of the object

@@ -27,18 +27,19 @@ KILN_DEFINE_AUTO(hot_set)
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 /* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
-/* Adds an object, with an additional reference, in place of the objects that have this key. Does
- * nothing if the object is larger than the limit of the set, or if memory runs out. */
+/* Adds an object in place of those that have this key, and takes a reference to it. Does nothing if
+ * the object is larger than the limit of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
-/* The same for a copy, which is reserved for a user (held_objects.h): the objects of other users
- * that have this key stay. hot_set_find and hot_set_peek return any of them. */
+/* Like hot_set_insert, for a copy that is reserved for a user (held_objects.h). Objects of this key
+ * that are reserved for other users stay. hot_set_find and hot_set_peek return any of them. */
 void hot_set_insert_copy(struct hot_set *set, const struct digest *key, struct object *copy);
-/* Returns the object of this key that is reserved for the user |receiver|; NULL: none. It becomes
- * the most recently used one. */
+/* Returns the object of this key that is reserved for the user |receiver|, or NULL if there is
+ * none. The object becomes the most recently used one. */
 struct object *hot_set_find_copy(struct hot_set *set, const struct digest *key, uint32_t receiver);
 /* Evicts this object.  Returns false if the set does not have it. */
 bool hot_set_evict(struct hot_set *set, struct object *object);
-/* Returns the key of a hot object, borrowed until the next call; NULL: it is not hot. */
+/* Returns the key of the object, borrowed until the next call, or NULL if the object is not in a
+ * hot set. */
 const struct digest *hot_set_key_of(const struct object *object);
 /* Removes all objects of this key. */
 void hot_set_remove(struct hot_set *set, const struct digest *key);
@@ -47,13 +48,13 @@ void hot_set_clear(struct hot_set *set);
 /* Removes objects that are private to the uid |owner|, and public ones that are cached because this
  * user requested them by name.  hot_set_drop_some then drops the references to them. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
-/* Drops references to objects that the two functions above have removed, until |end_ns|.  Closing
- * 8192 objects of 64 KiB takes 0.2 s.  Returns true if there are more. */
+/* Drops references to objects that hot_set_clear and hot_set_remove_of have removed, until
+ * |end_ns|.  Closing 8192 objects of 64 KiB takes 0.2 s.  Returns true if there are more. */
 bool hot_set_drop_some(struct hot_set *set, uint64_t end_ns);
-/* This number grows with each call of hot_set_remove, hot_set_clear and hot_set_remove_of. A
- * look-up during which it changed may have an outdated result. */
+/* Returns a number that grows with each call of hot_set_remove, hot_set_clear and
+ * hot_set_remove_of. If it changed during a look-up, the result of the look-up may be outdated. */
 uint64_t hot_set_generation(const struct hot_set *set);
-/* Changes the limits, and at once evicts objects that exceed them. */
+/* Changes the limits, and immediately evicts objects until the set meets them. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
 uint64_t hot_set_limit_bytes(const struct hot_set *set);
 uint64_t hot_set_bytes(const struct hot_set *set);

@@ -50,8 +50,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* limit of users, and of pairs (target, program); those that saved the most are
-                 * reported */
+    size_t max; /* maximum number of users, and of (target, program) pairs; those whose hits saved
+                 * the most compile time are reported */
     void (*each)(void *context, const struct kernel_accounting_row *row); /* must not keep texts */
     void *context;
 };
@@ -101,8 +101,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
 struct kernel_share { /* the part of the store that belongs to one target or program */
-    /* NULL: the share of all private kernels, whose names are not reported, or of clients'
-     * compiles */
+    /* Name of the target or program. NULL: this is the share of all private kernels, whose names
+     * are not reported, or of all clients' compiles. */
     const char *name;
     bool is_of_clients; /* the share of compiles that clients did themselves */
     uint64_t kernels;

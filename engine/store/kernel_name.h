@@ -18,6 +18,6 @@
 
 struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct bytes name,
                               struct bytes args);
-/* The store's key of what a client compiled itself: of the client's |key|, for one user or for all.
- * It is the name key with "compile of a client" as the database id. */
+/* Returns the store's key of a kernel that a client compiled itself and that has the client's key
+ * |key|. The result is a name key of |scope| with "compile of a client" as the database id. */
 struct digest kernel_client_key(uint64_t scope, const struct digest *key);

@@ -32,7 +32,7 @@ struct kernel_store;
 enum kernel_store_mode {
     KERNEL_STORE_ON,
     /* Serves stored kernels and changes no file. Puts and touches are dropped with KILN_OK;
-     * explicitly requested changes are KILN_DENIED. */
+     * explicitly requested changes fail with KILN_DENIED. */
     KERNEL_STORE_READ_ONLY,
     /* Opens nothing: every lookup misses, and every list is empty. Writes behave as in
      * READ_ONLY. */
@@ -42,7 +42,7 @@ enum kernel_store_mode {
 struct kernel_store_options {
     const char *directory;    /* contains kernels.db; created if absent, mode 0700 */
     uint64_t limit_bytes;     /* limit of the disk blocks of kernels.db and its log, bytes */
-    uint64_t quota_bytes_uid; /* limit of one uid's compressed kernels and rows; 0: none */
+    uint64_t quota_bytes_uid; /* limit of one uid's compressed kernels and rows; 0: no limit */
     unsigned readers; /* connections for lookups: one for each thread that may read concurrently */
     enum kernel_store_mode mode;
     bool allow_network_fs; /* only tests set it */
@@ -82,7 +82,7 @@ struct kernel_record {
 /* Returns false if |digest| is all zeros, which means "unknown". */
 bool digest_is_known(const struct digest *digest);
 
-/* KERNEL_SCOPE_EVERYONE for a public kernel, else the owner's uid. */
+/* Returns KERNEL_SCOPE_EVERYONE for a public kernel, else the owner's uid. */
 uint64_t kernel_record_scope(const struct kernel_record *record);
 
 #define KERNELS_OF(kind) (1u << (kind))
@@ -137,12 +137,12 @@ KILN_DEFINE_AUTO(kernel_store)
 enum kernel_notice {
     KERNEL_NOTICE_NONE,
     KERNEL_NOTICE_REPLACED,  /* the file was damaged, removed or replaced; another one is in use */
-    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while; or
-                              * a write that a caller waited for failed, which changed the state of
+    KERNEL_NOTICE_TROUBLE,   /* the store exceeds its limit and stores nothing new for a while, or a
+                              * failed write with a waiting caller changed the state of
                               * kernel_store_health */
     KERNEL_NOTICE_RECOVERED, /* writing works again */
 };
-/* The kind of the notice that kernel_store_open returned in |ret_notice|. */
+/* Returns the kind of the notice that kernel_store_open returned in |ret_notice|. */
 enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store);
 /* Returns each notice once, with the message for the log in |ret_notice|. Call it on any thread. */
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
@@ -163,8 +163,8 @@ enum kernel_health_state {
 struct kernel_health {
     enum kernel_health_state state; /* whether writing works; reading is not affected */
     uint64_t since;                 /* seconds since the epoch; 0 while ok */
-    uint64_t dropped; /* writes that were dropped since then (no caller waited for them) */
-    char text[512];   /* the reason, and what to do; "" while ok */
+    uint64_t dropped;               /* writes dropped since |since|, for which no caller waited */
+    char text[512];                 /* the reason, and what to do; "" while ok */
 };
 
 /* "ok", "full", "read-only", "io-error" */
@@ -210,27 +210,29 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
 /* Larger objects are stored in pieces of this size. */
 #define KERNEL_PIECE_MAX (1u << 20)
 
-struct kernel_putting { /* a put or an import in steps; zeroed at first except for three members */
+struct kernel_putting { /* a put or an import in steps; zeroed before the first step, except for the
+                         * first three members */
     const struct kernel_record *record; /* borrowed during each step */
-    const struct object *object;        /* borrowed until it is over */
-    bool is_import;                     /* as kernel_store_import, not as kernel_store_put */
+    const struct object *object;        /* borrowed until |is_over| */
+    bool is_import;                     /* true: like kernel_store_import; false: like
+                                         * kernel_store_put */
     uint64_t evicted;                   /* kernels evicted so far */
     bool is_over;
     /* The members below are private to the store. */
     struct list_link link;
-    uint64_t opening;     /* in which opening of the file the pieces were stored */
-    uint64_t piece_set;   /* number of the pieces' set; 0: none is stored */
+    uint64_t opening;     /* value of kernel_store.openings when the pieces were stored */
+    uint64_t piece_set;   /* number of the set of pieces; 0: no piece is stored */
     uint64_t packed_size; /* bytes of the stored pieces */
     uint64_t raw_size;    /* bytes of the object that the stored pieces have */
 };
 /* Does one step of a put or an import. A step packs and stores at most KERNEL_PIECE_MAX bytes, or
  * evicts kernels for 20 ms. Call it until |is_over|, or call kernel_store_put_abandon. A failure
- * ends it, too. Nothing can be read before the last step. */
+ * also ends the put. The kernel cannot be read before the last step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
                                                      struct kernel_putting *putting,
                                                      struct kiln_err *err);
-/* Ends a put early. What it has stored is removed later. Call it on any thread while no step of
- * |putting| runs. Does nothing if it is over or has not begun. */
+/* Ends a put early. The pieces that it has stored are removed later. Call it on any thread while no
+ * step of |putting| runs. Does nothing if the put is over or has not begun. */
 void kernel_store_put_abandon(struct kernel_store *store, struct kernel_putting *putting);
 /* Number of puts and imports that stored something since the store was opened. A put that is
  * dropped while writing is off returns KILN_OK but does not count. Call it on the write queue. */
@@ -284,7 +286,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_show(struct kernel_store *store,
                                                  const struct digest *key,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
-/* Sets |ret_agrees| to whether another user than |record|'s sent the same object for the same
+/* Sets |ret_agrees| to whether a user other than |record|->uid sent the same object for the same
  * client_key. */
 KILN_MUST_CHECK enum kiln_code kernel_store_agrees(struct kernel_store *store,
                                                    const struct kernel_record *record,
@@ -415,7 +417,8 @@ struct kernel_gc_result {
     bool missed; /* more than |to_bytes| are still taken, by pinned kernels or empty tables */
 };
 
-#define KERNEL_STALE_MAX 256u /* stale toolchains; each compiler upgrade leaves one */
+/* Maximum number of stale toolchains. Each compiler upgrade leaves one. */
+#define KERNEL_STALE_MAX 256u
 
 enum kernel_collecting_phase {
     GC_BEGINNING,
@@ -490,7 +493,7 @@ struct kernel_probe { /* whether a toolchain can compile for a target; texts are
     const char *detail; /* why it cannot; NULL or "": nothing to add */
     bool works;
 };
-/* Replaces an earlier result for the same toolchain and target. */
+/* Stores a result, which replaces an earlier one for the same toolchain and target. */
 KILN_MUST_CHECK enum kiln_code kernel_store_probe_put(struct kernel_store *store,
                                                       const struct kernel_probe *probe,
                                                       struct kiln_err *err);

@@ -47,8 +47,8 @@ static enum kiln_code repair_counters(struct kernel_store *store, struct kiln_er
     return rc ? rc : transaction_commit(&t, err);
 }
 
-/* Begins on a reader, because this reads all rows. The writer has to repair the counters only after
- * damage. */
+/* Begins the gc on a reader, so that reading all rows does not block the writer. The writer repairs
+ * the counters only if they disagree with the rows. */
 static enum kiln_code begin_reading(struct kernel_store *store, struct db *db,
                                     struct kernel_collecting *c, struct kiln_err *err)
 {

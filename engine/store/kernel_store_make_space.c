@@ -71,8 +71,8 @@ static bool is_late(const struct goal *g)
     return g->evicted > 0 && clock_monotonic_ns() >= g->end_ns;
 }
 
-/* Called when no kernel can be evicted: repairs the tables, which finds kernels without a recency
- * row and removes objects without a kernel. Then empties the quarantine. */
+/* Frees space when no kernel can be evicted. Repairs the tables, which finds kernels without a
+ * recency row and removes objects without a kernel. Then empties the quarantine. */
 static enum kiln_code free_more(struct kernel_store *store, struct goal *g, struct kiln_err *err)
 {
     g->none_left = g->repaired || g->own;
@@ -193,8 +193,8 @@ static bool is_enough(const struct store_space *s, uint64_t need, uint64_t max)
     return after <= max && s->blocks <= max;
 }
 
-/* A filesystem may use more blocks for a file than the file has pages. Subtracts the difference
- * from |max|, at most half of it. */
+/* Reduces |max| by the disk blocks that the file takes beyond its pages, but at most by half. A
+ * filesystem may use more blocks for a file than the file has pages. */
 static enum kiln_code subtract_spare_blocks(struct kernel_store *store, uint64_t *max,
                                             struct kiln_err *err)
 {
@@ -225,7 +225,8 @@ static struct goal goal_of(const struct space_request *r)
 }
 
 /* Decides whether the write may begin. |s| is the space after evicting and truncating. If too much
- * is used because the limit was lowered, the write would have to wait for many steps. */
+ * is used because the limit was lowered, refuses the write for now, because it would have to wait
+ * for many steps. */
 static void judge_space(struct kernel_store *store, const struct space_request *r,
                         const struct goal *goal, const struct store_space *s,
                         struct store_space_result *result)
@@ -271,7 +272,8 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
     return rc;
 }
 
-/* Removes what a put has left, and then evicts kernels, until there is enough space. */
+/* Removes pieces that unfinished puts have left, and then evicts kernels, until there is enough
+ * space. */
 static enum kiln_code free_space(struct kernel_store *store, struct space_request *r,
                                  struct store_space_result *result, struct kiln_err *err)
 {

@@ -49,7 +49,7 @@ enum kernel_statement {
 #undef KERNEL_STATEMENT
     KERNEL_STATEMENT_COUNT,
 };
-/* Readers prepare only the statements of the table's first section, because preparing statements
+/* Readers prepare only the first section of kernel_statements.def, because preparing statements
  * takes most of the time of opening. */
 #define KERNEL_READING_COUNT (KERNEL_PROBES + 1)
 
@@ -216,15 +216,15 @@ enum store_write_kind {
     STORE_BACKGROUND, /* no caller waits: returns KILN_OK and does nothing while writing is off */
 };
 
-/* Runs |work| on the writer. A removed file is created first. If the file turns out to be
- * damaged, it is replaced by an empty one, and |work| runs once more. */
+/* Runs |work| on the writer. If the file was removed, creates an empty one first. If the file turns
+ * out to be damaged, it is replaced by an empty one, and |work| runs once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
                                            store_work work, void *context, struct kiln_err *err);
 
-/* Returns the state of health that |rc|, the failure of a write, means; OK if the disk is not its
- * cause. */
+/* Returns the state of health that follows from |rc|, the failure of a write. Returns
+ * KERNEL_HEALTH_OK if the disk did not cause the failure. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
 /* Returns true if the write must be dropped, because writing is off and it is too early for the
  * next try. Counts the dropped write. */
@@ -283,19 +283,19 @@ void store_claim(const struct digest *key, const struct digest *object, uint8_t 
 
 /* Whether an object is stored in pieces. */
 bool store_is_large(const struct object *object);
-/* Call it in each step of a put before its pieces are used: they are forgotten if the file was
- * replaced since the latest step. */
+/* Forgets the pieces of a put if the file was replaced since the latest step of the put. Call it in
+ * each step before the pieces are used. */
 void store_pieces_resume(const struct kernel_store *store, struct kernel_putting *putting);
 /* Stores the next piece. */
 KILN_MUST_CHECK enum kiln_code store_piece_add(struct kernel_store *store,
                                                struct kernel_putting *putting,
                                                const struct packed_object *piece,
                                                struct kiln_err *err);
-/* The put has ended. |are_owned| false: its pieces belong to no object, and are removed later. Call
+/* Ends a put. If |are_owned| is false, its pieces belong to no object and are removed later. Call
  * it on any thread while no step of the put runs. */
 void store_pieces_end(struct kernel_store *store, struct kernel_putting *putting, bool are_owned);
-/* Unpacks the pieces of |row|, which must not have more bytes than the row says, and returns the
- * digest of all. */
+/* Unpacks the pieces of |row| and returns the digest of all their bytes. Returns KILN_CORRUPT if
+ * they have more bytes than the row says. */
 KILN_MUST_CHECK enum kiln_code store_read_pieces(const struct stored_row *row, struct codec *codec,
                                                  const struct piece_sink *sink,
                                                  struct digest *ret_digest, struct kiln_err *err);
@@ -315,9 +315,9 @@ KILN_MUST_CHECK enum kiln_code store_report_records(struct query *q,
                                                                  const struct kernel_record *),
                                                     void *context, struct kiln_err *err);
 void store_bind_filter(struct query *q, const struct kernel_filter *filter);
-/* The scope as it is stored; -1 means everyone. */
+/* Returns the number that is stored for |scope|; -1 means everyone. */
 int64_t store_scope_number(uint64_t scope);
-/* The kind with this number.  An unknown number counts as a code object. */
+/* Returns the kind with this number, or OBJECT_CODE for an unknown number. */
 enum object_kind store_kind(uint64_t number);
 
 /* Runs a statement that has no parameter. */
@@ -330,7 +330,7 @@ KILN_MUST_CHECK enum kiln_code store_run_with_key(struct kernel_store *store,
 /* Reads the first column of the first row, or 0 if there is no row. */
 KILN_MUST_CHECK enum kiln_code store_number(struct db *db, enum kernel_statement statement,
                                             uint64_t *ret_number, struct kiln_err *err);
-/* Limits a time so that sums of times do not overflow. */
+/* Returns |seconds|, limited to a maximum so that sums of times do not overflow. */
 uint64_t store_time(uint64_t seconds);
 KILN_MUST_CHECK enum kiln_code store_usage(struct db *db, struct kernel_usage *ret_usage,
                                            struct kiln_err *err);
@@ -346,8 +346,8 @@ KILN_MUST_CHECK enum kiln_code store_clear_some(struct kernel_store *store,
 
 /* ---- eviction and space ---- */
 
-/* A kernel's rank for eviction, in the form of a time. The kernel with the lowest rank is evicted
- * first. */
+/* Returns a kernel's rank for eviction, in the form of a time. The kernel with the lowest rank is
+ * evicted first. */
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
 /* Removes the least valuable kernel of |uid|, or of all users if |uid| is NULL. Call it within a
@@ -381,7 +381,7 @@ struct store_space { /* bytes */
 };
 KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
                                              struct store_space *ret_space, struct kiln_err *err);
-/* The part of the limit that the log may use. */
+/* Returns how many bytes of |limit| the log may use. */
 uint64_t store_log_share(uint64_t limit);
 
 /* Checkpoints and truncates the log if it is larger than |max| bytes. */
@@ -401,7 +401,8 @@ struct store_wanted {            /* the space that a write needs */
     const struct store_own *own; /* the kernels that may be evicted; NULL: the least valuable */
 };
 /* Frees space for a transaction, for about 20 ms. Call it before that transaction, because it uses
- * separate ones. Refuses what can never fit (|whole|) before it evicts anything. */
+ * transactions of its own. Refuses a write that can never fit (|whole|) before it evicts
+ * anything. */
 KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store,
                                                 const struct store_wanted *wanted,
                                                 struct store_space_result *ret_result,
@@ -430,7 +431,7 @@ enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_co
 KILN_MUST_CHECK enum kiln_code store_try_to_write(struct kernel_store *store, struct kiln_err *err);
 /* Vacuums some of the pages of evicted kernels. Call it after a write. */
 KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
-/* Disk blocks of kernels.db and its log. */
+/* Returns the bytes of the disk blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
 /* The number of kernels that one transaction may change; store_before_batch makes space for it
  * in the log. */

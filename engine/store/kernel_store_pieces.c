@@ -11,14 +11,15 @@
  * Large objects are stored in pieces, each in a transaction of its own, because packing and storing
  * 64 MiB at once takes a second, for which all other writes would wait.
  *
- * The pieces of one object have the same number, their set. Its last transaction stores the row of
- * the object, which has the number of the set, and the row of the kernel. Before that, nothing
- * refers to the pieces. If a put does not get that far, because kilnd was killed, because the put
- * failed or because its user left, its set has no owner. Such sets are removed step by step:
+ * The pieces of one object are a set; each piece has the number of its set. The last transaction of
+ * a put stores the row of the object, which has this number, too, and the row of the kernel. Before
+ * that, nothing refers to the pieces. If a put ends earlier, because kilnd was killed, because the
+ * put failed or because its user left, its set has no owner. Such sets are removed step by step:
  * kernel_store_tidy looks for them after each opening, and whenever a put has left some.
  */
 
-/* Pieces of a set without an owner that one transaction removes, which takes about 5 ms. */
+/* Maximum number of pieces without an owner that one transaction removes. Removing so many takes
+ * about 5 ms. */
 #define REMOVED_AT_ONCE 16u
 
 bool store_is_large(const struct object *object) { return object->size > KERNEL_PIECE_MAX; }

@@ -365,7 +365,7 @@ static enum kiln_code make_space(struct kernel_store *store, struct put *put,
 
 /* ---- large objects ---- */
 
-/* Whether the object must be stored, and pieces of it are missing. */
+/* Returns whether the object must be stored and pieces of it are missing. */
 static bool lacks_pieces(const struct put *put)
 {
     return !put->object_id && store_is_large(put->object) &&
@@ -390,8 +390,9 @@ static enum kiln_code pack_piece(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* Stores the next piece. If others must be evicted for it, first checks that the whole object fits;
- * how well the rest of it can be compressed is not known yet. */
+/* Stores the next piece. If kernels must be evicted for the piece, first checks that the whole
+ * object would fit. Counts the rest of the object uncompressed, because its compressed size is not
+ * known yet. */
 static enum kiln_code put_piece(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     struct kernel_putting *putting = put->putting;
@@ -417,8 +418,8 @@ static enum kiln_code put_piece(struct kernel_store *store, struct put *put, str
 
 /* ---- put ---- */
 
-/* Removes the kernel that is replaced. If it has the same object, which would go with it, it is
- * only set aside until the new row refers to the object. */
+/* Removes the kernel that is replaced. If it has the same object, removing it would also remove the
+ * object; so it is only set aside until the new row refers to the object. */
 static enum kiln_code remove_replaced(struct kernel_store *store, struct put *put,
                                       struct kiln_err *err)
 {
@@ -437,7 +438,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
     if (!rc)
         rc = remove_replaced(store, put, err);
-    put->again = !rc && lacks_pieces(put); /* its last kernel was evicted for the quota */
+    put->again = !rc && lacks_pieces(put); /* the object's last kernel was evicted for the quota */
     if (rc || put->again)
         return rc;
     if (put->unreadable_id)
@@ -470,7 +471,7 @@ static enum kiln_code prepare_rows(struct kernel_store *store, struct put *put,
     };
     wanted.whole = wanted.need;
     enum kiln_code rc = make_space(store, put, &wanted, err);
-    /* Otherwise the object's last kernel may be among those that were evicted. */
+    /* The eviction may have removed the object with its last kernel: if so, begin again. */
     put->again |= has_object && put->putting->evicted > evicted;
     if (!rc && !put->refused && !put->again)
         rc = enforce_quota(store, put, err);

@@ -24,7 +24,7 @@
 struct held_object;
 struct hot_entry;
 
-/* What an object is.  kernels.db has these numbers. */
+/* The kind of an object. kernels.db stores these numbers. */
 enum object_kind {
     OBJECT_CODE,
     OBJECT_RTC_RESULT, /* all that a run-time compiler returned to a program (libkiln-rtc) */
@@ -78,14 +78,14 @@ KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
 /* Makes an object with the same bytes and properties in another memfd. */
 KILN_MUST_CHECK enum kiln_code object_copy(const struct object *object, struct object **ret_copy,
                                            struct kiln_err *err);
-/* Makes such a copy in steps. */
+/* A copy like that of object_copy, which is made in steps. */
 struct object_copying {
     const struct object *original; /* borrowed; set by the caller, who zeroes the other members */
     uint64_t copied;               /* bytes so far */
     bool is_open;
     int fd; /* owned if |is_open| */
 };
-/* Copies at most |size_max| more bytes.  |ret_copy| is NULL until the last ones were copied. */
+/* Copies at most |size_max| more bytes.  |ret_copy| is NULL until all bytes were copied. */
 KILN_MUST_CHECK enum kiln_code object_copy_some(struct object_copying *copying, uint64_t size_max,
                                                 struct object **ret_copy, struct kiln_err *err);
 /* Drops a copy that is not complete.  Accepts a zeroed struct. */

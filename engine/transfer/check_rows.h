@@ -18,6 +18,7 @@ KILN_MUST_CHECK enum kiln_code check_package_rows(const char *path,
  * the database itself is damaged; the message says what to do. */
 KILN_MUST_CHECK enum kiln_code check_cache(const char *path, const struct transfer_sink *sink,
                                            uint64_t *ret_rows, struct kiln_err *err);
-/* Fails with the message of check_cache for the file |name|. */
+/* Returns KILN_CORRUPT, with the message of check_cache for a damaged file |name|. |why| describes
+ * the damage. */
 KILN_MUST_CHECK enum kiln_code fail_damaged_cache(const char *name, const struct kiln_err *why,
                                                   struct kiln_err *err);

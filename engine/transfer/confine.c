@@ -21,8 +21,8 @@
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
 
 /* Allows |directory| without its subdirectory "private".  In the directory of trusted authorities,
- * this subdirectory has the private keys of this host's servers. A transfer of root could read
- * them. */
+ * this subdirectory has the private keys of this host's servers.  A transfer that runs as root
+ * could read them. */
 static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];

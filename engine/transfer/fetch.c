@@ -18,7 +18,7 @@ static void wait_ms(uint64_t ms)
     }
 }
 
-/* The limits that kiln uses.  Those for slow transfers end a dead connection that was never
+/* The limits that kiln uses.  The limits for slow transfers end a dead connection that was never
  * closed. */
 const struct fetch_policy fetch_policy_standard = {
     .barren_max = 5,

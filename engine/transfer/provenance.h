@@ -20,7 +20,8 @@ struct provenance {
 
 struct provenance_source { /* where the file comes from; borrowed */
     const struct transfer_job *job;
-    const struct url *url;    /* NULL: only job->manifest_fd can have the manifest */
+    const struct url *url;    /* URL of the file, next to which the manifest is; NULL: only
+                               * job->manifest_fd can have the manifest */
     const char *fetched_name; /* the file's name in the manifest */
     const struct fetch_policy *policy;
 };

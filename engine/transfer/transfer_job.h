@@ -24,7 +24,7 @@ struct transfer_job {
     const char *sha256;
     const char *staging;      /* directory to put the result into */
     const char *trusted_keys; /* directory with the trusted keys, *.pub */
-    /* Path of the trusted keys in messages, if |trusted_keys| is a copy; NULL: |trusted_keys|. */
+    /* If |trusted_keys| is a copy, the path of the original, for messages; otherwise NULL. */
     const char *keys_shown;
     uint64_t size_limit; /* maximum bytes of the fetched file and of the unpacked one */
     unsigned disk_part;  /* a user's file may take 1/disk_part of the disk's free space */

@@ -18,7 +18,7 @@
  * Threading  plain values
  *
  * Hostile input may have taken control of the process that parsed it, so kilnd checks its reports.
- * They do not state where the file is, because kilnd has chosen the place.
+ * The reports do not state where the file is, because kilnd has chosen the place.
  */
 #include "common/base/json.h"
 #include "engine/transfer/snapshot.h"

@@ -19,13 +19,13 @@
  * the padding, whichever is longer. */
 double claim_floor_ms(const struct problem *problem);
 /* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would have
- * taken longer than anybody waits, or if there are several samples but no spread. |problem| NULL:
- * unknown. */
+ * taken longer than anybody waits, or if there are several samples but no spread. |problem| is NULL
+ * if it is unknown. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);
-/* Checks the time of an entry in a FindDb in the same way. 0 is accepted, because AMD's files have
- * it for kernels that were too fast for the clock. */
+/* Checks the time of a FindDb entry like claim_check. Accepts 0, because AMD's files have it for
+ * kernels that were too fast for the clock. */
 KILN_MUST_CHECK enum kiln_code claim_check_time(const struct problem *problem, double ms,
                                                 struct kiln_err *err);
 /* Determines the problem of a record's key in a database of this kind. Returns false if kiln cannot

@@ -34,10 +34,11 @@ struct kinship {
     uint64_t volume;                 /* elements of one channel of the input: d * h * w */
 };
 
-/* |p| must be valid (problem_check). The names are stored in |storage|. */
+/* Returns the kinship of |p|, which must be valid (problem_check). Its names are stored in
+ * |storage|. */
 struct kinship kinship_of(const struct problem *p, struct family_names *storage);
 
-/* The kinship of a key in a database of this kind; zeroed if kiln cannot parse the key as a
- * problem. */
+/* Returns the kinship of a key in a database of this kind. It is zeroed if kiln cannot parse the
+ * key as a problem. */
 struct kinship kinship_of_key(enum tuning_kind kind, struct bytes key,
                               struct family_names *storage);

@@ -13,8 +13,8 @@
  *            the nodes of its tree
  * Threading  one thread (the engine's)
  *
- * Two members are near if the ratio of their volumes is small or, if the volumes are equal, the
- * ratio of their batch sizes.
+ * Of two members, the nearer one is that whose volume has the smaller ratio to the wanted volume.
+ * If these ratios are equal, the batch sizes decide in the same way.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,9 +37,8 @@ struct kin_order { /* a zeroed struct is an empty order */
 bool kin_order_add(struct kin_order *order, const struct kin_link *link);
 void kin_order_remove(struct kin_order *order, const struct kin_link *link);
 
-/* The next members of a walk that have the volume |volume|. Of the members with a smaller batch
- * size than the wanted one, |below| is the nearest; |above| is the nearest of those with a larger
- * one. */
+/* Of the members with the volume |volume| that a walk has not returned yet, those with the nearest
+ * batch sizes: |below| up to the wanted batch size, |above| beyond it. */
 struct kin_group {
     const struct kin_link *below, *above; /* NULL: none */
     uint64_t volume;

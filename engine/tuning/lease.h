@@ -64,7 +64,7 @@ struct lease_answer {
 
 KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table,
                                                   struct kiln_err *err);
-void lease_table_destroy(struct lease_table *table); /* nobody may wait */
+void lease_table_destroy(struct lease_table *table); /* no client may be waiting */
 KILN_DEFINE_AUTO(lease_table)
 
 /* Asks for a lease.  A holder that asks again gets the share that it already holds, unless it asks
@@ -99,8 +99,8 @@ struct lease_report {
  *   - GRANTED: the answer has the holder's next share.  Two threads of the holder may have measured
  *     the same share.  Then the second report only returns the share that the holder has now.
  *   - TAKEN: no share is left, but other holders still measure, or this holder has further shares.
- *   - DONE: it was the last share.  ret_answer->best is the best of all, and the caller must call
- *     lease_finish.
+ *   - DONE: this was the last share.  ret_answer->best is the best of all results, and the caller
+ *     must call lease_finish.
  * Returns KILN_NOT_FOUND if the holder has no such share of that lease.
  */
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
@@ -112,7 +112,7 @@ bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_re
 /* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after the best result
  * was stored, or could not be stored. */
 void lease_finish(struct lease_table *table, uint64_t id);
-/* The holder's connection was closed: its shares become free, and leases without other holders
- * end. */
+/* Call it when the holder's connection was closed.  Frees the holder's shares, and ends leases that
+ * have neither another holder nor a waiter. */
 void lease_leave(struct lease_table *table, const void *holder);
 unsigned lease_count(const struct lease_table *table);

@@ -9,7 +9,7 @@
 
 #define IMPORTED_TOLERANCE 0.05 /* two runs of one benchmark usually differ by up to this much */
 
-struct side { /* the values of one of two measurements that the decision depends on */
+struct side { /* one of two measurements, with the values on which the decision depends */
     const struct tuning_row *row;
     double time_ms;
     uint32_t samples;    /* 0: no statistics */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A record to be written to tuning.db and to the table: a deep copy in one allocation.
+ * A record that is to be written to tuning.db and to tuning_table: a deep copy in one allocation.
  *
  * Ownership  owns all texts that its place and rows point to
  * Threading  a plain value

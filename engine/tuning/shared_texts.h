@@ -20,6 +20,7 @@ struct shared_texts {
  * all of them collide. */
 void shared_texts_init(struct shared_texts *t, const struct hash_key *key);
 void shared_texts_done(struct shared_texts *t); /* also frees texts that were not given back */
-/* Returns NULL when out of memory.  A |text| of NULL counts as "". */
+/* Returns the shared copy of |text|, and takes a reference to it.  Returns NULL if memory runs out.
+ * A |text| of NULL counts as "". */
 const char *shared_texts_take(struct shared_texts *t, const char *text);
 void shared_texts_give_back(struct shared_texts *t, const char *text); /* accepts NULL */

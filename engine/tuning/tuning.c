@@ -381,7 +381,7 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* Returns whether the row is one of |solver|. In FindDb's old dialect, the id of an entry is an
+/* Returns whether the row belongs to |solver|. In FindDb's old dialect, the id of an entry is an
  * algorithm, so the solver's name is in its values. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {

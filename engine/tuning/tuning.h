@@ -85,8 +85,9 @@ struct tuning_answer {
     double batch_ratio;   /* the larger batch size divided by the smaller, so at least 1 */
     double spatial_ratio; /* the same ratio for the input's area (in 3-D, volume) */
 };
-/* Returns whether a measurement was made with another |driver| or |toolchain| than these.  A text
- * that is unknown ("" or NULL) on either side does not make the measurement stale. */
+/* Returns whether a measurement was made with a driver other than |driver| or a toolchain other
+ * than |toolchain|.  A text that is unknown ("" or NULL) on either side does not make the
+ * measurement stale. */
 bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);
 /* Returns KILN_NOT_FOUND without a message on a miss. */
 KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
@@ -158,8 +159,8 @@ struct tuning_key { /* a problem's key in one kind of database */
 struct tuning_selection { /* selects records of the host and user tiers; NULL, empty and NONE select
                            * any */
     enum tuning_tier tier;
-    uint32_t uid; /* with by_uid: only this user's records are selected in the user tier, and a
-                   * removal removes no others */
+    uint32_t uid; /* if by_uid is set, only this user's records are selected in the user tier, and a
+                   * removal in any tier (NONE) is limited to the user tier */
     bool by_uid;
     bool by_kind;
     enum tuning_kind kind;
@@ -285,8 +286,8 @@ struct tuning_system { /* one imported or built-in system database */
 void tuning_each_system(const struct tuning *tuning,
                         bool (*each)(void *context, const struct tuning_system *system),
                         void *context);
-/* Returns answers of every tier that has a record, in the order user, host, system. Returns the
- * number of answers. */
+/* Looks in every tier, and fills |ret_answers| with the answers that were found, in the order user,
+ * host, system. Returns their number. */
 unsigned tuning_find_all(struct tuning *tuning, const struct tuning_question *question,
                          struct tuning_answer ret_answers[3]);
 

@@ -146,8 +146,8 @@ struct tuning_system_file {
     uint64_t imported_at;
     uint32_t uid;
 };
-/* Lists an imported system database. There is one for each kind, database id and backend; a later
- * import replaces it. */
+/* Adds an imported system database to the list of databases. There is one for each kind, database
+ * id and backend; a later import replaces it. */
 KILN_MUST_CHECK enum kiln_code tuning_change_system(struct tuning_change *change,
                                                     const struct tuning_system_file *file,
                                                     struct kiln_err *err);
@@ -185,8 +185,9 @@ KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *chang
 
 /* ---- maintenance ---- */
 
-/* Pages of the log that changes write to, and copying them into the file. */
+/* Returns the number of pages in the write-ahead log. */
 unsigned tuning_db_log_pages(const struct tuning_db *db);
+/* Copies the pages of the log into the file. */
 KILN_MUST_CHECK enum kiln_code tuning_db_checkpoint(struct tuning_db *db, struct kiln_err *err);
 /* Writes a consistent copy to |path|, which must not exist.  The database can be used meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,

@@ -68,7 +68,7 @@ KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *
                                               struct kiln_err *err);
 
 void tuning_bind_place(struct query *q, const struct tuning_place *place); /* binds ?1 to ?6 */
-/* Reads the place from columns 0 to 5; false if a value is out of range. */
+/* Reads the place from columns 0 to 5. Returns false if a value is out of range. */
 bool tuning_read_place(const struct query *q, struct tuning_place *ret_place);
 /* Adds |count| to the stored number of rows of the kind |tally|. */
 KILN_MUST_CHECK enum kiln_code tuning_tally_add(struct db *file, enum tuning_tally tally,
@@ -78,11 +78,12 @@ KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statem
 
 /* ---- usage of one user ---- */
 
-/* Bytes that a record counts toward its user's limit. */
+/* Returns the bytes that a record counts toward its user's limit. */
 uint64_t tuning_record_cost(size_t key_and_content, size_t entries);
-/* tuning_record_cost of the row whose sizes are in columns |column| and |column| + 1. */
+/* Returns tuning_record_cost of the row whose sizes are in columns |column| and |column| + 1. */
 uint64_t tuning_read_cost(const struct query *q, int column);
-/* The user's usage; counts the records on the first call.  Borrowed until the next call. */
+/* Returns the user's usage, borrowed until the next call.  The first call for a user counts the
+ * user's records. */
 KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t uid,
                                                struct tuning_usage **ret_usage,
                                                struct kiln_err *err);

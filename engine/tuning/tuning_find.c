@@ -286,9 +286,9 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
-/* Called for a tier's records, beginning with the nearest one. Ends the walk at the first record
- * that can be used: later ones are not nearer. Also ends the walk at a record that is not nearer
- * than |best|, which an earlier tier has. */
+/* Considers one of a tier's records; the nearest record comes first. Ends the walk at the first
+ * record that can be used: later ones are not nearer. Also ends the walk at a record that is not
+ * nearer than |best|, which an earlier tier has. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;

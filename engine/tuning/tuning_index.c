@@ -286,8 +286,8 @@ static void count_damage(struct tuning_index *index)
 
 /* ---- reading ---- */
 
-/* Returns in |ret| a range of a part. A damaged file may contain any offset, so it returns false,
- * with an empty view, if the range is not completely inside the part. */
+/* Returns in |ret| a range of a part. Returns false, and does not change |ret|, if the range is not
+ * completely inside the part, because a damaged file may contain any offset. */
 static bool cut_part(const struct tuning_index *index, enum index_part part, uint64_t offset,
                      uint64_t size, struct bytes *ret)
 {

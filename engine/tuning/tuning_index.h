@@ -87,9 +87,9 @@ struct digest tuning_index_digest(const struct tuning_index *index);
 uint64_t tuning_index_count(const struct tuning_index *index);   /* records */
 uint64_t tuning_index_entries(const struct tuning_index *index); /* entries of all records */
 uint64_t tuning_index_bytes(const struct tuning_index *index);   /* of the file */
-/* The keys and values of all records; a record's value follows its key. */
+/* Returns the keys and values of all records; the value of a record follows its key. */
 struct bytes tuning_index_text(const struct tuning_index *index);
-/* How often a damaged record or family was read. */
+/* Returns how often a damaged record or family was read. */
 uint64_t tuning_index_damaged(const struct tuning_index *index);
 /* Returns false on a miss. */
 bool tuning_index_find(struct tuning_index *index, struct bytes key, struct bytes *ret_value);

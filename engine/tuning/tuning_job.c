@@ -5,18 +5,19 @@
 
 /* Length of a step on the work queue. */
 #define STEP_NS 20000000u
-/* How long a step applies records. The rest of it is for the commit, which writes the changed pages
- * to the log and syncs it. */
+/* How long a step applies records. The rest of the step is for the commit, which writes the changed
+ * pages to the log and syncs it. */
 #define STORE_NS (STEP_NS / 2)
-/* Pages of the log at which a job copies them to the file. SQLite does that at 1000, and a step
- * adds up to 750. */
+/* If the log has this many pages, a job copies them to the file. SQLite does that at 1000 pages,
+ * and a step adds up to 750. */
 #define LOG_LONG 250u
 /* Number of records that one call of tuning_job_take copies into memory. This blocks the loop for
  * about a millisecond. */
 #define TAKE_STEP 250u
 /* How often one job tries to take a record again after an allocation failed. */
 #define TAKE_RETRIES 10u
-/* Records that one step changes. Each changes two or three pages, so its commit writes 3 MiB. */
+/* Maximum number of records that one step changes. Each record changes two or three pages, so the
+ * commit of a step writes up to 3 MiB. */
 #define STORE_MAX TAKE_STEP
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }

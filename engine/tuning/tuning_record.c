@@ -43,8 +43,8 @@ static void put_sum(const struct tuning_place *place, struct buffer *to, size_t 
     write_u32(to->data + start + 4, (uint32_t)(sum >> 32));
 }
 
-/* Returns a reader of the content after the checksum. If the checksum does not match, the reader
- * has failed. */
+/* Returns a reader of the content after the checksum. If the checksum does not match, the returned
+ * reader is in its failed state. */
 static struct reader body_of(const struct tuning_place *place, struct bytes packed)
 {
     struct reader r = reader_of(packed);

@@ -38,7 +38,7 @@ const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
 /* Calls |each| for some of the records, in no particular order, until it returns false.  |cursor|
  * is 0 at first, and again after the last call.  Between two calls, the table may change: a record
- * that stays in it until the end is visited once.  False: |each| returned false. */
+ * that stays in it until the end is visited once.  Returns false if |each| did. */
 bool tuning_table_visit(const struct tuning_table *table, size_t *cursor,
                         bool (*each)(void *context, const struct tuning_held *held), void *context);
 struct tuning_relatives { /* which records are related to a problem */
