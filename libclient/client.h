@@ -4,7 +4,8 @@
 /*
  * The internals of struct kiln_client, for the files that implement its calls.
  *
- * Role       one connection multiplexer to kilnd, one in-process cache of answers, the defaults
+ * Role       holds the connection multiplexer to kilnd, the in-process cache of answers, and the
+ *            defaults
  * Ownership  kiln_client_open / kiln_client_close
  * Threading  immutable, except for multiplexer and cache, which have their own locks
  */

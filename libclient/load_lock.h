@@ -14,8 +14,8 @@
  */
 #include "common/base/err.h"
 
-/* Makes fork() wait for loads from now on.  Otherwise, it waits only after the first call of
- * load_lock.  This is for programs that may fork during that first call. */
+/* Makes fork() wait for loads from now on.  If this function is not called, fork() waits only after
+ * the first call of load_lock.  That is too late for a program that forks during this call. */
 void load_lock_watch(void);
 void load_lock(void);
 void load_unlock(void);

@@ -7,7 +7,7 @@
  *
  * Role       decides whether kilnd is back.  A kilnd that rejects this client is not back, and
  *            neither is one whose process is stopped (SIGSTOP), although connections to it succeed
- * Ownership  zero it; daemon_check_done
+ * Ownership  the caller zeroes the struct, and releases it with daemon_check_done
  * Threading  One thread at a time.  Only the poll that starts a check waits: at most 20 ms, for the
  *            reply to hello
  */

@@ -23,8 +23,8 @@
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS 3600000u
 #define MS 1000000ull
-/* How long to wait for a kilnd that was reachable before.  A daemon needs less time than this to
- * restart, and a full daemon to accept another connection. */
+/* How long to wait for a kilnd that was reachable before.  This time is enough for a daemon to
+ * restart, and for a full daemon to accept another connection. */
 #define RETURN_NS 3000000000ull
 
 struct fallback {

@@ -38,7 +38,7 @@ KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint6
                                                 struct kiln_err *err);
 /* Reports the result of the handshake on the last connection.  Returns true if the next connection
  * goes to another server, because kilnd rejected this client, has an incompatible version, or was
- * silent for the grace period. */
+ * silent for longer than fallback_grace_ns(). */
 bool fallback_on_handshake(struct fallback *fallback, enum kiln_code rc,
                            const struct kiln_err *err);
 /* Returns the mode in use, with which another client of the same kind can be opened. */

@@ -40,8 +40,8 @@ struct reply { /* one received frame, passed to the owner of its request */
     struct kernel_block *block;
 };
 
-/* Returns whether a stopping kilnd rejected the request before it began.  |code| is the reply's
- * code. */
+/* Returns whether kilnd rejected the request because kilnd is exiting, before it processed the
+ * request.  |code| is the reply's code. */
 static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code)
 {
     return code == KILN_UNAVAILABLE && (reply->header->flags & FRAME_STOPPING);
@@ -94,8 +94,8 @@ struct request {
     struct failure failure; /* owned by the caller: failure_done */
 };
 
-/* Zeroes everything except the text of the failure.  It is faster, for callers that make many
- * requests. */
+/* Zeroes everything except the text of the failure.  For callers that make many requests, this is
+ * faster than zeroing the whole struct. */
 static inline void request_init(struct request *request)
 {
     memset(request, 0, offsetof(struct request, failure));

@@ -22,7 +22,8 @@ struct substitute_use { /* the state of one client's use of the substitute */
 struct substitute {
     const char *mode; /* the value of KILN_FALLBACK that selects this substitute */
     int level;        /* level reported by kiln_client_status (KILN_LEVEL_*) */
-    /* Use the substitute without looking for a kilnd, unless KILN_FALLBACK is off. */
+    /* True if clients use the substitute without looking for a kilnd first, unless KILN_FALLBACK is
+     * off. */
     bool is_first;
     /* Connects to the substitute and sets |use->place|.  Returns KILN_TIMED_OUT if the substitute
      * was not ready by |deadline_ns|. */

@@ -8,7 +8,7 @@
  *            result on the same operands.  On libkiln's own data, both results must be bitwise
  *            equal, except for Winograd solvers (operands.h explains why)
  * Ownership  a bench owns its memory and events, except what the caller passed; destroy subjects
- *            before their bench
+ *            (plans to be measured) before their bench
  * Threading  one thread
  *
  * If there is enough memory, the bench keeps two sets of operands.  Results are checked on a set

@@ -81,7 +81,8 @@ static bool has_any_plan(const struct work *work)
 }
 
 /* Continues without results of the reference solver, because a program with built-in kernels may
- * lack its kernels.  The call then times the kernels that the program has, but records nothing. */
+ * lack that solver's kernels.  The call then times the kernels that the program has, but records
+ * nothing. */
 static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
                                        struct kiln_err *err)
 {

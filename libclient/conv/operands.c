@@ -112,8 +112,8 @@ static double terms_of(const struct problem *p)
  * bits).  The magnitudes of products are 1/4 on average, with a standard deviation below 1/4.  So
  * all but one in 10^13 sums of n products are below n/4 + 8 sqrt(n)/4.  32-bit floating point is
  * exact up to 2^24 multiples of a power of two, so the sum times 2^(2 bits) must be less than 2^24.
- * Example: for n = 576 (64 channels, 3x3 taps), the sum is below 192.  192 * 2^(2*4) < 2^24, so 4
- * bits are allowed.
+ * Example: for n = 576 (64 channels, 3x3 taps), the sum is below 192.  192 * 2^(2*4) < 2^24, so
+ * the operands may have 4 bits, the maximum that is used here.
  */
 static unsigned exact_bits(const struct problem *p, bool *ret_is_exact)
 {
@@ -187,8 +187,8 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
 /*
  * Returns how far two correct results may differ.
  *
- * An element is a sum of n products with magnitudes up to |largest|, rounded up to n times.  With u
- * = 2^-24, the error of all but one in 10^13 elements is at most 8 sqrt(n) u times the sum of the
+ * An element is a sum of n products with magnitudes up to |largest|, with at most n roundings. With
+ * u = 2^-24, the error of all but one in 10^13 elements is at most 8 sqrt(n) u times the sum of the
  * magnitudes (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).
  * Rounding both operands to TF32 changes a product by at most the fraction 2 t + t^2, where t =
  * 2^-11.  Winograd's transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4);

@@ -256,8 +256,8 @@ static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_
     return rc;
 }
 
-/* Requests trials of the source while the window of compilations has space.  Asks the source for
- * more trials at its end. */
+/* Requests trials of the source while the window of compilations has space.  When all trials were
+ * requested, asks the source for more. */
 static enum kiln_code request_all(struct search *s, struct search_source *source, size_t *next,
                                   struct kiln_err *err)
 {

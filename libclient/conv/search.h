@@ -7,7 +7,7 @@
  * Role       Decides which configs to try, how long to time each and which to drop.  struct
  *            search_ops hides compilers and devices, so that tests can use a fake
  *
- *   try     many configs are timed briefly, and far slower ones than the best are cut short
+ *   try     many configs are timed briefly, and those far slower than the best are cut short
  *   halve   the fastest sixteen are timed again; then the faster half of them, for twice as long;
  *           and so on until two are left.  Configs with a wrong result are dropped
  *   refine  the neighbours of the best along each axis are tried, until none of them is better
@@ -40,7 +40,7 @@ struct search_trial {
 
 struct search;
 
-/* a requested trial that was compiled and loaded, or for which one of the two failed */
+/* a requested trial that was compiled and loaded, or whose compilation or loading failed */
 struct search_arrival {
     size_t trial;
     enum kiln_code code; /* KILN_COMPILE_FAILED if the compiler failed */
@@ -99,13 +99,13 @@ size_t search_find(const struct search *search, const char *config);
 struct search_source {     /* the trials to try, in this order */
     const size_t *indexes; /* borrowed */
     size_t count;
-    /* Called when all trials were requested and another one may be requested.  It may append trials
-     * and move |indexes|.  |context| is the search's context.  May be NULL if there are never more
-     * trials. */
+    /* Called when every trial of the source was requested and is_ready() allows another.  It may
+     * append trials, and reallocate |indexes|.  |context| is the search's context.  NULL if the
+     * source never gets more trials. */
     enum kiln_code (*more)(void *context, struct search_source *source, struct kiln_err *err);
 };
-/* Tries those trials of |source| that were not tried yet, until |until_ns|.  Only for the very
- * first trial of the search, it waits longer.  A config whose compilation ends later is tried by a
+/* Tries those trials of |source| that were not tried yet, until |until_ns|.  It waits longer only
+ * for the very first trial of the search.  A config whose compilation ends later is tried by a
  * later call.  Returns a failure if there is no kilnd or the device is lost; the search is then
  * over. */
 KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,

@@ -11,7 +11,8 @@
  * of 0, because no real measurement has it. */
 #define SPREAD_MIN_MS 1e-6
 /* Allowance for a single launch.  The events around it are further apart than the kernel takes,
- * because sending a launch to the device takes time, too.  So it is added to |hopeless_ms|. */
+ * because sending a launch to the device takes time, too.  So this allowance is added to
+ * |hopeless_ms|. */
 #define ALONE_MS 0.05
 /* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
  * The distance is at least FENCE_MIN times the median, because with a coarse clock most samples may

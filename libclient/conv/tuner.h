@@ -21,7 +21,7 @@ struct tuner {
     struct journal *journal; /* NULL if there is no journal */
     unsigned known;          /* number of configs that were known before the search */
     unsigned remembered;     /* number of trials read from the journal, which are not repeated */
-    bool is_temporary;       /* the last failure was temporary: it may not happen again */
+    bool is_temporary;       /* true if a retry of the trial that failed last may succeed */
     size_t *queue;           /* indexes of trials, in the order in which to try them */
     size_t queued, capacity;
     /* NULL if this process searches alone. */

@@ -28,8 +28,8 @@ struct work_solver {
     char config[WORK_CONFIG_MAX];
     char reason[512];
     struct kiln_plan *plan; /* counted; NULL if there is none */
-    bool is_measured;       /* whether this call measured it, so that it must be recorded */
-    bool is_tuned;          /* whether a search found |config| */
+    bool is_measured; /* whether this call measured the solver, so its time must be recorded */
+    bool is_tuned;    /* whether a search found |config| */
 };
 
 struct work {

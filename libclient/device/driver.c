@@ -9,9 +9,9 @@
  * hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
-/* CUresult and hipError_t use the same number for this status.  A launch returns it if it has too
- * many threads, groups or bytes of shared memory.  Encoding a tensor map returns it for sizes that
- * the driver does not support.  The device still works afterwards. */
+/* CUresult and hipError_t use the same number for this status.  A launch with too many threads,
+ * groups or bytes of shared memory returns this status.  Encoding a tensor map returns it for sizes
+ * that the driver does not support.  The device still works afterwards. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
     int status;
@@ -281,8 +281,8 @@ static enum kiln_code driver_elapsed(struct kiln_device *device, void *begin, vo
 
 /* ---- code objects ---- */
 
-/* Fails to load an object.  The message gives advice only if the reason is the object, not the
- * device. */
+/* Fills |err| for an object that the runtime did not load.  The message gives advice only if the
+ * reason is the object, not the device. */
 static enum kiln_code fail_load(struct driver_device *d, struct bytes object, int status,
                                 struct kiln_err *err)
 {

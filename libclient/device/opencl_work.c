@@ -211,7 +211,8 @@ static void opencl_unload(struct kiln_device *device, void *module)
     (void)opencl_of(device)->cl->clReleaseProgram(module);
 }
 
-/* Fails to load an object.  |log| is what the driver's compiler printed, or "". */
+/* Fills |err| for an object that the driver did not load.  |log| is what the driver's compiler
+ * printed, or "". */
 static enum kiln_code fail_load(struct opencl_device *d, size_t size, cl_int status,
                                 const char *log, struct kiln_err *err)
 {

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Results of compilations that this process does with a compiler of its own.  kilnd stores them.
+ * Stores results of this process's own compilers in kilnd, and gets stored results.  Also lets
+ * kilnd compile programs with its own NVRTC.
  *
- * Role       asks for the result that is stored under the caller's key, and lets only one process
- *            of a user compile it
+ * Role       asks for the result that is stored under the caller's key; if there is none, only one
+ *            process of a user at a time gets the right to compile
  * Ownership  the caller owns the result: a kernel with the bytes that compile_end stored
  * Threading  the caller's thread
  */
@@ -17,13 +18,14 @@
 struct compile_question {
     const struct digest *key; /* borrowed */
     bool only_looks;          /* do not take the right to compile */
-    uint32_t wait_ms; /* how long to wait while another process compiles it; at most a minute */
+    uint32_t wait_ms; /* how long to wait for the compile of another process; at most a minute */
     uint64_t deadline_ns;
 };
 
 /* Asks for a result.  Returns KILN_OK with the result in |ret_result|.  Returns KILN_NOT_FOUND if
- * there is none; this client then has the right to compile it, and must call compile_end.  Returns
- * KILN_BUSY if another process was still compiling it after |wait_ms|. */
+ * there is no result; unless |only_looks| was set, this client then has the right to compile, and
+ * must call compile_end.  Returns KILN_BUSY if another process was still compiling after
+ * |wait_ms|. */
 KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
                                              const struct compile_question *question,
                                              struct kiln_kernel **ret_result,

@@ -45,7 +45,7 @@ struct kernel_block *kernel_block_create(void);
 bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* accepts NULL */
 void kernel_block_unref(struct kernel_block *block);                        /* accepts NULL */
 
-/* Creates the kernel of a result that says KILN_OK.  Takes the descriptor that the result names
+/* Creates the kernel of a result whose code is KILN_OK.  Takes the descriptor that the result names
  * from |reply|.  Returns KILN_CORRUPT unless the descriptor is a memfd of the stated size that is
  * sealed against every change. */
 KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,

@@ -244,8 +244,8 @@ static enum kiln_code read_best(const struct kiln_recording *r,
 }
 
 struct reporting { /* one call of kiln_lease_report */
-    /* Connection that the lease belongs to.  On another connection, the same number may be that of
-     * another lease. */
+    /* Connection that the lease belongs to.  On another connection, another lease may have the same
+     * id. */
     uint64_t connection;
     struct message_tuning_report message;
     uint64_t deadline_ns;

@@ -4,8 +4,8 @@
 /*
  * Answers a compile from kilnd, or does it with the real library and stores its result.
  *
- * Role       the steps of a compile, which are the same for all run-time compilers; counts how it
- *            ended
+ * Role       does the steps of a compile that are the same for all run-time compilers, and counts
+ *            how each compile ended
  * Ownership  the caller owns the program
  * Threading  any thread, but only one thread at a time for a program
  */
@@ -21,5 +21,5 @@ struct answer_calls { /* what a kind of run-time compiler does in its own way */
     bool (*use)(struct rtc_program *program, struct kiln_kernel *stored);
 };
 
-/* Returns the code for the caller of the real library. */
+/* Compiles |program|, or uses a result of kilnd.  Returns the code that the program gets. */
 int answer_compile(const struct answer_calls *calls, struct rtc_program *program);

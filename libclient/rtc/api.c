@@ -247,9 +247,8 @@ void *rtc_first_function(const struct rtc_library *library)
     return function;
 }
 
-/* Returns the slot of the library that is mapped at |base|; if there is none, an empty slot, or
- * NULL.  After a library was closed, the next library that is mapped at its address takes over its
- * slot. */
+/* Returns the slot of the library that is mapped at |base|, else an empty slot, else NULL.  After a
+ * library was closed, the next library that is mapped at its address takes over its slot. */
 static struct rtc_library *slot_of(const void *base)
 {
     struct rtc_library *empty = NULL;

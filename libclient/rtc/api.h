@@ -107,11 +107,11 @@ struct rtc_library {
     char name[32];             /* "nvrtc 13.0" */
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
-    _Atomic uint64_t lacking_until_ns; /* kilnd does not have this library; 0: not known */
+    _Atomic uint64_t lacking_until_ns; /* until then, kilnd is assumed not to have this library */
     const char *trouble; /* why kilnd does not answer compiles of this library; NULL if it does */
 };
 
-/* Returns a function that all wrapped libraries of this kind have. */
+/* Returns a function of |library| that every library of its kind has. */
 void *rtc_first_function(const struct rtc_library *library);
 /* Identifies |library| unless it is identified already.  Its members do not change afterwards. */
 void rtc_identify(struct rtc_library *library);

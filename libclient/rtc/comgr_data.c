@@ -67,8 +67,8 @@ static bool visit_object(const struct visit *v, int kind, struct comgr_handle da
     return goes_on;
 }
 
-/* Returns how many objects of a kind a set has.  comgr does not know the kinds of later versions.
- */
+/* Returns how many objects of a kind a set has; 0 if this version of comgr does not know the
+ * kind. */
 static size_t count_objects(const struct comgr_functions *f, struct comgr_handle set, int kind)
 {
     size_t count = 0;
@@ -213,8 +213,8 @@ static int read_results(struct bytes results, struct object objects[RESULTS_MAX]
     return count;
 }
 
-/* Gives an object no bytes, as an empty log has.  comgr's usual function for this refuses that, but
- * it takes an empty part of a file. */
+/* Gives an object no bytes, as an empty log has.  comgr's set_bytes rejects a size of 0, but its
+ * set_bytes_from_file accepts it. */
 static bool set_no_bytes(const struct comgr_functions *f, struct comgr_handle data)
 {
     int file = open("/dev/null", O_RDONLY | O_CLOEXEC);

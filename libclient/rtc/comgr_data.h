@@ -4,8 +4,8 @@
 /*
  * Reads and creates the data objects of comgr.
  *
- * Role       takes the inputs of an action, takes its results, and creates stored results.  Any
- *            program of the user may have stored a result, so its bytes are checked
+ * Role       takes the inputs of an action, takes its results, and creates stored results.
+ *            Checks the bytes of a stored result, because any program may have sent them
  * Ownership  comgr owns the objects; the sets are borrowed
  * Threading  any thread; calls for one set must not overlap, as comgr requires
  */

@@ -449,8 +449,8 @@ static bool begins_with(const char *path, const char *beginning, size_t size)
     return strncmp(path, beginning, size) == 0;
 }
 
-/* Returns whether |path| is in the directory of the program |name|.  NVRTC itself looks for two
- * files whose names begin with "__nv_" in the current directory. */
+/* Returns whether |path| is another file in the directory of the program |name|.  Files "__nv_..."
+ * in the current directory do not count, because NVRTC looks there for two of its own. */
 static bool is_beside(const char *path, const char *name)
 {
     size_t size = directory_size(name);

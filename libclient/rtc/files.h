@@ -28,14 +28,16 @@ bool files_are_noted(void);
 /* Ends the recording and appends a manifest to |to|. */
 struct files_outcome files_end(struct buffer *to);
 
-/* Returns whether the compile found files in the directory of the program with this name, as it may
- * for #include "...".  If the name has no directory, also returns true if it only looked for files
- * with a relative path. */
+/* Returns whether the compile found a file in the directory of the program |name|, such as one for
+ * #include "...".  If |name| has no directory, returns true if the compile looked for any other
+ * file with a relative path, even for one that does not exist.  Also returns true if |manifest| is
+ * damaged. */
 bool files_use_directory(struct bytes manifest, const char *name);
-/* Appends |manifest| in a form for programs with any name.  Leaves out the entries that exist only
- * because of the name and the current directory: NVRTC examines the file with this name, and its
- * directories.  Files that were not found in the program's directory must be absent from any
- * program's directory.  Returns false if |manifest| is damaged or too large. */
+/* Appends |manifest| in a form for programs with any name.  Leaves out the entries for the file
+ * |name|, its parent directories and the current directory, which NVRTC examines whatever the
+ * program contains.  For a file that was not found in the program's directory, appends an entry
+ * that requires it to be absent from the directory of any later program.  Returns false if
+ * |manifest| is damaged or too large. */
 bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *to);
 
 /* Returns whether the files are still as |manifest| describes them, for a compile of the program

@@ -15,6 +15,6 @@
  * not loaded its compiler yet; the caller then calls it again later. */
 bool identity_find(struct rtc_library *library);
 /* Returns whether |library| has compiled with the files from which its identity was made.  NVRTC
- * loads its builtins library only at the first compile, and an upgrade may have replaced that file
- * before. */
+ * loads its builtins library only at the first compile, and an upgrade may have replaced this
+ * library by then. */
 bool identity_holds(const struct rtc_library *library);

@@ -153,7 +153,8 @@ static const char *const clang_options[] = {
 
 static const char *const clang_values[] = { "D", "U", "I", "include", "isystem", "mllvm", NULL };
 
-/* Options of LLVM that MIOpen gives after -mllvm.  Others may print, for example. */
+/* Options of LLVM that MIOpen gives after -mllvm.  Other options of LLVM may have side effects,
+ * such as printing. */
 static const char *const llvm_options[] = {
     "amdgpu-early-inline-all",     "amdgpu-prelink",
     "amdgpu-internalize-symbols",  "amdgpu-function-calls",
@@ -203,7 +204,7 @@ static bool has_option(const struct rtc_program *p, const char *const *wanted)
     return false;
 }
 
-/* Returns whether the value after |option| is fine. */
+/* Returns whether |value|, the argument after |option|, is known to have no side effects. */
 static bool is_value_known(const char *option, const char *value)
 {
     const char *name;
@@ -243,8 +244,8 @@ static bool are_options_known(const struct rtc_program *p)
 
 /* ---- sources ---- */
 
-/* Returns whether the source, a header given in memory, or an option contains |text|.  An option
- * may define a macro. */
+/* Returns whether the source, a header given in memory, or an option contains |text|.  Searches
+ * options, too, because they may define macros. */
 static bool source_has(const struct rtc_program *p, const char *text)
 {
     if (strstr(p->source, text))
@@ -466,7 +467,8 @@ bool key_options_have_directory(const struct rtc_program *p)
     return false;
 }
 
-/* A name with a directory is not a part of other words.  hiprtc writes other forms of the name. */
+/* Accepts only names with a directory, because other names may be parts of other words in the log.
+ * Accepts only NVRTC, because hiprtc writes other forms of the name. */
 const char *key_name_in_log(const struct rtc_program *p)
 {
     const char *name = key_name(p);

@@ -13,16 +13,16 @@
  * architecture. */
 bool key_needs_device(const struct rtc_program *program);
 /* Returns whether this process has changed an environment variable since the first call.  comgr
- * reads some of them only once, so it may still use the value that they had before.  Must be called
- * before each compile by hiprtc or comgr. */
+ * reads some variables only once, so it may still use an old value.  Must be called before each
+ * compile by hiprtc or comgr. */
 bool key_environment_has_changed(void);
 /* Returns why a compile cannot be looked up, or NULL if it can.  A reason is, for example, an
  * option that is unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
-/* What a result depends on of the program's name. */
+/* The part of the program's name that a result depends on. */
 enum key_name_part {
     KEY_NO_NAME,
-    KEY_LAST_PART, /* what follows the last slash: NVRTC makes names of static variables of it */
+    KEY_LAST_PART, /* what follows the last slash: NVRTC makes names of static variables from it */
     KEY_WHOLE_NAME,
 };
 
@@ -30,7 +30,8 @@ enum key_name_part {
  * headers given in memory, the name expressions, the environment variables that the library reads,
  * and |part| of the program's name.  With the whole name, also over the current directory. */
 struct digest key_of_program(const struct rtc_program *program, enum key_name_part part);
-/* Returns what |result|, which rtc_result_collect wrote, may depend on. */
+/* Returns the part of the program's name that |result| may depend on.  |result| must be the bytes
+ * that were collected from the real library. */
 enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);
 /* Returns the program's name, or the name that the library uses if the caller gave none. */
 const char *key_name(const struct rtc_program *program);

@@ -297,8 +297,8 @@ static void describe(struct publication *x)
     }
 }
 
-/* Writes a list: |manifest| unless it is NULL, then those of the list |old|, the newest first.
- * |old| may be NULL. */
+/* Writes a list of manifests, the newest first: |manifest|, then the manifests of the list |old|.
+ * Both may be NULL. */
 static void write_list(struct buffer *to, enum key_name_part further, const struct bytes *manifest,
                        const struct kiln_kernel *old)
 {
@@ -334,7 +334,7 @@ static void end_lease(const struct publication *x, const struct lookup *l,
         (void)put(x, COMPILE_PART_MARK, &l->lease, bytes_of_text("done"));
 }
 
-/* Returns what the result depends on of the program's name. */
+/* Returns the part of the program's name that the result depends on. */
 static enum key_name_part part_of(const struct rtc_program *p, struct bytes files,
                                   struct bytes result)
 {

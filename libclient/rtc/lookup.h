@@ -15,8 +15,8 @@
  * second key, which is made of the first key and the manifest. A look-up finds the manifest that
  * describes the current state of the files, so it needs no preprocessor.
  *
- * The key first does not include the program's name. If a result depends on the name, the list
- * says so, and the look-up goes on with a key that includes it.
+ * At first, the key does not include the program's name. If a result depends on the name, the list
+ * says so, and the look-up continues with a key that includes the name.
  */
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/program.h"
@@ -32,10 +32,10 @@ enum lookup_outcome {
 struct lookup {
     struct digest key;             /* key of the compile; includes |part| of the program's name */
     struct digest lease;           /* the key under which this process has the right to compile */
-    enum key_name_part part;       /* what the result depends on of the program's name */
+    enum key_name_part part;       /* the part of the program's name in |key| */
     struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL if nothing is */
-    /* The result; set with LOOKUP_FOUND; the caller takes it.  Any program of the user may have
-     * stored these bytes, so the caller checks them. */
+    /* The result; set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these
+     * bytes to kilnd, so the caller checks them. */
     struct kiln_kernel *stored;
     uint64_t saved_ns;  /* duration of the compile that made the result */
     const char *reason; /* set with LOOKUP_NONE; a literal */

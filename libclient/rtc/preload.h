@@ -10,6 +10,6 @@
 
 /* Calls libc's dlsym.  With RTLD_NEXT, it searches the libraries after this one. */
 void *preload_real_dlsym(void *handle, const char *name);
-/* Sets |ret_function|, a pointer to a function pointer, to the function with this name in the next
- * library after this one, or to NULL.  Does nothing if it is set already. */
+/* Sets the function pointer to which |ret_function| points: to the function with this name in the
+ * next library after this one, or to NULL.  Does nothing if the function pointer is set already. */
 void preload_find_next(const char *name, void *ret_function);

@@ -178,8 +178,8 @@ int rtc_destroy(struct rtc_library *library, void **program)
     return rc;
 }
 
-/* After a compile, the real library rejects name expressions.  So it must do the compile that a
- * stored result has replaced. */
+/* Adds a name expression.  If a stored result has replaced the compile, first lets the real library
+ * compile, because it must reject a name expression that comes after a compile. */
 int rtc_add_name(struct rtc_library *library, void *program, const char *expression)
 {
     struct rtc_program *stored = find_stored(library, program);

@@ -4,8 +4,8 @@
 /*
  * The stored form of the result of a successful compile: all outputs, lowered names and the log.
  *
- * Role       collects a result from the real library and writes it as bytes; reads such bytes. Any
- *            program of the user may have stored these bytes, so they are checked
+ * Role       collects a result from the real library and writes it as bytes; reads such bytes,
+ *            and checks them, because any program may have sent them to kilnd
  * Ownership  a result owns its bytes
  * Threading  plain values
  */

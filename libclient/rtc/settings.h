@@ -23,7 +23,8 @@ enum rtc_mode settings_mode(void);
  * itself. */
 uint32_t settings_patience_ms(void);
 
-/* Notes for the report that the process has loaded a compiler: "nvrtc" and the path of its file. */
+/* Adds a compiler that the process has loaded to the report: its kind, such as "nvrtc", and the
+ * path of its file. */
 void settings_note_library(const char *compiler, const char *path);
 
 /* Count a compile by how it ended. */

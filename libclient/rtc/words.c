@@ -69,7 +69,7 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* A macro with __FILE__ may be used by other macros of the same header, so all of them count. */
+/* Counts every macro of |header|, because any of them may use another macro that has __FILE__. */
 bool words_expand_name(struct bytes header, const char *source)
 {
     char name[WORD_MAX];

@@ -14,6 +14,6 @@
 bool words_have_time(struct bytes header);
 /* Returns whether |header| contains __FILE__ or another word that stands for a file's name. */
 bool words_have_name(struct bytes header);
-/* Returns whether |source| uses a macro of |header|.  If |header| has the word __FILE__, the result
- * may then depend on the name of the program that is made from |source|. */
+/* Returns whether |source| uses a macro of |header|.  If so, and if |header| has the word __FILE__,
+ * the result of the compile may depend on the program's name. */
 bool words_expand_name(struct bytes header, const char *source);

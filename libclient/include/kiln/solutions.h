@@ -4,7 +4,7 @@
 
 /*
  * Solutions: every solver that applies to a problem, with its records and the size of its tuning
- * space.  A plan (<kiln/plan.h>) uses the first one.
+ * space.  A plan (<kiln/plan.h>) uses the first solver of this list.
  *
  * Ownership  A list is released with kiln_solutions_free.  Its texts are borrowed and stay valid
  *            until it is released.

@@ -88,7 +88,8 @@ struct kiln_tuned_entry {
     /* For find, the recorded time; for perf, the measured median, or 0 if not known. */
     double time_ms;
     uint64_t workspace; /* only for find: bytes of workspace */
-    /* 0: not known.  This and the members below are only set with |measurements| */
+    /* 0: not known.  This member and the members below are only set if kiln_tuning_options has
+     * |measurements|. */
     uint32_t samples;
     double median_ms, spread_ms; /* |spread_ms| is half the interquartile range */
     uint64_t measured_at;        /* seconds since the epoch */
