@@ -49,5 +49,5 @@ KILN_MUST_CHECK enum kiln_code client_open_multiplexer(struct kiln_client *clien
 /* Begins a frame: reserves the header, after which the caller appends the body. */
 void client_frame_init(struct buffer *frame);
 /* Like client_frame_init, but in the caller's |storage| instead of on the heap.  Do not call
- * buffer_done on it. */
+ * buffer_done on |frame|. */
 void client_frame_init_in(struct buffer *frame, uint8_t *storage, size_t size);

@@ -20,6 +20,6 @@ void load_lock_watch(void);
 void load_lock(void);
 void load_unlock(void);
 /* Checks that this process can load libraries.  The caller holds the lock.  Returns
- * KILN_UNAVAILABLE in a child that was forked during a load, because it cannot load any library.
- * This happens if the load takes longer than fork() waits. */
+ * KILN_UNAVAILABLE in a child that was forked during a load, because such a child cannot load any
+ * library.  A fork happens during a load if the load takes longer than fork() waits. */
 KILN_MUST_CHECK enum kiln_code load_check(struct kiln_err *err);

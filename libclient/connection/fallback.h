@@ -7,7 +7,7 @@
  * Role       reads KILN_FALLBACK and kiln_client_options.fallback, opens connections to the server,
  *            prints one notice on standard error when the substitute serves, and reports when kilnd
  *            is back
- * Ownership  one per client; must outlive the transports that it made
+ * Ownership  each client has one, which must outlive the transports that it opened
  * Threading  any thread
  */
 #include "common/protocol/transport.h"

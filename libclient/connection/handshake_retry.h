@@ -31,8 +31,8 @@ struct handshake_result {
 };
 
 /* Tries until one attempt succeeds.  Returns KILN_UNAVAILABLE at once if no daemon was ever
- * reachable.  Waits for a daemon that was reachable before, that exits during the handshake, or
- * that is busy; at the deadline, returns KILN_TIMED_OUT.  Does not retry after a rejection. */
+ * reachable.  Waits if the daemon was reachable before, exits during the handshake, or is busy; at
+ * the deadline, returns KILN_TIMED_OUT.  Does not retry after a rejection. */
 KILN_MUST_CHECK enum kiln_code handshake_open(const struct handshake_options *options,
                                               uint64_t deadline_ns,
                                               struct handshake_result *ret_result,

@@ -69,8 +69,8 @@ struct request {
     size_t file_count;     /* at most LIMIT_REQUEST_FILES */
     /* Whether the request fails if the connection is lost, instead of being sent again. */
     bool once;
-    /* The only connection that may carry the request; 0 if any may.  If it is gone, the request
-     * fails with KILN_NOT_FOUND. */
+    /* The only connection that may carry the request; 0 if any may.  If this connection is gone,
+     * the request fails with KILN_NOT_FOUND. */
     uint64_t connection;
     /* Reads one frame, which is never an error frame.  If accept returns a failure, the request
      * ends.  KILN_CORRUPT also closes the connection, because a peer that sends invalid data may
@@ -87,7 +87,7 @@ struct request {
     /* Private to the multiplexer.  The caller initialises these members to zero: */
     uint64_t id;
     atomic_uint sends;     /* how often the request was sent; accept may read it */
-    struct list_link link; /* in the multiplexer's list, until it is answered */
+    struct list_link link; /* in the multiplexer's list, until the request is answered */
     bool sent;
 
     /* Valid once |ended| is true: */
@@ -107,8 +107,7 @@ struct multiplexer_options {
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     /* Returns whether |connect| would lead to a better server than the current one.  Called when a
-     * request begins while no other request is unanswered.  May be NULL, which means always
-     * false. */
+     * request begins and no other request is in flight.  May be NULL, which means always false. */
     bool (*may_leave)(void *context);
     /* As in struct handshake_options. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
@@ -136,9 +135,9 @@ KILN_DEFINE_AUTO(multiplexer)
  * block.  Fails only if the body is too large or |request->connection| is gone. */
 KILN_MUST_CHECK enum kiln_code multiplexer_submit(struct multiplexer *multiplexer,
                                                   struct request *request, struct kiln_err *err);
-/* Waits until |waiter| has at least one accepted frame or ended request.  If it fails (no daemon,
- * or the deadline has passed), no more replies come, and the caller must abandon the requests that
- * have not ended. */
+/* Waits until |waiter| has at least one accepted frame or ended request.  If the wait fails
+ * (no daemon, or the deadline has passed), no more replies come, and the caller must abandon the
+ * requests that have not ended. */
 KILN_MUST_CHECK enum kiln_code multiplexer_wait(struct multiplexer *multiplexer,
                                                 struct waiter *waiter, uint64_t deadline_ns,
                                                 struct kiln_err *err);

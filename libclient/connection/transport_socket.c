@@ -18,7 +18,7 @@
 
 /* Sizes of the input buffer.  At first, it can hold several frames with small objects; larger
  * frames enlarge it.  Between frames, it keeps up to INPUT_KEPT bytes.  A frame of a batch has a
- * quarter of a megabyte, and freeing the memory after each one would cost a page fault for every
+ * quarter of a megabyte, and freeing the memory after each frame would cost a page fault for every
  * page. */
 #define INPUT_MIN (64u << 10)
 #define INPUT_KEPT (1u << 20)

@@ -53,9 +53,9 @@ struct kiln_plan *subject_plan(const struct subject *subject);
 KILN_MUST_CHECK enum kiln_code subject_time(struct subject *subject,
                                             const struct timing_limits *limits,
                                             struct timing *ret_timing, struct kiln_err *err);
-/* Compares the plan's result with the reference.  Returns KILN_CORRUPT with a message if it is
- * wrong.  Otherwise sets |ret_checked| to the number of elements compared: all, or those in the
- * first 256 MiB. */
+/* Compares the plan's result with the reference.  Returns KILN_CORRUPT if the result is wrong.
+ * Otherwise sets |ret_checked| to the number of elements compared: all, or those in the first
+ * 256 MiB. */
 KILN_MUST_CHECK enum kiln_code subject_check(struct subject *subject, uint64_t *ret_checked,
                                              struct kiln_err *err);
 /* Returns whether the device still works after a failure.  A CUDA or HIP device does not work after

@@ -321,7 +321,7 @@ static enum kiln_code find_work(struct tuner *t, bool *ret_found, struct kiln_er
 
 /* Alternates between two steps: uses a part of the remaining time for samples of the whole space,
  * then tries the neighbours of the best.  If other processes take part, the neighbours may be in
- * their shares; they are then tried only once, at the end. */
+ * their shares; this process then tries the neighbours only once, at the end. */
 static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
 {
     bool found = true;

@@ -65,7 +65,7 @@ struct device_entry_point {
 };
 
 struct device_launch {
-    /* three numbers each: the work groups, and the work items in a group */
+    /* three numbers each: |grid| counts the work groups, |group| the work items of a group */
     const uint32_t *grid, *group;
     uint32_t shared_bytes; /* at most the value passed to find() */
     const struct device_argument *arguments;

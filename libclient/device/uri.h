@@ -18,7 +18,7 @@ enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 struct device_uri {
     enum device_kind kind;
     unsigned index; /* 0 if the name has no number */
-    /* "GPU-..." or "MIG-...", and |index| is not used; "" if the name has no uuid. */
+    /* "GPU-..." or "MIG-...", in which case |index| is not used; "" if the name has no uuid. */
     char uuid[DEVICE_UUID_SIZE];
 };
 

@@ -24,8 +24,8 @@ struct kiln_kernel *fetch_known_source(struct kiln_client *client,
 void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
                     struct kiln_kernel *kernel);
 
-/* Reads one result of |reply|: a kernel, or a failure that kilnd reports.  Sets |ret_damaged| if it
- * fails because the reply itself is invalid. */
+/* Reads one result of |reply|: a kernel, or a failure that kilnd reports.  Sets |ret_damaged| if
+ * the call fails because the reply itself is invalid. */
 KILN_MUST_CHECK enum kiln_code fetch_result(const struct message_result *result,
                                             const struct reply *reply,
                                             struct kiln_kernel **ret_kernel, bool *ret_damaged,

@@ -76,7 +76,7 @@ struct kiln_plan *plan_again(struct kiln_plan *plan);
 extern const struct answer_ops plan_value_ops;
 
 struct kiln_client;
-/* Drops cached plans of |problem|, or of all problems if it is NULL, because records may have
- * changed.  Plans whose answers have not arrived yet will not be cached, either.  Any thread may
- * call it. */
+/* Drops cached plans of |problem|, or of all problems if |problem| is NULL, because records may
+ * have changed.  Plans whose answers have not arrived yet will not be cached, either.  Any thread
+ * may call it. */
 void plans_forget(struct kiln_client *client, const struct problem *problem);

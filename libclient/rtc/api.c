@@ -348,7 +348,7 @@ void *rtc_wrapper_of(int number, void *real)
     return library ? wrapper(library, function) : real;
 }
 
-/* Finds the real create function for a call that was linked.  Searches the libraries that the
+/* Finds the real create function for a caller that links it.  Searches the libraries that the
  * program links, then the libraries that the calling library itself links.  Returns NULL if none
  * has the function. */
 static void *find_linked(enum rtc_kind kind, const void *caller)

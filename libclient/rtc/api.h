@@ -21,7 +21,7 @@ enum { RTC_OUTPUTS_MAX = 4, RTC_FILES_MAX = 8 };
 
 typedef int rtc_size_fn(void *program, size_t *ret_size);
 typedef int rtc_get_fn(void *program, char *ret_bytes);
-/* NVRTC calls such a function while it compiles.  It ends the compile if the function returns 1. */
+/* NVRTC calls such a function while it compiles.  If the function returns 1, the compile ends. */
 typedef int rtc_callback_fn(void *payload, void *reserved);
 
 /* The two functions of one kind of output, such as PTX. */
@@ -30,8 +30,8 @@ struct rtc_output {
     rtc_get_fn *get;
 };
 
-/* The functions that are wrapped.  An instance contains those of a real library, or their
- * wrappers. */
+/* The functions of NVRTC or hiprtc that are wrapped.  An instance contains either the functions of
+ * a real library, or their wrappers. */
 struct rtc_functions {
     int (*create)(void **ret_program, const char *source, const char *name, int header_count,
                   const char *const *headers, const char *const *header_names);
@@ -51,8 +51,8 @@ struct comgr_handle {
     uint64_t value;
 };
 
-/* comgr's functions that are wrapped.  An instance contains those of a real library, or their
- * wrappers. */
+/* comgr's functions that are wrapped.  An instance contains either the functions of a real library,
+ * or their wrappers. */
 struct comgr_wrapped {
     int (*act)(int kind, struct comgr_handle info, struct comgr_handle inputs,
                struct comgr_handle results);

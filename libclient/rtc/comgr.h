@@ -8,7 +8,8 @@
  *            of its own. A hit creates the results with comgr's own functions, so that all
  *            functions of comgr can use them
  * Ownership  comgr owns all its objects. The ISA and the directory of an action are copied when the
- *            program sets them, because comgr 2.4 crashes if it is asked for one that is not set
+ *            program sets them, because comgr 2.4 crashes if it is asked for an ISA or a
+ *            directory that is not set
  * Threading  any thread; calls for one action must not overlap, as comgr requires
  */
 #include "libclient/rtc/api.h"

@@ -30,7 +30,7 @@ enum entry_kind {
     ENTRY_ABSENT,
     ENTRY_PRESENT, /* a file that was looked for, and exists */
     ENTRY_LISTING, /* a directory whose entries were listed */
-    /* a file that was looked for in the program's directory; the path is relative to it */
+    /* a file that is absent from the program's directory; the path is relative to that directory */
     ENTRY_ABSENT_BESIDE,
 };
 

@@ -44,8 +44,8 @@ bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *
  * |name|.  |manifest| comes from outside this process, so it is checked; returns false if it is
  * damaged. */
 bool files_are_same(struct bytes manifest, const char *name);
-/* Adds the files' paths and contents to |digest|.  Their times do not influence a compile, so they
- * are left out.  A listed directory is an exception: its time stands for its entries.  Returns
- * false if |manifest| is damaged. */
+/* Adds the files' paths and contents to |digest|.  Leaves out their times, which do not influence a
+ * compile, except for a listed directory, whose time stands for its entries.  Returns false
+ * if |manifest| is damaged. */
 struct sha256;
 bool files_digest(struct bytes manifest, struct sha256 *digest);

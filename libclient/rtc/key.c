@@ -180,8 +180,8 @@ static size_t option_name(const char *option, const char **ret_name)
     return attached ? 1 : strcspn(name, "=");
 }
 
-/* Returns whether the option |name| has no other effect than on the outputs.  This is so for
- * options of OpenCL, warnings, and definitions of symbols for the assembler. */
+/* Returns whether the option |name| affects nothing but the outputs.  This is so for options of
+ * OpenCL, warnings, and definitions of symbols for the assembler. */
 static bool is_harmless(const char *name)
 {
     static const char symbol[] = "Wa,-defsym,";

@@ -106,8 +106,8 @@ const char *kiln_library_file(const char *kind);
 int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
                        struct kiln_error *err);
 /* Wraps the job's own memory.  |native| is a device pointer of CUDA or HIP, which must outlive the
- * result, or a cl_mem of the device's context, which libkiln retains.  Returns KILN_E_INVALID if it
- * is not memory of the device. */
+ * result, or a cl_mem of the device's context, which libkiln retains.  Returns KILN_E_INVALID if
+ * |native| is not memory of the device. */
 int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
                      struct kiln_memory **ret_memory, struct kiln_error *err);
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */
