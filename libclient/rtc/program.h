@@ -6,9 +6,10 @@
  *
  * Role       the caller's handle is the real library's handle of the program.  For each handle, the
  *            table has a struct rtc_program, which keeps the inputs and, if there is one, the
- * stored result.  If the caller asks for something that the stored result lacks, the real library
- * compiles the program after all Ownership  the table owns each struct rtc_program, from create to
- * destroy Threading  any thread; calls for one program must not overlap, as the libraries require
+ *            stored result.  If the caller asks for something that the stored result lacks, the
+ *            real library compiles the program after all
+ * Ownership  the table owns each struct rtc_program, from create to destroy
+ * Threading  any thread; calls for one program must not overlap, as the libraries require
  */
 #include "common/base/bytes.h"
 #include "common/base/hash_table.h"
