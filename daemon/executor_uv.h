@@ -5,7 +5,7 @@
  * The executor that runs the engine's work: work queues for blocking tasks, processes for
  * compilations and transfers, and threads that close clients' files.
  *
- * Ownership  borrows all parts; embed it
+ * Ownership  borrows all parts; the caller embeds the struct
  * Threading  the loop's thread
  */
 #include "daemon/loop/loop_queue.h"

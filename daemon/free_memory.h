@@ -5,7 +5,7 @@
  * Returns freed memory to the system after a burst of requests.  glibc itself keeps freed memory
  * that lies between blocks in use.
  *
- * Ownership  embed it, zeroed
+ * Ownership  the caller embeds the struct, zeroed
  * Threading  the loop's thread
  */
 #include <stdbool.h>

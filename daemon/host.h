@@ -4,7 +4,7 @@
 /*
  * Adds kilnd's configuration, paths, pool and counters to the answers of administrative requests.
  *
- * Ownership  borrows everything; embed it
+ * Ownership  borrows everything; the caller embeds the struct
  * Threading  the loop's thread
  */
 #include "daemon/config/config.h"

@@ -8,7 +8,8 @@
  *            daemon.c is the program around it.  Process-wide state (signals, environment, umask,
  *            working directory, standard error) is left to that program, which also sets the log
  *            sink
- * Ownership  embed it, zeroed; owns all that it opens, borrows what options point to
+ * Ownership  the caller embeds the struct, zeroed; the struct owns all that it opens, and borrows
+ *            what options point to
  * Threading  one thread, the loop's
  *
  *   serving_begin    creates the loop; the program may then add handles of its own, with |owner|

@@ -124,7 +124,8 @@ UNWATCHED static int spawn_and_wait(void *context)
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
     /* Become the parent of the program's orphaned children. */
     syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* Ask for a signal when the parent exits.  It also comes when only the calling thread exits. */
+    /* Ask for a signal when the parent exits.  The kernel also sends the signal when only the
+     * thread of the parent that created this process exits. */
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0);
     spawn_program(s);
     int done = s->done;

@@ -348,7 +348,8 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
                      count ? words[0] : "", count > 1 ? " ..." : "");
 }
 
-/* Splits |text| in place.  Quotes group words; a backslash has no special meaning. */
+/* Splits |text| in place.  A word in quotes may contain blanks.  A backslash has no special
+ * meaning. */
 static enum kiln_code split_words(char *text, const char *words[DRIVER_WORDS_MAX],
                                   size_t *ret_count, struct kiln_err *err)
 {

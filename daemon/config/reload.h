@@ -7,7 +7,7 @@
  * Role       reads every source of settings again on another thread.  Applies all changes that
  *            config.def marks NOW, or nothing if any source is wrong.  Remembers the changes that
  *            need a restart
- * Ownership  borrows its parts; embed it
+ * Ownership  borrows its parts; the caller embeds the struct
  * Threading  the loop's thread
  */
 #include "daemon/config/config.h"

@@ -6,7 +6,7 @@
  *
  * Role       reaps processes that spawn_process started, without a handler for SIGCHLD.  No other
  *            code in this process may reap them, and SIGCHLD must not be ignored
- * Ownership  embed it; end with loop_process_close
+ * Ownership  the caller embeds the struct; end with loop_process_close
  * Threading  the loop's thread
  */
 #include "daemon/loop/timer.h"

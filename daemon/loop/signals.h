@@ -4,7 +4,7 @@
 /*
  * Signals, delivered as callbacks on the loop.
  *
- * Ownership  embed it; end with loop_signal_close
+ * Ownership  the caller embeds the struct; end with loop_signal_close
  * Threading  the loop's thread
  */
 #include "daemon/loop/loop.h"

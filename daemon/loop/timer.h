@@ -5,7 +5,7 @@
  * Timers.  A timer with a delay of zero fires in the next loop iteration, never within
  * loop_timer_start.
  *
- * Ownership  embed it; end with loop_timer_close
+ * Ownership  the caller embeds the struct; end with loop_timer_close
  * Threading  the loop's thread
  */
 #include "common/base/list.h"

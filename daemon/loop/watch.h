@@ -4,7 +4,8 @@
 /*
  * Waits until a descriptor is readable or writable (level-triggered).
  *
- * Ownership  embed it.  The caller keeps the descriptor and closes it after loop_watch_close
+ * Ownership  the caller embeds the struct, keeps the descriptor, and closes the descriptor after
+ *            loop_watch_close
  * Threading  the loop's thread
  */
 #include "daemon/loop/loop.h"

@@ -7,7 +7,7 @@
  * Role       sends the status line; sends the watchdog's signal while the loop runs and no task of
  *            a work queue is stuck; stores the listening socket in the manager's descriptor store
  *            (docs/decisions, number 12)
- * Ownership  borrows all; embed it
+ * Ownership  borrows all; the caller embeds the struct
  * Threading  the loop's thread
  */
 #include "daemon/loop/timer.h"

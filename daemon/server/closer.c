@@ -207,7 +207,8 @@ static bool close_next(struct closer *closer)
     pthread_mutex_lock(&closer->lock);
     user->busy = false;
     user->held -= is_file;
-    /* Forget that is_full() was true, even if no check noticed the change. */
+    /* Restart the grace period here, because the user may be full again when check_user() runs
+     * next. */
     if (!is_full(closer, user))
         user->full_since_ns = 0;
     remove_if_gone(closer, user);

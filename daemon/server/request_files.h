@@ -6,7 +6,7 @@
  *
  * Role       takes them from a received message and keeps them until their frame is complete.
  *            Passes unwanted ones to the closer, because close(2) may block
- * Ownership  owns the descriptors that it keeps; embed it
+ * Ownership  owns the descriptors that it keeps; the caller embeds the struct
  * Threading  the loop's thread
  *
  * The kernel ends a read after a message that brought descriptors, so the descriptors always belong

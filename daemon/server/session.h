@@ -47,7 +47,9 @@ struct session {
     struct request_files files; /* descriptors of the incomplete frame */
     uint64_t joined_ms;
     uint64_t frame_ms; /* when the unfinished frame began */
-    uint64_t moved_ms; /* when bytes were last sent, or when the first byte began to wait */
+    /* When the outbox last made progress: bytes were sent, or a reply was added to the empty
+     * outbox. */
+    uint64_t moved_ms;
     enum session_end end;
     bool hold; /* more requests are already received, so combine small replies */
     /* Nothing is read, because too many files of this user wait to be closed. */

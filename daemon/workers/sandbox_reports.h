@@ -5,7 +5,7 @@
  * What compiler processes report about the layers of their sandbox.
  *
  * Role       stores how the processes are confined, and logs missing layers once
- * Ownership  plain values; embed it, zeroed
+ * Ownership  plain values; the caller embeds the struct, zeroed
  * Threading  the loop's thread
  */
 #include "common/base/list.h"

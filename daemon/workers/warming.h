@@ -7,7 +7,7 @@
  * Role       chooses the next process that loads the libraries that clients' sources need.  Retires
  *            warm processes that are no longer needed.  Decides whether a job waits for a warm-up
  *            or starts in another process
- * Ownership  borrows the pool's list of processes; embed it
+ * Ownership  borrows the pool's list of processes; the caller embeds the struct
  * Threading  the loop's thread
  */
 #include "daemon/workers/pool.h"

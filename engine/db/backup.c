@@ -7,8 +7,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The copy needs no journal, because nobody reads it before it is complete, and an incomplete copy
- * is removed. */
+/* The copy needs neither a journal file nor fsync, because nobody reads the copy before it is
+ * complete, and an incomplete copy is removed. */
 static const char tune[] = "pragma journal_mode = memory; pragma synchronous = off";
 
 static enum kiln_code create_empty_file(const char *path, struct kiln_err *err)

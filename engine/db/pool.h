@@ -6,7 +6,7 @@
  *
  * Role       lets several threads read concurrently, each on its own connection, and lets the file
  *            be replaced meanwhile
- * Ownership  owns the connections (db_pool_done closes them); embed it
+ * Ownership  owns the connections (db_pool_done closes them); the caller embeds the struct
  * Threading  db_pool_take and db_pool_return: any thread. All other functions: one thread at a
  *            time.
  */

@@ -210,7 +210,7 @@ struct reorder {
     struct extent step; /* distances of packed pixels in the plain tensor; 0 if all are packed */
     /* Width of a row in the packed tensor, and the position in it where the plain row begins. */
     uint32_t w_packed, w_first;
-    uint32_t outer, outer_packed;   /* number of entries of a group in weights; otherwise 1 */
+    uint32_t outer, outer_packed;   /* of weights: number of entries of a group; else 1 */
     uint32_t outers, outers_packed; /* number of all entries */
     struct square square;
 };
@@ -324,8 +324,9 @@ static uint32_t together_of(uint32_t chunks)
     return together;
 }
 
-/* Returns how many neighbouring elements of a plane an item can copy at once: those of 16 or 4
- * bytes, or one. */
+/* Returns how many neighbouring elements of a plane a work item can copy at once.  In a plane
+ * without steps, it can copy 16 or 4 bytes if the plane's size is a multiple of that; otherwise, it
+ * copies one element. */
 static uint32_t vector_of(const struct reorder *r, uint32_t element)
 {
     uint64_t plane = pixels(r->pixels);

@@ -366,8 +366,9 @@ KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
                                                   struct kiln_err *err);
-struct kernel_clearing {         /* a clear in steps; zeroed before the first call, except for
-                                  * |filter| */
+/* The progress of kernel_store_clear_some(). The caller zeroes it before the first call, except for
+ * |filter|. */
+struct kernel_clearing {
     struct kernel_filter filter; /* its texts are borrowed */
     uint64_t count, bytes;       /* removed so far: kernels, and stored bytes of their objects */
     uint64_t after;              /* id of the last kernel that was examined */

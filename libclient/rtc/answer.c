@@ -35,7 +35,7 @@ static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
     return false;
 }
 
-/* Compiles with the real library, because kilnd has no result, and publishes the result. */
+/* Compiles with the real library, because kilnd has no result yet.  Then sends kilnd the result. */
 static int compile_first(const struct first *f)
 {
     BUFFER_AUTO struct buffer files;

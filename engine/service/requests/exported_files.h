@@ -20,9 +20,9 @@
 struct engine;
 struct exported_files;
 
-/* Limits of the files that a user who is not an administrator has open. The number of files allows
- * two of the largest answers, and the number of bytes allows a package of the default maximum
- * size. */
+/* Limits of the files that a user who is not an administrator has open. The number of files is that
+ * of two exports with ADMIN_FILES_MAX files each. The number of bytes allows a package of the
+ * default maximum size. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit for all such users together, because the number of watches is limited. */

@@ -109,7 +109,7 @@ struct kiln_measurement { /* what was measured for one solver */
     size_t size;          /* sizeof(struct kiln_measurement) */
     const char *solver;
     const char *algorithm; /* for find, such as "miopenConvolutionFwdAlgoWinograd" */
-    const char *params;    /* for perf: comma-separated, in MIOpen's form for this solver */
+    const char *params;    /* only for perf: the perf config in MIOpen's form, comma-separated */
     uint64_t workspace;    /* only for find: bytes of workspace */
     uint32_t samples;      /* at least 1 */
     double median_ms;      /* an impossibly short time is rejected with KILN_E_INVALID */
