@@ -274,5 +274,7 @@ enum kiln_code handle_cancel(struct engine *e, struct caller *caller,
         service_refuse(e, caller, m.cancelled_id, &why, NULL);
         return KILN_OK;
     }
-    return KILN_OK; /* the request was answered in the meantime */
+    /* the request was answered in the meantime */
+    client_compiles_cancel(e, caller, m.cancelled_id);
+    return KILN_OK;
 }

@@ -18,6 +18,9 @@
 /* Call it when |caller| has left. Each compile that |caller| may do passes to the next connection
  * that waits for the result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
+/* Call it when |caller| cancels a request that was answered already. If the answer was the right to
+ * compile, the client did not wait for it, so this right goes to the next connection. */
+void client_compiles_cancel(struct engine *e, struct caller *caller, uint64_t request_id);
 /* Answers waiting requests whose time is up. */
 void client_compiles_tick(struct engine *e);
 /* Ends the waiting requests because kilnd is stopping. */

@@ -17,6 +17,9 @@
 /* Maximum time that a request waits.  After that, the reply is KILN_BUSY, and the client
  * compiles. */
 #define WAIT_MAX_MS 60000u
+/* After this time, the next client that asks gets the right to compile, too.  Its holder may have
+ * stopped, and others would otherwise wait for each compile that it began. */
+#define HELD_MAX_NS 60000000000u
 /* Bytes of the user's budget that an unfinished compile takes.  It needs less memory than that, but
  * one user must not be able to begin millions of compiles. */
 #define COMPILE_COST 4096u
@@ -34,6 +37,8 @@ struct client_compile {
     struct list_link link; /* in the holder's list */
     struct digest key;     /* contains the uid */
     struct caller *holder; /* borrowed; the connection that may compile */
+    uint64_t request_id;   /* of the holder's compile_begin */
+    uint64_t since_ns;     /* when the holder got the right */
     uid_t uid;             /* the user whose budget is charged */
     struct list waiting;   /* of struct begin, in order of arrival; borrowed */
 };
@@ -90,11 +95,14 @@ static struct client_compile *find_compile(struct engine *e, const struct digest
     return NULL;
 }
 
-static void give_to(struct client_compile *c, struct caller *holder)
+/* Gives the right to compile to the connection of |b|. */
+static void give_to(struct client_compile *c, const struct begin *b)
 {
     list_remove(&c->link);
-    list_append(&holder->compiles, &c->link);
-    c->holder = holder;
+    list_append(&b->base.caller->compiles, &c->link);
+    c->holder = b->base.caller;
+    c->request_id = b->base.request_id;
+    c->since_ns = clock_monotonic_ns();
 }
 
 static struct client_compile *create_compile(struct begin *b, struct kiln_err *err)
@@ -112,7 +120,7 @@ static struct client_compile *create_compile(struct begin *b, struct kiln_err *e
     c->uid = b->base.uid;
     list_init(&c->waiting);
     hash_table_add(&e->requests->compiles, &c->by_key, digest_hash(&c->key));
-    give_to(c, b->base.caller);
+    give_to(c, b);
     return c;
 }
 
@@ -134,7 +142,7 @@ static void pass_on(struct engine *e, struct client_compile *c)
     }
     struct begin *next = LIST_FIRST(&c->waiting, struct begin, place);
     list_remove(&next->place);
-    give_to(c, next->base.caller);
+    give_to(c, next);
     answer_without(next, KILN_NOT_FOUND);
 }
 
@@ -142,6 +150,15 @@ void client_compiles_leave(struct engine *e, struct caller *caller)
 {
     LIST_EACH (&caller->compiles, struct client_compile, link, c)
         pass_on(e, c);
+}
+
+void client_compiles_cancel(struct engine *e, struct caller *caller, uint64_t request_id)
+{
+    LIST_EACH (&caller->compiles, struct client_compile, link, c)
+        if (c->request_id == request_id) {
+            pass_on(e, c);
+            return;
+        }
 }
 
 void client_compiles_tick(struct engine *e)
@@ -186,6 +203,9 @@ static void compile_or_wait(struct begin *b)
     struct client_compile *c = find_compile(e, &b->key);
     struct kiln_err err = KILN_ERR_INIT;
     if (b->only_looks) {
+        answer_without(b, KILN_NOT_FOUND);
+    } else if (c && clock_monotonic_ns() >= c->since_ns + HELD_MAX_NS) {
+        give_to(c, b);
         answer_without(b, KILN_NOT_FOUND);
     } else if (c && clock_monotonic_ns() < b->until_ns) {
         e->stats.client_compile_waits++;
@@ -547,6 +567,31 @@ static enum object_kind kind_of_part(uint8_t part)
     return kinds[part];
 }
 
+/* Takes the result that came with the request. */
+static enum kiln_code take_result(struct engine *e, struct caller *caller, uint64_t request_id,
+                                  const struct message_compile_end *m, struct kiln_err *err)
+{
+    if (m->part >= COMPILE_PARTS)
+        return kiln_fail(err, KILN_INVALID, "compile_end: there is no part %u", m->part);
+    struct end *x = deferred_create(&end_kind, e, caller, request_id, err);
+    if (!x)
+        return err->code;
+    x->file = x->copy = -1;
+    x->key = kernel_client_key((uint64_t)caller->uid, &m->key);
+    x->client_key = m->key;
+    x->kind = kind_of_part(m->part);
+    x->created = clock_wall_s();
+    x->compile_ns = m->compile_ns;
+    enum kiln_code rc = take_texts(x, m, err);
+    if (!rc)
+        rc = take_file(x, caller, err);
+    if (!rc)
+        deferred_run(&x->base, &copy_step);
+    return deferred_wait_or_destroy(&x->base, rc);
+}
+
+/* A refused request ends the compile, too.  A client of another build, whose messages kilnd does
+ * not understand, has no other way to end it.  |key| is the first field in all builds. */
 enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)
@@ -554,29 +599,14 @@ enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
     struct reader r = reader_of(body);
     struct message_compile_end m = message_compile_end_read(&r);
     enum kiln_code rc = message_body_check(&r, MESSAGE_compile_end, err);
-    if (rc)
-        return rc;
-    struct digest key = kernel_client_key((uint64_t)caller->uid, &m.key);
-    if (caller->file_count == 0) {
+    const bool has_result = caller->file_count > 0;
+    if (!rc && has_result)
+        rc = take_result(e, caller, header->request_id, &m, err);
+    if ((rc || !has_result) && body.size >= DIGEST_SIZE) {
+        struct digest key = kernel_client_key((uint64_t)caller->uid, &m.key);
         give_back(e, &key, caller);
-        send_recorded(e, caller, header->request_id);
-        return KILN_OK;
     }
-    if (m.part >= COMPILE_PARTS)
-        return kiln_fail(err, KILN_INVALID, "compile_end: there is no part %u", m.part);
-    struct end *x = deferred_create(&end_kind, e, caller, header->request_id, err);
-    if (!x)
-        return err->code;
-    x->file = x->copy = -1;
-    x->key = key;
-    x->client_key = m.key;
-    x->kind = kind_of_part(m.part);
-    x->created = clock_wall_s();
-    x->compile_ns = m.compile_ns;
-    rc = take_texts(x, &m, err);
-    if (!rc)
-        rc = take_file(x, caller, err);
-    if (!rc)
-        deferred_run(&x->base, &copy_step);
-    return deferred_wait_or_destroy(&x->base, rc);
+    if (!rc && !has_result)
+        send_recorded(e, caller, header->request_id);
+    return rc;
 }

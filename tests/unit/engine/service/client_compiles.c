@@ -201,6 +201,64 @@ TEST_F(users, a_wait_ends_when_its_time_is_up)
     test_caller_leave(&twin);
 }
 
+/* The client has stopped waiting, so it does not know that it may compile. */
+TEST_F(users, a_compile_that_is_cancelled_after_its_answer_goes_to_the_next)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_begin(&twin, 1000);
+    test_caller_cancel(&f->ann, BEGUN + 1);
+    assert_int_equal(twin.reply_count, 0);
+    test_caller_cancel(&f->ann, BEGUN);
+    assert_int_equal(last_result(&twin).code, KILN_NOT_FOUND);
+    send_end(&twin, "result");
+    assert_int_equal(begin(&f->ann, 0), KILN_OK);
+    test_caller_leave(&twin);
+}
+
+TEST_F(users, a_refused_result_ends_the_compile)
+{
+    const struct message_compile_end m = { .key = key, .part = COMPILE_PARTS };
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    send_end_as(&f->ann, file_of("result"), &m);
+    assert_int_equal(begin(&twin, 0), KILN_NOT_FOUND);
+    test_caller_leave(&twin);
+}
+
+/* Such a client's compile_end has other fields after the key. */
+TEST_F(users, a_client_of_another_build_gives_its_compiles_back)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_compile_end, ENDED, bytes_of(key.bytes, DIGEST_SIZE - 1));
+    assert_int_equal(begin(&twin, 0), KILN_BUSY);
+    test_caller_forget_replies(&f->ann);
+    test_caller_send(&f->ann, MESSAGE_compile_end, ENDED, bytes_of(key.bytes, DIGEST_SIZE));
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "too early");
+    assert_int_equal(begin(&twin, 0), KILN_NOT_FOUND);
+    test_caller_leave(&twin);
+}
+
+TEST_F(users, a_compile_that_is_held_for_a_minute_goes_to_the_next)
+{
+    struct test_caller twin;
+    open_twin(f, &twin);
+    assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
+    step_clock(60000000000u);
+    assert_int_equal(begin(&twin, 1000), KILN_NOT_FOUND);
+    step_clock(0);
+    send_end(&f->ann, NULL);
+    assert_int_equal(begin(&f->ann, 0), KILN_BUSY);
+    send_end(&f->ann, "result");
+    assert_int_equal(begin(&twin, 0), KILN_OK);
+    test_caller_leave(&twin);
+}
+
 TEST_F(users, a_stopping_kilnd_ends_the_waits)
 {
     struct test_caller twin;
