@@ -15,9 +15,12 @@
 
 /* The scope of a kernel is the uid that owns it, or this value when it is public. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
+/* The scope of programs that kilnd compiled itself.  A promoted result is never stored there. */
+#define KERNEL_SCOPE_PROGRAMS (UINT64_MAX - 2)
 
 struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct bytes name,
                               struct bytes args);
-/* Returns the store's key of a kernel that a client compiled itself and that has the client's key
- * |key|. The result is a name key of |scope| with "compile of a client" as the database id. */
+/* Returns the store's key of a kernel that a client compiled itself, or of a program that kilnd
+ * compiled, and that has the client's key |key|. The result is a name key of |scope| with "compile
+ * of a client" as the database id. */
 struct digest kernel_client_key(uint64_t scope, const struct digest *key);

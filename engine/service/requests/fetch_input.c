@@ -125,7 +125,7 @@ enum kiln_code fetch_input_read_program(struct engine *e, struct bytes body,
     ret_input->result.inline_limit = m.inline_limit;
     ret_input->is_rtc = true;
     ret_input->fetch.job = job;
-    ret_input->fetch.key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &key);
+    ret_input->fetch.key = kernel_client_key(KERNEL_SCOPE_PROGRAMS, &key);
     *job = (struct compile_job){ .kind = COMPILE_KERNEL,
                                  .origin = COMPILE_OF_CLIENT,
                                  .toolchain = bytes_of_text(tc->name),

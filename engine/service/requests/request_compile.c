@@ -244,10 +244,18 @@ static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *r
     b->is_fetching = false;
     if (result->err.code != KILN_NOT_FOUND)
         answer_begin(b, result);
-    else if (e->requests->compile_parts != b->parts_before && !find_compile(e, &b->key))
+    else if (!b->only_looks && e->requests->compile_parts != b->parts_before &&
+             !find_compile(e, &b->key))
         look_again(b);
     else
         compile_or_wait(b);
+}
+
+/* Returns the key to look up first: of what the user sent, or of what kilnd compiled itself. */
+static struct digest first_key(const struct caller *caller, const struct message_compile_begin *m)
+{
+    return kernel_client_key(
+        m->flags & COMPILE_LOOK ? KERNEL_SCOPE_PROGRAMS : (uint64_t)caller->uid, &m->key);
 }
 
 static struct begin *create_begin(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -257,7 +265,7 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     struct begin *b = deferred_create(&begin_kind, e, caller, request_id, err);
     if (!b)
         return NULL;
-    b->key = kernel_client_key((uint64_t)caller->uid, &m->key);
+    b->key = first_key(caller, m);
     b->shared_key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m->key);
     b->inline_limit = m->inline_limit;
     b->only_looks = m->flags & COMPILE_LOOK;
@@ -282,8 +290,9 @@ enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     struct digest shared_key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m.key), key;
-    const struct fetch_options options = { .key = kernel_client_key((uint64_t)caller->uid, &m.key),
-                                           .shared_key = &shared_key };
+    const struct fetch_options options = { .key = first_key(caller, &m),
+                                           .shared_key =
+                                               m.flags & COMPILE_LOOK ? NULL : &shared_key };
     struct fetch_ticket ticket = { .uid = caller->uid, .is_rtc = true, .ready = on_fetched };
     struct fetch_result result;
     if (fetch_at_hand(e, &options, &ticket, &key, &result)) {

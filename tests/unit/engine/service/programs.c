@@ -5,6 +5,8 @@
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define LIBRARY "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
 #define IDENTITY "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
@@ -62,15 +64,19 @@ static void expect_content(const struct test_caller *c, const char *content)
     assert_true(bytes_equal_text(result.content, content));
 }
 
-/* Asks for the result by the key that libkiln-rtc computes. */
+/* Returns the key that libkiln-rtc computes. */
+static struct digest key_of(const struct message_compile_program *m)
+{
+    return program_key(&(struct program_inputs){ .library = m->library,
+                                                 .options = m->options,
+                                                 .name = m->name,
+                                                 .source = m->source,
+                                                 .expressions = m->expressions });
+}
+
 static unsigned look(struct test_caller *c, const struct message_compile_program *m)
 {
-    const struct program_inputs inputs = { .library = m->library,
-                                           .options = m->options,
-                                           .name = m->name,
-                                           .source = m->source,
-                                           .expressions = m->expressions };
-    const struct message_compile_begin begin = { .key = program_key(&inputs),
+    const struct message_compile_begin begin = { .key = key_of(m),
                                                  .flags = COMPILE_LOOK,
                                                  .inline_limit = LIMIT_INLINE_OBJECT };
     test_caller_forget_replies(c);
@@ -119,6 +125,39 @@ TEST_F(undescribed, a_program_that_kilnd_compiles_is_counted_apart_from_kernels)
     assert_false(json_get_bool(kernel, "private", true));
     assert_string_equal(json_get_text(kernel, "program", ""), "k.cu");
     json_destroy(list);
+}
+
+/* Stores |content| as if |c| had compiled the program itself. */
+static void claim(struct test_caller *c, const struct message_compile_program *m,
+                  const char *content)
+{
+    const struct message_compile_end end = { .key = key_of(m), .program = m->name };
+    c->base.files[0] = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(write(c->base.files[0], content, strlen(content)), (ssize_t)strlen(content));
+    c->base.file_count = 1;
+    test_caller_forget_replies(c);
+    SEND_MESSAGE(c, compile_end, 13, &end);
+    c->base.file_count = 0;
+    fake_executor_run_tasks(&c->fixture->executor);
+    assert_int_equal(c->replies[0].type, MESSAGE_recorded);
+}
+
+/* Two users who work together could otherwise have their bytes promoted in place of kilnd's. */
+TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
+{
+    const struct message_compile_program m = program_of("int k;");
+    learn_nvrtc(f);
+    claim(&f->ann, &m, "forged");
+    claim(&f->publisher, &m, "forged");
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_kernel_promote, NULL));
+    assert_int_equal(look(&f->bob, &m), KILN_NOT_FOUND);
+    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
+    send_program(&f->bob, &m);
+    finish_compile(f, "result");
+    json_destroy(test_caller_ask(&f->admin, MESSAGE_kernel_promote, NULL));
+    users_reopen(f);
+    assert_int_equal(look(&f->bob, &m), KILN_OK);
+    expect_content(&f->bob, "result");
 }
 
 TEST_F(undescribed, a_look_does_not_take_the_right_to_compile)
