@@ -6,6 +6,12 @@
 #include <ctype.h>
 #include <string.h>
 
+/* kilnd searches the texts on the thread that serves all users.  These limits bound the time: the
+ * size of source and headers, and the names that are compared to find which headers are included.
+ */
+#define TEXTS_MAX (1u << 20)
+#define COMPARISONS_MAX (1u << 20)
+
 /* ---- options ---- */
 
 /* Options of NVRTC that name no file and do not depend on the current directory.  If one of them
@@ -214,11 +220,36 @@ static const char *headers_obstacle(const struct program_inputs *inputs)
     return reader_left(&r) ? "a header is damaged" : NULL;
 }
 
+static uint64_t count_includes(struct bytes text)
+{
+    static const char word[] = "include";
+    uint64_t count = 0;
+    const uint8_t *end = text.data + text.size, *at = text.data;
+    while (at < end && (at = memmem(at, (size_t)(end - at), word, sizeof(word) - 1))) {
+        at += sizeof(word) - 1;
+        count++;
+    }
+    return count;
+}
+
+static const char *size_obstacle(const struct program_inputs *inputs)
+{
+    if (inputs->source.size > TEXTS_MAX || inputs->headers.size > TEXTS_MAX - inputs->source.size ||
+        inputs->expressions.size > TEXTS_MAX)
+        return "the source and its headers are larger than 1 MiB";
+    uint64_t includes = count_includes(inputs->source) + count_includes(inputs->headers);
+    return includes * inputs->header_count > COMPARISONS_MAX ? "too many headers are included"
+                                                             : NULL;
+}
+
 const char *program_inputs_obstacle(const struct program_inputs *inputs)
 {
+    const char *obstacle = size_obstacle(inputs);
+    if (obstacle)
+        return obstacle;
     if (!are_options_allowed(inputs))
         return "an option may read a file, or depend on a path";
-    const char *obstacle = text_obstacle(inputs, inputs->options);
+    obstacle = text_obstacle(inputs, inputs->options);
     if (!obstacle)
         obstacle = text_obstacle(inputs, inputs->source);
     return obstacle ? obstacle : headers_obstacle(inputs);

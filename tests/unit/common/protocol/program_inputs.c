@@ -75,6 +75,35 @@ static const char *with_header(const char *source, const char *text)
     return program_inputs_obstacle(&inputs);
 }
 
+/* kilnd would search them for too long. */
+TEST(plain, large_programs_are_refused)
+{
+    BUFFER_AUTO struct buffer source, headers;
+    struct program_inputs inputs = { .options = bytes_of_text(OPTIONS) };
+    buffer_init(&source, 2u << 20);
+    buffer_init(&headers, 1u << 16);
+    while (source.size < 1u << 20)
+        buffer_put_u8(&source, 'x');
+    inputs.source = buffer_view(&source);
+    assert_null(program_inputs_obstacle(&inputs));
+    buffer_put_u8(&source, 'x');
+    inputs.source = buffer_view(&source);
+    assert_non_null(program_inputs_obstacle(&inputs));
+
+    const struct message_header header = { .name = bytes_of_text("a"), .text = bytes_of_text("") };
+    for (inputs.header_count = 0; inputs.header_count < 256; inputs.header_count++)
+        message_header_write(&headers, &header);
+    inputs.headers = buffer_view(&headers);
+    buffer_clear(&source);
+    for (unsigned count = 0; count < 4096; count++)
+        buffer_put(&source, "#include<a>\n", 12);
+    inputs.source = buffer_view(&source);
+    assert_null(program_inputs_obstacle(&inputs));
+    buffer_put(&source, "#include<a>\n", 12);
+    inputs.source = buffer_view(&source);
+    assert_non_null(program_inputs_obstacle(&inputs));
+}
+
 TEST(plain, headers_in_memory_may_be_included)
 {
     assert_null(with_header("#include <a/b.h>\nint x;", "#pragma once\nint y;"));
