@@ -194,7 +194,8 @@ void multiplexer_abandon(struct multiplexer *multiplexer, struct request *reques
     pthread_mutex_lock(&multiplexer->mutex);
     bool has_daemon = list_holds(&request->link) && request->sent;
     multiplexer_unlink(multiplexer, request);
-    multiplexer_drop_stored(request->waiter, request);
+    /* kilnd also learns that nobody reads an answer that has just come */
+    has_daemon |= multiplexer_drop_stored(request->waiter, request) && !request->ended;
     if (has_daemon)
         multiplexer_send_cancel(multiplexer, request->id);
     pthread_mutex_unlock(&multiplexer->mutex);
@@ -213,6 +214,14 @@ enum kiln_code multiplexer_call(struct multiplexer *multiplexer, struct request 
         return request->code;
     request->failure.err = err;
     return rc;
+}
+
+void multiplexer_disconnect(struct multiplexer *multiplexer)
+{
+    pthread_mutex_lock(&multiplexer->mutex);
+    if (multiplexer->transport && !multiplexer->broken)
+        multiplexer_stop_transport(multiplexer);
+    pthread_mutex_unlock(&multiplexer->mutex);
 }
 
 void multiplexer_status(struct multiplexer *multiplexer, struct multiplexer_status *ret_status)

@@ -65,4 +65,5 @@ void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
 void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame);
 /* Accepts a frame for |w| that another thread has read.  Returns false if there is none. */
 bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w);
-void multiplexer_drop_stored(struct waiter *w, const struct request *rq);
+/* Drops the frames of |rq| that another thread has read.  Returns whether there were any. */
+bool multiplexer_drop_stored(struct waiter *w, const struct request *rq);

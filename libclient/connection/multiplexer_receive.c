@@ -136,12 +136,15 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
     accept_frame(x, rq, &reply, x->generation);
 }
 
-void multiplexer_drop_stored(struct waiter *w, const struct request *rq)
+bool multiplexer_drop_stored(struct waiter *w, const struct request *rq)
 {
+    bool had_any = false;
     LIST_EACH (&w->frames, struct stored_frame, link, stored) {
         if (stored->request != rq)
             continue;
         list_remove(&stored->link);
         stored_frame_destroy(stored);
+        had_any = true;
     }
+    return had_any;
 }

@@ -15,8 +15,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Maximum time to wait for a compile of another process, and to store a result. */
-#define WAIT_MS 30000u
+/* Maximum time to wait for a compile of another process.  kilnd may say a second late that this
+ * time is up. */
+#define WAIT_MS 28000u
+#define LATE_MS 2000u
+#define STORE_MS 30000u /* maximum time to store a result */
+/* After a wait in vain, this process does not wait again for this time.  Otherwise it would wait
+ * for each of its compiles if another process has stopped, or if kilnd's compilers have no time. */
+#define NO_WAIT_NS 600000000000u
 #define MS 1000000ull /* nanoseconds */
 /* After kilnd did not answer, this process sends no request for this time. */
 #define PAUSE_NS 10000000000u
@@ -34,7 +40,7 @@ static struct {
     pthread_mutex_t lock;
     struct kiln_client *client; /* owned by process |pid| */
     pid_t pid;
-    _Atomic uint64_t paused_until_ns;
+    _Atomic uint64_t paused_until_ns, no_wait_until_ns;
 } connection = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct kiln_client *lookup_client(void)
@@ -56,13 +62,28 @@ struct kiln_client *lookup_client(void)
     return client;
 }
 
+bool lookup_may_wait(void) { return clock_monotonic_ns() >= connection.no_wait_until_ns; }
+
+void lookup_waited_in_vain(void)
+{
+    connection.no_wait_until_ns = clock_monotonic_ns() + NO_WAIT_NS;
+}
+
+/* Sends no request for a while.  A request that was not sent does not prolong this time. */
+static void pause_requests(void)
+{
+    uint64_t now = clock_monotonic_ns();
+    if (now >= connection.paused_until_ns)
+        connection.paused_until_ns = now + PAUSE_NS;
+}
+
 const char *lookup_reason(enum kiln_code rc)
 {
     if (rc == KILN_BUSY)
         return "another process still compiles it, or kilnd is at a limit";
     if (rc == KILN_DENIED)
         return "kilnd refuses this user";
-    connection.paused_until_ns = clock_monotonic_ns() + PAUSE_NS;
+    pause_requests();
     if (rc == KILN_TIMED_OUT)
         return "kilnd did not answer in time";
     return rc == KILN_UNSUPPORTED || rc == KILN_INVALID ? "kilnd is older than libkiln-rtc"
@@ -73,12 +94,24 @@ static enum kiln_code ask_once(struct kiln_client *client, const struct digest *
                                uint32_t wait_ms, struct kiln_kernel **ret_kernel)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    const uint32_t late_ms = wait_ms ? LATE_MS : 0;
     const struct compile_question question = {
         .key = key,
         .wait_ms = wait_ms,
-        .deadline_ns = clock_monotonic_ns() + (wait_ms + settings_patience_ms()) * MS
+        .deadline_ns = clock_monotonic_ns() + (wait_ms + late_ms + settings_patience_ms()) * MS
     };
     return compile_begin(client, &question, ret_kernel, &failure);
+}
+
+/* Asks for |key| and waits while another process is compiling it. */
+static enum kiln_code wait_for(struct kiln_client *client, const struct digest *key,
+                               struct kiln_kernel **ret_kernel)
+{
+    const uint64_t until_ns = clock_monotonic_ns() + WAIT_MS * MS;
+    enum kiln_code rc = ask_once(client, key, WAIT_MS, ret_kernel);
+    if (rc && clock_monotonic_ns() >= until_ns)
+        lookup_waited_in_vain();
+    return rc;
 }
 
 /* Asks for |key|.  If another process is compiling it, waits for the result. */
@@ -88,7 +121,7 @@ static enum kiln_code ask(const struct digest *key, struct kiln_kernel **ret_ker
     if (!client)
         return KILN_UNAVAILABLE;
     enum kiln_code rc = ask_once(client, key, 0, ret_kernel);
-    return rc == KILN_BUSY ? ask_once(client, key, WAIT_MS, ret_kernel) : rc;
+    return rc == KILN_BUSY && lookup_may_wait() ? wait_for(client, key, ret_kernel) : rc;
 }
 
 /* ---- the list of manifests ---- */
@@ -267,12 +300,14 @@ static bool put(const struct publication *x, enum compile_part part, const struc
                                            .toolchain = x->program->library->name,
                                            .program = x->name,
                                            .options = x->options };
-    bool stored =
-        client && file >= 0 &&
-        compile_end(client, &result, clock_monotonic_ns() + WAIT_MS * MS, &failure) == KILN_OK;
+    enum kiln_code rc = KILN_UNAVAILABLE;
+    if (client && file >= 0)
+        rc = compile_end(client, &result, clock_monotonic_ns() + STORE_MS * MS, &failure);
+    if (rc == KILN_TIMED_OUT || rc == KILN_INVALID || rc == KILN_UNSUPPORTED)
+        pause_requests();
     if (file >= 0)
         close(file);
-    return stored;
+    return rc == KILN_OK;
 }
 
 static void put_text(char *to, size_t size, const char *text)
@@ -327,11 +362,11 @@ static bool put_list(const struct publication *x, const struct lookup *l,
 /* Ends the compile that was begun under the key |lease|, by storing a marker there.  Does nothing
  * if the list or the result was just stored under this key, because this has already ended the
  * compile. */
-static void end_lease(const struct publication *x, const struct lookup *l,
-                      const struct digest *stored)
+static void end_lease(const struct publication *x, struct lookup *l, const struct digest *stored)
 {
-    if (!digest_equal(&l->lease, &l->key) && !digest_equal(&l->lease, stored))
-        (void)put(x, COMPILE_PART_MARK, &l->lease, bytes_of_text("done"));
+    if (!digest_equal(&l->lease, &l->key) && !digest_equal(&l->lease, stored) &&
+        !put(x, COMPILE_PART_MARK, &l->lease, bytes_of_text("done")))
+        lookup_give_back(l);
 }
 
 /* Returns the part of the program's name that the result depends on. */
@@ -383,14 +418,25 @@ bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes 
     return true;
 }
 
+/* Returns the connection on which this process got the right to compile, or NULL if it is gone.
+ * Unlike lookup_client, returns it also while the process sends no other request. */
+static struct kiln_client *client_with_right(void)
+{
+    pthread_mutex_lock(&connection.lock);
+    struct kiln_client *client = connection.pid == getpid() ? connection.client : NULL;
+    pthread_mutex_unlock(&connection.lock);
+    return client;
+}
+
 void lookup_give_back(struct lookup *l)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    struct kiln_client *client = lookup_client();
+    struct kiln_client *client = client_with_right();
     const struct compile_result nothing = {
         .key = &l->lease, .file = -1, .target = "", .toolchain = "", .program = "", .options = ""
     };
-    if (client)
-        (void)(compile_end(client, &nothing, clock_monotonic_ns() + settings_patience_ms() * MS,
-                           &failure) == 0);
+    /* a kilnd that does not take the right back takes it when the connection ends */
+    if (client &&
+        compile_end(client, &nothing, clock_monotonic_ns() + settings_patience_ms() * MS, &failure))
+        multiplexer_disconnect(client->multiplexer);
 }

@@ -53,6 +53,10 @@ void lookup_done(struct lookup *lookup);
 /* Returns the connection of this process, or NULL if there is none or kilnd did not answer lately.
  * A forked child opens its own connection, and does not touch that of its parent. */
 struct kiln_client *lookup_client(void);
+/* Returns whether this process may wait for a compile of kilnd or of another process.  It may not
+ * for a while after such a wait has ended without a result. */
+bool lookup_may_wait(void);
+void lookup_waited_in_vain(void);
 /* Returns why kilnd did not take part, as a literal, after a request that failed with |rc|.  If
  * kilnd did not answer, lookup_client returns NULL for a while. */
 const char *lookup_reason(enum kiln_code rc);

@@ -107,6 +107,8 @@ static enum kiln_code let_compile(struct kiln_client *client, const struct rtc_p
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     enum kiln_code rc =
         compile_program(client, inputs, clock_monotonic_ns() + WAIT_NS, ret_kernel, &failure);
+    if (rc == KILN_TIMED_OUT)
+        lookup_waited_in_vain();
     if (rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED)
         p->library->lacking_until_ns = clock_monotonic_ns() + LACKING_NS;
     return rc;
@@ -121,7 +123,7 @@ static bool ask(const struct rtc_program *p, const struct program_inputs *inputs
     const struct digest key = program_key(inputs);
     enum kiln_code rc = client ? look(client, &key, &kernel) : KILN_UNAVAILABLE;
     *ret_saved_ns = rc ? 0 : kiln_kernel_compile_ns(kernel);
-    if (rc == KILN_NOT_FOUND)
+    if (rc == KILN_NOT_FOUND && lookup_may_wait())
         rc = let_compile(client, p, inputs, &kernel);
     return !rc && rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
 }
