@@ -61,16 +61,6 @@ void daemon_process_init(struct daemon_process *d)
     }
 }
 
-/* Returns whether a living process listens.  A killed kilnd's listening socket lives on until the
- * child that it was starting runs its program. */
-static bool has_listener(int connection)
-{
-    struct ucred listener;
-    socklen_t size = sizeof(listener);
-    assert_int_equal(getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &listener, &size), 0);
-    return kill(listener.pid, 0) == 0 || errno != ESRCH;
-}
-
 static bool answers(const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -78,7 +68,7 @@ static bool answers(const char *path)
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
-    bool ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && has_listener(fd);
+    bool ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && raw_greets(fd);
     close(fd);
     return ok;
 }
@@ -136,7 +126,6 @@ void daemon_process_start(struct daemon_process *d)
 {
     daemon_process_begin(d);
     wait_until("kilnd to answer on its socket", has_started, d);
-    close(raw_greeted(d)); /* hello: a socket accepts connections before its daemon reads them */
 }
 
 static int exit_status(int status)

@@ -174,18 +174,30 @@ enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512])
     return (enum kiln_code)code;
 }
 
-static int greet(int fd)
+bool raw_greets(int fd)
 {
     static struct raw_frame frame;
     struct message_hello m = { .oldest_version = FRAME_VERSION_OLDEST,
                                .newest_version = FRAME_VERSION,
                                .capabilities = CAPABILITIES_HERE };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_hello_write(&b, &m);
-    raw_send_frame(fd, MESSAGE_hello, 1, buffer_view(&b));
-    assert_true(raw_receive(fd, &frame));
-    assert_int_equal(frame.header.type, MESSAGE_welcome);
+    uint8_t raw[FRAME_HEADER_SIZE];
+    BUFFER_AUTO struct buffer body, all;
+    buffer_init(&body, 1000);
+    buffer_init(&all, 1000 + sizeof(raw));
+    message_hello_write(&body, &m);
+    frame_header_write(raw, &(struct frame_header){ .version = FRAME_VERSION,
+                                                    .type = MESSAGE_hello,
+                                                    .request_id = 1,
+                                                    .body_size = (uint32_t)body.size });
+    buffer_put(&all, raw, sizeof(raw));
+    buffer_put(&all, body.data, body.size);
+    return send(fd, all.data, all.size, MSG_NOSIGNAL) == (ssize_t)all.size &&
+           raw_receive(fd, &frame) && frame.header.type == MESSAGE_welcome;
+}
+
+static int greet(int fd)
+{
+    assert_true(raw_greets(fd));
     return fd;
 }
 

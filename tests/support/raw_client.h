@@ -16,6 +16,9 @@ struct raw_frame {
 
 /* Connects, but sends nothing. */
 int raw_connect(const struct daemon_process *d);
+/* Says hello.  Returns false if there is no welcome: a killed kilnd's listening socket takes
+ * connections until the child that it was starting runs its program. */
+bool raw_greets(int connection);
 /* Connects and says hello. */
 int raw_greeted(const struct daemon_process *d);
 /* Like the two functions above, as user |uid| without groups: a process of this user connects and
