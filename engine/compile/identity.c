@@ -84,7 +84,7 @@ struct digest identity_of_build_ids(const char *first, const char *second)
 {
     struct sha256 sum;
     sha256_init(&sum);
-    bool have_both = put_build_id(&sum, first) & put_build_id(&sum, second);
+    bool have_both = put_build_id(&sum, first) && put_build_id(&sum, second);
     struct digest digest = sha256_end(&sum);
     return have_both ? digest : (struct digest){ .bytes = { 0 } };
 }

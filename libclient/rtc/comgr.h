@@ -23,5 +23,5 @@ struct comgr_call { /* the arguments of amd_comgr_do_action */
 int comgr_act(struct rtc_library *library, const struct comgr_call *call);
 int comgr_create_info(struct rtc_library *library, struct comgr_handle *ret_info);
 int comgr_destroy_info(struct rtc_library *library, struct comgr_handle info);
-int comgr_set_isa(struct rtc_library *library, struct comgr_handle info, const char *isa);
-int comgr_set_directory(struct rtc_library *library, struct comgr_handle info, const char *path);
+int comgr_set_isa(struct rtc_library *library, struct comgr_handle handle, const char *isa);
+int comgr_set_directory(struct rtc_library *library, struct comgr_handle handle, const char *path);

@@ -103,10 +103,10 @@ static void copy_candidate(void *context, const struct kernel_record *record)
 {
     struct candidate *c = context;
     c->record = *record;
-    c->is_complete = copy_text(c->target, sizeof(c->target), record->target) &
-                     copy_text(c->toolchain, sizeof(c->toolchain), record->toolchain) &
-                     copy_text(c->program, sizeof(c->program), record->program) &
-                     copy_text(c->options, sizeof(c->options), record->options) &
+    c->is_complete = copy_text(c->target, sizeof(c->target), record->target) &&
+                     copy_text(c->toolchain, sizeof(c->toolchain), record->toolchain) &&
+                     copy_text(c->program, sizeof(c->program), record->program) &&
+                     copy_text(c->options, sizeof(c->options), record->options) &&
                      copy_text(c->version, sizeof(c->version), record->version);
     c->record.target = c->target;
     c->record.toolchain = c->toolchain;

@@ -463,8 +463,8 @@ static size_t count_listed(struct test_caller *c, const char *question)
 TEST_F(users, the_parts_of_a_compile_are_listed_by_their_kind)
 {
     compile_program(&f->ann, "conv.cl");
-    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
-        store_part(&f->ann, part, 1);
+    for (unsigned part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, (uint8_t)part, 1);
     users_reopen(f);
     assert_int_equal(count_listed(&f->ann, NULL), 4);
     assert_int_equal(count_listed(&f->ann, "{\"kind\":\"kernel\"}"), 1);
@@ -477,8 +477,8 @@ TEST_F(users, the_parts_of_a_compile_are_listed_by_their_kind)
 
 TEST_F(users, only_the_results_of_clients_count_as_compiles)
 {
-    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
-        store_part(&f->ann, part, 1);
+    for (unsigned part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, (uint8_t)part, 1);
     assert_int_equal(users_stat(f, "client_compiles"), 1);
 }
 
@@ -495,8 +495,8 @@ static void take_part(struct test_caller *c, uint8_t part, uint8_t first)
 /* A client takes the list of files, then the result.  That is one compile, hot or from the disk. */
 TEST_F(users, an_answered_compile_counts_once_and_apart_from_kernels)
 {
-    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
-        store_part(&f->ann, part, 1);
+    for (unsigned part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, (uint8_t)part, 1);
     const uint64_t fetches = users_stat(f, "fetches");
     for (uint64_t hits = 1; hits <= 2; hits++) {
         take_part(&f->ann, COMPILE_PART_FILES, 1);
@@ -523,8 +523,8 @@ static const struct json *find_row(const struct json *answer, const char *progra
 
 TEST_F(users, the_accounting_has_one_row_for_compiles_of_clients)
 {
-    for (uint8_t part = 0; part < COMPILE_PARTS; part++)
-        store_part(&f->ann, part, 1);
+    for (unsigned part = 0; part < COMPILE_PARTS; part++)
+        store_part(&f->ann, (uint8_t)part, 1);
     take_part(&f->ann, COMPILE_PART_RESULT, 1);
     struct json *answer = test_caller_ask(&f->ann, MESSAGE_accounting, "{\"by\":\"program\"}");
     const struct json *row = find_row(answer, "(NVRTC, hiprtc)");

@@ -40,8 +40,8 @@ static void store_part(struct test_caller *c, const struct part *p)
 /* A compile has a result, a list of files, and a mark. */
 static void store_compile(struct test_caller *c, uint8_t compile, const char *content)
 {
-    for (uint8_t kind = 0; kind < COMPILE_PARTS; kind++)
-        store_part(c, &(struct part){ kind, compile, content, "k.cu" });
+    for (unsigned kind = 0; kind < COMPILE_PARTS; kind++)
+        store_part(c, &(struct part){ (uint8_t)kind, compile, content, "k.cu" });
 }
 
 /* The answer's code for a part; if there is one, it must be |content|. */
