@@ -17,9 +17,8 @@ void file_watches_done(struct file_watches *w)
         close(w->inotify);
 }
 
-/* The kernel reports the end of a file by the event IN_IGNORED, whatever the mask. The mask must
- * not be empty. It names an event that a file without a name cannot have, so that there is one
- * event for each file. */
+/* The kernel reports the end of a file with IN_IGNORED, whatever the mask. The mask must not be
+ * empty, so it names an event that cannot occur for a file without a name. */
 int file_watches_add(struct file_watches *w, int fd)
 {
     char path[sizeof("/proc/self/fd/") + 12];
@@ -31,7 +30,6 @@ int file_watches_add(struct file_watches *w, int fd)
     return inotify_add_watch(w->inotify, path, IN_MOVE_SELF);
 }
 
-/* Returns false if there is no event. */
 static bool read_events(struct file_watches *w)
 {
     if (w->inotify < 0)
@@ -55,12 +53,10 @@ int file_watches_next(struct file_watches *w)
     return FILE_WATCHES_END;
 }
 
-/* ---- after a loss of events ---- */
-
 static bool append_watch(struct file_watch_list *list, int watch)
 {
     const size_t n = list->count;
-    if ((n & (n - 1)) == 0) { /* the capacity is the next power of two */
+    if ((n & (n - 1)) == 0) {
         int *more = realloc(list->watches, (n ? 2 * n : 1) * sizeof(*more));
         if (!more)
             return false;
@@ -76,7 +72,7 @@ static int compare_watches(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Reads a line "inotify wd:7f ino:..." for each watch. Returns false if memory runs out. */
+/* Parses lines such as "inotify wd:7f ino:...". Returns false if memory runs out. */
 static bool read_watches(FILE *info, struct file_watch_list *list)
 {
     char line[512];

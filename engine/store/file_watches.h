@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Watches for files that have no name. A watch reports when the kernel has freed its file, because
+ * Watches for files that have no name. A watch reports that the kernel has freed its file, because
  * no process has the file open or mapped any longer.
  *
- * Role       held_objects.h and exported_files.h count a file until its watch reports this
+ * Role       held_objects.h and exported_files.h count a file until its watch reports
  * Ownership  struct file_watches is embedded in its owner; it owns an inotify instance
  * Threading  the owner synchronises access; no call blocks
  *
- * inotify(7) covers every way to keep a file, and clients can neither cause nor suppress its event.
- * A lease (fcntl(2)) overlooks descriptors that were opened with O_PATH.
+ * Clients can neither cause nor suppress the event of inotify(7). A lease (fcntl(2)) would not be
+ * enough, because it overlooks descriptors that were opened with O_PATH.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,29 +20,27 @@
 struct file_watches {
     int inotify; /* owned; -1: not opened yet */
     size_t at, size;
-    _Alignas(struct inotify_event) char events[4096]; /* events read from the kernel; those from
-                                                       * |at| on were not returned yet */
+    _Alignas(struct inotify_event) char events[4096]; /* the first |at| bytes were used already */
 };
 
 void file_watches_init(struct file_watches *w);
 void file_watches_done(struct file_watches *w);
 /* Watches the open file |fd|, whose last name is or will be removed. Returns the number of the
- * watch, or -1 if inotify has no resources left or there is no /proc. */
+ * watch, or -1 if inotify has no resources left or /proc is missing. */
 int file_watches_add(struct file_watches *w, int fd);
 
 #define FILE_WATCHES_END 0
-#define FILE_WATCHES_LOST (-1) /* the kernel lost events: see file_watches_list */
-/* Returns the watch of another file that was freed, or one of the two values above. The returned
- * watch has ended. */
+#define FILE_WATCHES_LOST (-1) /* the kernel lost events; call file_watches_list */
+/* Returns the watch of a freed file, FILE_WATCHES_END or FILE_WATCHES_LOST. The returned watch
+ * has ended. */
 int file_watches_next(struct file_watches *w);
 
-struct file_watch_list { /* the watches that have not ended */
-    int *watches;        /* owned, in ascending order; NULL: not known */
+struct file_watch_list {
+    int *watches; /* owned, in ascending order; NULL: not known */
     size_t count;
 };
 
-/* Reads the list from /proc. Call it after FILE_WATCHES_LOST. It takes about a millisecond for a
- * thousand watches. */
+/* Reads the list from /proc. This takes about a millisecond for a thousand watches. */
 void file_watches_list(const struct file_watches *w, struct file_watch_list *ret_list);
 bool file_watch_list_has(const struct file_watch_list *list, int watch);
 void file_watch_list_done(struct file_watch_list *list);

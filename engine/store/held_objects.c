@@ -8,14 +8,13 @@
 #include "common/base/units.h"
 #include "engine/store/file_watches.h"
 
-/* The kernel allocates memory in pages, so object sizes are rounded up. */
 #define PAGE 4096u
 
-struct holder { /* a user */
+struct holder {
     struct list_link link;
     uid_t uid;
     uint64_t bytes;
-    unsigned count;   /* objects that count for the user */
+    unsigned count;
     struct list open; /* of struct held_object: those that kilnd still has */
 };
 
@@ -23,21 +22,21 @@ struct held_object {
     struct held_objects *held;
     struct holder *holder;
     uint64_t bytes;
-    struct object *object;     /* borrowed; NULL: kilnd has closed it */
-    struct list_link link;     /* in |open| of its holder, or in |unwatched| */
-    struct hash_link by_watch; /* in |watched| */
-    int watch;                 /* file_watches_add() */
-    uint64_t closed_s;         /* in |unwatched|: when the entry was added to that list */
+    struct object *object; /* borrowed; NULL: kilnd has closed it */
+    struct list_link link; /* in |open| of its holder, or in |unwatched| */
+    struct hash_link by_watch;
+    int watch;
+    uint64_t closed_s; /* in |unwatched|: when the entry was added to that list */
 };
 
 struct held_objects {
     struct held_limits limits;
-    uint64_t bytes;            /* sum of all holders */
+    uint64_t bytes;
     struct list holders;       /* of struct holder; owned */
     struct hash_table watched; /* of struct held_object; owned */
     struct list unwatched;     /* of struct held_object, the oldest first; owned */
     struct file_watches watches;
-    uint64_t unwatched_count; /* since the start */
+    uint64_t unwatched_count;
 };
 
 enum kiln_code held_objects_create(const struct held_limits *limits, struct held_objects **ret_held,
@@ -58,8 +57,6 @@ void held_objects_set_limits(struct held_objects *h, const struct held_limits *l
 {
     h->limits = *limits;
 }
-
-/* ---- what counts for whom ---- */
 
 static struct holder *find_holder(const struct held_objects *h, uid_t uid)
 {
@@ -88,7 +85,6 @@ static void remove_if_unused(struct holder *holder)
     free(holder);
 }
 
-/* Stops counting the object, because its memory is free. */
 static void forget(struct held_object *entry)
 {
     struct holder *holder = entry->holder;
@@ -120,7 +116,6 @@ static uint64_t cost_of(const struct object *object)
     return pages > HELD_OBJECT_MIN ? pages : HELD_OBJECT_MIN;
 }
 
-/* How much the user may have. */
 static uint64_t share_of(const struct held_objects *h, const struct holder *holder)
 {
     uint64_t others = h->bytes - (holder ? holder->bytes : 0);
@@ -197,9 +192,6 @@ struct object *held_objects_next(struct held_objects *h, uid_t uid)
     return entry->object;
 }
 
-/* ---- when an object is free ---- */
-
-/* Counts the object for HELD_UNKNOWN_S, because no event will report when its memory is free. */
 static void count_unwatched(struct held_object *entry)
 {
     struct held_objects *h = entry->held;

@@ -4,17 +4,16 @@
 /*
  * The memory of code objects that were sent to users as descriptors.
  *
- * Role       limits the memory that a user's processes hold.  kilnd allocates an object's memory,
- *            but the kernel frees it only when no process has the object open or mapped.  kilnd's
- *            other limits do not count objects that kilnd has closed.  The memory counts for the
- *            user who received the object, from the first time the object is sent until the kernel
- *            has freed its memory
+ * Role       limits the memory that a user's processes hold. An object counts for the user who
+ *            received it, from the first time it is sent until the kernel has freed its memory. The
+ *            kernel frees the memory only when no process has the object open or mapped, so an
+ *            object still counts after kilnd has closed it
  * Ownership  takes over the descriptor of an object that kilnd no longer needs, and closes it
  * Threading  the engine's thread
  *
- * An object is sent to the processes of one user only; another user gets a copy.  Otherwise,
- * nobody could tell which of the receivers still has it, and a user could keep objects at the
- * expense of others.
+ * An object is sent to the processes of one user only; another user gets a copy. Otherwise, nobody
+ * could tell which of the receivers still has it, and a user could keep objects at the expense of
+ * others.
  */
 #include "engine/store/object.h"
 
@@ -22,7 +21,7 @@ struct held_objects;
 
 struct held_limits {
     uint64_t bytes_uid; /* maximum for one user; 0: nothing is counted or limited */
-    /* Maximum for all users.  A user may have at most half of what the other users leave of it. */
+    /* Maximum for all users. A user may have at most half of what the other users leave of it. */
     uint64_t bytes;
 };
 
@@ -39,8 +38,7 @@ KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *lim
 void held_objects_destroy(struct held_objects *held);
 void held_objects_set_limits(struct held_objects *held, const struct held_limits *limits);
 
-/* Reserves the object for the user, unless it is reserved for another user.  Returns whether it may
- * be sent to this user as a descriptor. */
+/* Returns false if the object is reserved for another user. */
 static inline bool object_reserve(struct object *object, uid_t uid)
 {
     if (!object->has_receiver)
@@ -49,15 +47,14 @@ static inline bool object_reserve(struct object *object, uid_t uid)
     return object->receiver == (uint32_t)uid;
 }
 
-/* Call it before a descriptor of the object is sent to its receiver (object_reserve).  Counts the
- * object for that user, unless it is counted already.  Returns KILN_BUSY if the user would exceed a
- * limit. */
+/* Counts the object for its receiver (object_reserve), unless the object is counted already.
+ * Call this function before a descriptor of the object is sent. Returns KILN_BUSY if the user
+ * would exceed a limit. */
 KILN_MUST_CHECK enum kiln_code held_objects_count(struct held_objects *held, struct object *object,
                                                   struct kiln_err *err);
-/* Returns whether held_objects_count would return KILN_BUSY. */
 bool held_objects_exceed(struct held_objects *held, const struct object *object);
 /* Returns an object that counts for the user and that kilnd still has open, or NULL if there is
- * none.  Repeated calls return such objects in turn, beginning with the one that was sent first. */
+ * none. Repeated calls return such objects in turn, beginning with the one that was sent first. */
 struct object *held_objects_next(struct held_objects *held, uid_t uid);
 /* Stops counting the objects whose memory is free by now. */
 void held_objects_sweep(struct held_objects *held);

@@ -5,21 +5,20 @@
 #include "common/base/hash_table.h"
 #include "common/base/list.h"
 
-/* The kernel allocates memory in pages, so object sizes are rounded up. */
 #define PAGE 4096u
 
 struct hot_entry {
     struct hash_link by_key;
     struct list_link by_use;
     struct digest key;
-    struct object *object; /* owned reference */
+    struct object *object;
 };
 
 struct hot_set {
     struct hot_set_options limits;
-    struct hash_table entries; /* owned */
-    struct list by_use;        /* the same entries, most recently used first */
-    struct list removed;       /* other entries, whose objects are to be dropped; owned */
+    struct hash_table entries;
+    struct list by_use;  /* the same entries, most recently used first */
+    struct list removed; /* other entries, whose objects are to be dropped; owned */
     uint64_t bytes;
     uint64_t evictions;
     uint64_t generation;
@@ -38,7 +37,6 @@ static struct hot_entry *find_entry(const struct hot_set *set, const struct dige
     return NULL;
 }
 
-/* Finds the object of this key that is reserved for |receiver|. */
 static struct hot_entry *find_entry_of(const struct hot_set *set, const struct digest *key,
                                        uint32_t receiver)
 {
@@ -49,7 +47,7 @@ static struct hot_entry *find_entry_of(const struct hot_set *set, const struct d
     return NULL;
 }
 
-/* Removes an entry, which the caller then frees. */
+/* The caller frees the entry. */
 static void unlink_entry(struct hot_set *set, struct hot_entry *e)
 {
     hash_table_remove(&set->entries, &e->by_key);
@@ -77,7 +75,6 @@ static void remove_entry(struct hot_set *set, struct hot_entry *e)
     list_append(&set->removed, &e->by_use);
 }
 
-/* Evicts objects until the set has space for |count| more objects with |cost| bytes in total. */
 static void evict_for(struct hot_set *set, uint64_t cost, unsigned count)
 {
     while (!list_is_empty(&set->by_use) && (set->bytes + cost > set->limits.limit_bytes ||

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The hot set: an in-memory LRU cache of code objects by key. Its size is limited in bytes and in
- * number of objects, because each object costs a descriptor.
+ * The hot set: an in-memory LRU cache of code objects by key. The number of objects is limited too,
+ * because each object costs a descriptor.
  *
  * Role       answers most fetches without leaving the daemon's loop
  * Ownership  holds a reference to each object; results are borrowed until the next call
@@ -23,38 +23,34 @@ KILN_MUST_CHECK enum kiln_code hot_set_create(const struct hot_set_options *opti
 void hot_set_destroy(struct hot_set *set);
 KILN_DEFINE_AUTO(hot_set)
 
-/* Returns NULL on a miss. An object that is found becomes the most recently used one. */
+/* An object that is found becomes the most recently used one. */
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 /* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
-/* Adds an object in place of those that have this key, and takes a reference to it. Does nothing if
- * the object is larger than the limit of the set, or if memory runs out. */
+/* Replaces the objects of this key by |object|, and takes a reference to it. Does nothing if the
+ * object is larger than the limit of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
 /* Like hot_set_insert, for a copy that is reserved for a user (held_objects.h). Objects of this key
  * that are reserved for other users stay. hot_set_find and hot_set_peek return any of them. */
 void hot_set_insert_copy(struct hot_set *set, const struct digest *key, struct object *copy);
-/* Returns the object of this key that is reserved for the user |receiver|, or NULL if there is
- * none. The object becomes the most recently used one. */
+/* Returns NULL if no object of this key is reserved for |receiver|. An object that is found
+ * becomes the most recently used one. */
 struct object *hot_set_find_copy(struct hot_set *set, const struct digest *key, uint32_t receiver);
-/* Evicts this object.  Returns false if the set does not have it. */
 bool hot_set_evict(struct hot_set *set, struct object *object);
-/* Returns the key of the object, borrowed until the next call, or NULL if the object is not in a
- * hot set. */
+/* The key is borrowed until the next call. Returns NULL if the object is not in a hot set. */
 const struct digest *hot_set_key_of(const struct object *object);
-/* Removes all objects of this key. */
 void hot_set_remove(struct hot_set *set, const struct digest *key);
-/* Removes all objects.  hot_set_drop_some then drops the references to them. */
+/* The references are dropped by hot_set_drop_some. */
 void hot_set_clear(struct hot_set *set);
-/* Removes objects that are private to the uid |owner|, and public ones that are cached because this
- * user requested them by name.  hot_set_drop_some then drops the references to them. */
+/* Removes objects that are private to the uid |owner|, and public ones that are cached because
+ * this user requested them by name. The references are dropped by hot_set_drop_some. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
-/* Drops references to objects that hot_set_clear and hot_set_remove_of have removed, until
- * |end_ns|.  Closing 8192 objects of 64 KiB takes 0.2 s.  Returns true if there are more. */
+/* Drops the references of removed objects until |end_ns|. Closing 8192 objects of 64 KiB takes
+ * 0.2 s. Returns true if there are more. */
 bool hot_set_drop_some(struct hot_set *set, uint64_t end_ns);
-/* Returns a number that grows with each call of hot_set_remove, hot_set_clear and
- * hot_set_remove_of. If it changed during a look-up, the result of the look-up may be outdated. */
+/* Returns a number that grows when objects are removed by key, by user, or all. If it changed
+ * during a look-up, the result of the look-up may be outdated. */
 uint64_t hot_set_generation(const struct hot_set *set);
-/* Changes the limits, and immediately evicts objects until the set meets them. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
 uint64_t hot_set_limit_bytes(const struct hot_set *set);
 uint64_t hot_set_bytes(const struct hot_set *set);

@@ -9,13 +9,13 @@
  * Ownership  texts are borrowed for the call
  * Threading  as kernel_store.h: puts run on the write queue, the rest on any thread
  *
- * Removing kernels.db removes this data too. While the disk cannot be written to, nothing is
- * stored: |ret_written| is then false, and the caller keeps its data.
+ * While the disk cannot be written to, nothing is stored: |ret_written| is then false, and the
+ * caller keeps its data.
  */
 #include "engine/store/kernel_history.def"
 #include "engine/store/kernel_store.h"
 
-/* The largest sum that is stored, so that SQLite can add sums without overflow. */
+/* The largest sum that is stored. SQLite can add such sums without overflow. */
 #define KERNEL_SUM_MAX (UINT64_C(1) << 62)
 
 struct kernel_sums {
@@ -35,27 +35,25 @@ struct kernel_accounting_row {
     struct kernel_sums sums;
 };
 
-struct kernel_accounting { /* the rows to write, or the rows read */
+struct kernel_accounting {
     const struct kernel_accounting_row *rows;
     size_t count;
-    uint64_t since;    /* start of the accounting, seconds since the epoch; ignored if a start is
-                        * already stored */
-    bool forget_users; /* first delete all rows of users */
-    bool forget_kinds; /* first delete all rows of targets and programs */
+    uint64_t since; /* seconds since the epoch; ignored if a start is already stored */
+    bool forget_users;
+    bool forget_kinds;
 };
 
-/* Writes the given rows in one transaction. A row replaces the stored one of the same user, or of
- * the same target and program. */
+/* A row replaces the stored one of the same user, or of the same target and program. */
 KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* maximum number of users, and of (target, program) pairs; those whose hits saved
-                 * the most compile time are reported */
-    void (*each)(void *context, const struct kernel_accounting_row *row); /* must not keep texts */
+    size_t max; /* of users, and of (target, program) pairs; prefers those whose hits saved the
+                 * most time */
+    void (*each)(void *context, const struct kernel_accounting_row *row);
     void *context;
 };
-/* Reports the stored rows. |ret_since| is the start of accounting, 0 when there are no rows. */
+/* |ret_since| is the start of accounting, or 0 if there are no rows. */
 KILN_MUST_CHECK enum kiln_code kernel_store_accounting(
     struct kernel_store *store, const struct kernel_accounting_request *request,
     uint64_t *ret_since, struct kiln_err *err);
@@ -67,52 +65,47 @@ enum kernel_history_column {
 extern const char *const kernel_history_names[HISTORY_COLUMNS];
 
 struct kernel_sample {
-    uint64_t time;   /* end of the sample, seconds since the epoch; for a merged sample, the start
-                        of its step */
-    uint64_t span_s; /* the period that the sample covers */
+    uint64_t time; /* seconds since the epoch: the end of a sample, but the start of a merged
+                    * one */
+    uint64_t span_s;
     uint64_t values[HISTORY_COLUMNS];
 };
 
-/* Stores a sample. Also deletes samples older than |kept_s|, and those more than a day in the
- * future. */
+/* Also deletes samples older than |kept_s|, and those more than a day in the future. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history_put(struct kernel_store *store,
                                                         const struct kernel_sample *sample,
                                                         uint64_t kept_s, bool *ret_written,
                                                         struct kiln_err *err);
 struct kernel_history_range {
-    uint64_t since;  /* seconds since the epoch */
+    uint64_t since;
     uint64_t step_s; /* samples are merged into steps of this length */
-    size_t max;      /* maximum number of merged samples */
+    size_t max;
 };
-/* Reports samples in order of time. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history(
     struct kernel_store *store, const struct kernel_history_range *range,
     void (*each)(void *context, const struct kernel_sample *sample), void *context,
     struct kiln_err *err);
 
 struct kernel_slowest_request {
-    const uint32_t *uid; /* borrowed; only kernels that this user may fetch are reported; NULL: all
-                          * kernels */
-    size_t max;          /* maximum number of kernels */
+    const uint32_t *uid; /* NULL: all kernels; otherwise only those that this user may fetch */
+    size_t max;
 };
-/* Reports the kernels with the longest compile times, the slowest first. */
 KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
     struct kernel_store *store, const struct kernel_slowest_request *request,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
-struct kernel_share { /* the part of the store that belongs to one target or program */
-    /* Name of the target or program. NULL: this is the share of all private kernels, whose names
-     * are not reported, or of all clients' compiles. */
+struct kernel_share {
+    /* NULL for the share of all private kernels, and for that of all clients' compiles. */
     const char *name;
-    bool is_of_clients; /* the share of compiles that clients did themselves */
+    bool is_of_clients; /* true: the kernels that clients compiled themselves */
     uint64_t kernels;
     uint64_t bytes; /* of compressed objects and rows; an object counts for each of its kernels */
 };
 struct kernel_share_request {
-    bool by_program; /* true: one share for each program; false: one for each target */
-    size_t max;      /* maximum number of shares */
+    bool by_program;
+    size_t max;
 };
-/* Reports shares, the largest first. Reads every kernel. */
+/* Reports the largest share first. Reads every kernel. */
 KILN_MUST_CHECK enum kiln_code kernel_store_shares(struct kernel_store *store,
                                                    const struct kernel_share_request *request,
                                                    void (*each)(void *context,

@@ -5,8 +5,8 @@
  * The store's key of a kernel that is found by its MIOpen name, not by its compile input.
  *
  * The key is the SHA-256 over length-prefixed fields: "kiln-name-1", |scope| as a little-endian
- * u64, database id, kernel name, kernel arguments. Texts are compared byte for byte, blanks
- * included: " -mcpu=gfx906" and "-mcpu=gfx906" are two kernels.
+ * u64, database id, kernel name, kernel arguments. Blanks count: " -mcpu=gfx906" and "-mcpu=gfx906"
+ * are two kernels.
  *
  * Threading  a pure function
  */
@@ -15,12 +15,11 @@
 
 /* The scope of a kernel is the uid that owns it, or this value when it is public. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
-/* The scope of programs that kilnd compiled itself.  A promoted result is never stored there. */
+/* The scope of programs that kilnd compiled itself. A promoted result is never stored there. */
 #define KERNEL_SCOPE_PROGRAMS (UINT64_MAX - 2)
 
 struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct bytes name,
                               struct bytes args);
-/* Returns the store's key of a kernel that a client compiled itself, or of a program that kilnd
- * compiled, and that has the client's key |key|. The result is a name key of |scope| with "compile
- * of a client" as the database id. */
+/* For a kernel that a client compiled, or a program that kilnd compiled. |key| is the client's
+ * key. The result is a name key of |scope| with "compile of a client" as the database id. */
 struct digest kernel_client_key(uint64_t scope, const struct digest *key);

@@ -54,7 +54,6 @@ struct kernel_record store_record(const struct query *q)
         .pinned = query_u64(q, 21) != 0,
         .kind = store_kind(query_u64(q, 22)),
     };
-    /* A digest of the wrong size stays zero. */
     store_to_digest(query_bytes(q, 0), &r.key);
     store_to_digest(query_bytes(q, 1), &r.object);
     store_to_digest(query_bytes(q, 2), &r.toolchain_id);

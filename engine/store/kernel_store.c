@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sizes of SQLite's page caches. A reader's cache has space for the inner pages of all indices of
- * 10^6 kernels. */
+/* A reader's page cache has space for the inner pages of all indices of 10^6 kernels. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
 
@@ -30,8 +29,6 @@ struct db_options store_db_options(struct kernel_store *store, enum store_access
         .misreads = &store->misreads,
     };
 }
-
-/* ---- opening ---- */
 
 void store_close_all(struct kernel_store *store)
 {
@@ -74,16 +71,15 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
     if (!rc && has_log && has_index)
         rc = store_readers_open(store, STORE_LOG_ALONE, err);
-    else if (!rc) /* to read the log, SQLite would have to write a new index */
+    else if (!rc) /* SQLite would have to write a new index to read the log */
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
         store_readers_close(store);
     return rc;
 }
 
-/* Opens the store only for reading, because it cannot be opened for writing (|why|). If the disk is
- * the reason, the store serves what it can read. A directory that has no store and that kilnd may
- * not write to is refused, because it is probably a configuration error. */
+/* |why| is the reason why opening for writing failed. Fails if kilnd may not write to the
+ * directory and it has no store, because that is probably a configuration error. */
 static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
                                            char notice[512])
 {
@@ -146,7 +142,7 @@ static struct kernel_store *create_store(const struct kernel_store_options *opti
     store->directory = strdup(options->directory);
     store_directory_init(store, options->allow_network_fs);
     if (asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0)
-        store->path = NULL; /* undefined after a failed asprintf */
+        store->path = NULL;
     if (asprintf(&store->log_path, "%s/" STORE_LOG, options->directory) < 0)
         store->log_path = NULL;
     bool whole = store->directory && store->path && store->log_path;
@@ -197,8 +193,6 @@ void kernel_store_destroy(struct kernel_store *store)
     free(store);
 }
 
-/* ---- writing ---- */
-
 static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct kiln_err *err)
 {
     if (store->mode == KERNEL_STORE_OFF && !store->directory[0])
@@ -214,8 +208,7 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
         store->path);
 }
 
-/* Vacuums some pages after a write. The write itself has succeeded, so a failure here is not
- * reported, and the next write tries again. */
+/* A failure is not reported, because the write itself has succeeded. The next write tries again. */
 static void vacuum_after_write(struct kernel_store *store)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -227,7 +220,7 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    /* This check takes 2 us, which is little compared with the 200 us of a put. */
+    /* This check takes 2 us; a put takes 200 us. */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_reopen(store, /* damage= */ NULL, err);
     else if (atomic_load(&store->file_damaged))
@@ -262,8 +255,6 @@ enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kin
     enum kiln_code rc = run_work(store, work, context, err);
     return store_health_note(store, kind, rc, err);
 }
-
-/* ---- notices ---- */
 
 enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store)
 {

@@ -70,8 +70,6 @@ enum kiln_code kernel_store_accounting_put(struct kernel_store *store,
     return rc ? kiln_while(err, "storing usage accounting") : KILN_OK;
 }
 
-/* ---- reading ---- */
-
 static struct kernel_sums sums_at(const struct query *q, int column)
 {
     return (struct kernel_sums){ .saved_us = query_u64(q, column),

@@ -14,8 +14,6 @@ static uint64_t file_size(const char *path)
     return stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
 }
 
-/* ---- the latest result ---- */
-
 static struct store_checked latest_result(struct kernel_store *store)
 {
     pthread_mutex_lock(&store->mutex);
@@ -24,8 +22,6 @@ static struct store_checked latest_result(struct kernel_store *store)
     return last;
 }
 
-/* Fills |check| with the latest result. Returns false if it is too old, or if damage was seen
- * since. */
 static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct kernel_check *check)
 {
     const struct store_checked last = latest_result(store);
@@ -38,8 +34,7 @@ static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct 
     return true;
 }
 
-/* Keeps the result, unless damage was seen during the check. |now| is the state at the start of the
- * check. */
+/* Keeps the result, unless damage was seen during the check, at whose start the state was |now|. */
 static void remember_result(struct kernel_store *store, struct store_checked now,
                             const struct kernel_check *check)
 {
@@ -58,9 +53,6 @@ void store_check_discard(struct kernel_store *store)
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* ---- checking ---- */
-
-/* Runs SQLite's check. Also returns KILN_OK if SQLite finds damage, which |check| then reports. */
 static enum kiln_code run_check(struct db *db, struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);

@@ -21,7 +21,8 @@ bool store_file_is_in_place(const struct kernel_store *store)
 {
     struct stat seen;
     if (stat(store->path, &seen) != 0)
-        return errno != ENOENT && errno != ENOTDIR; /* other failures do not mean that it is gone */
+        return errno != ENOENT &&
+               errno != ENOTDIR; /* after another failure, the file may still exist */
     return seen.st_dev == store->file.device && seen.st_ino == store->file.inode;
 }
 
@@ -34,9 +35,8 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
     return true;
 }
 
-/* Creates the file with mode 0600, because SQLite would create it with mode 0644. Never opens an
- * existing file, because closing a descriptor of it would drop this process's SQLite locks on the
- * file. */
+/* SQLite would create the file with mode 0644. An existing file must not be opened here: closing
+ * its descriptor would drop this process's SQLite locks on the file. */
 enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
 {
     KILN_AUTO(fd)

@@ -9,23 +9,21 @@
  * Its logarithm, in weeks, is log2(compile_ns / stored_size) + (last_used - now) / week. "now" is
  * the same for all kernels, so
  *     keep = last_used + week * log2(compile_ns / stored_size)
- * orders kernels by value at any time. An index on |keep| has this order, so that no eviction scans
- * or sorts.
+ * orders kernels by value at any time. The index on |keep| has this order, so no eviction scans or
+ * sorts.
  *
  * Example: kernel A took 0.4 s and has 4 KB, kernel B took 0.1 s and has 4 KB. log2(0.4 / 0.1) = 2,
  * so A is evicted before B only if it was last used more than two weeks earlier.
  */
 #define WEEK_S 604800.0
-/* A user with more than limit / USER_SHARE loses kernels first when space is needed. So no user can
- * displace all others, and a single user can still use the whole limit. */
+/* A user with more than limit / USER_SHARE loses kernels first, so no user can displace all
+ * others. */
 #define USER_SHARE 2
-/* The compile time that is assumed if the recorded one is shorter or unknown. */
 #define COMPILE_NS_MIN 1000000u
-/* The compile time that is assumed for named kernels, for which it is not known. It is between the
- * times of MIOpen's assembler (150 ms) and of its HIP compiler (1700 ms); MIOpen's files do not say
- * which one made a kernel. With a shorter time, a whole imported cache would be evicted before the
- * cheapest of kiln's own kernels. Users cannot abuse it: imports cannot raise it, and a private
- * import evicts only the user's own kernels (store_own). */
+/* Assumed for named kernels, whose compile time is unknown: between the times of MIOpen's
+ * assembler (150 ms) and of its HIP compiler (1700 ms). With a shorter time, a whole imported
+ * cache would be evicted before the cheapest of kiln's own kernels. Users cannot abuse the
+ * value, because a private import evicts only the user's own kernels (store_own). */
 #define COMPILE_NS_NAMED 500000000u
 
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
@@ -73,8 +71,7 @@ enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid
     return rc;
 }
 
-/* Repairs the counters. SQL triggers update them with the rows, so the two disagree only after
- * damage. */
+/* SQL triggers update the counters with the rows, so the two disagree only after damage. */
 enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err)
 {
     static const enum kernel_statement steps[] = {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-/* Maximum number of rounds of eviction and truncation. One round may not be enough, because a
- * filesystem may use more blocks for a file than the file has pages. */
+/* One round may not be enough, because a file may have more disk blocks than pages. */
 #define ROUNDS_MAX 4u
 
 static bool is_installed(const struct kernel_gc *options, const struct digest *toolchain)
@@ -36,8 +35,6 @@ static struct kernel_filter made_by(const struct digest *toolchain)
     return (struct kernel_filter){ .toolchain_id = *toolchain, .not_pinned = true };
 }
 
-/* ---- collecting ---- */
-
 static enum kiln_code repair_counters(struct kernel_store *store, struct kiln_err *err)
 {
     TRANSACTION_AUTO struct transaction t = { 0 };
@@ -47,8 +44,7 @@ static enum kiln_code repair_counters(struct kernel_store *store, struct kiln_er
     return rc ? rc : transaction_commit(&t, err);
 }
 
-/* Begins the gc on a reader, so that reading all rows does not block the writer. The writer repairs
- * the counters only if they disagree with the rows. */
+/* Runs on a reader, so that reading all rows does not block the writer. */
 static enum kiln_code begin_reading(struct kernel_store *store, struct db *db,
                                     struct kernel_collecting *c, struct kiln_err *err)
 {
@@ -71,7 +67,7 @@ enum kiln_code kernel_store_collect_begin(struct kernel_store *store, struct ker
     if (!rc && reader)
         rc = begin_reading(store, reader->db, c, err);
     else if (!rc)
-        c->phase = GC_REPAIRING; /* there is nothing to read */
+        c->phase = GC_REPAIRING;
     return rc ? kiln_while(err, "collecting garbage in the kernel cache") : KILN_OK;
 }
 
@@ -81,7 +77,8 @@ static enum kiln_code repair(struct kernel_store *store, struct kernel_collectin
     enum kiln_code rc = KILN_OK;
     if (c->needs_repair)
         rc = repair_counters(store, err);
-    else if (store->health.state != KERNEL_HEALTH_OK) /* a gc that writes nothing proves nothing */
+    else if (store->health.state !=
+             KERNEL_HEALTH_OK) /* only a write shows whether writing works again */
         rc = store_try_to_write(store, err);
     if (!rc)
         c->phase = GC_STALE;
@@ -93,8 +90,6 @@ static void begin_truncating(struct kernel_collecting *c)
     c->clearing = (struct kernel_clearing){ .is_removed = true };
 }
 
-/* Removes some kernels of a stale toolchain. Once all of them are removed, continues with the next
- * stale toolchain. */
 static enum kiln_code remove_stale(struct kernel_store *store, struct kernel_collecting *c,
                                    struct kiln_err *err)
 {
@@ -115,7 +110,6 @@ static enum kiln_code remove_stale(struct kernel_store *store, struct kernel_col
     return KILN_OK;
 }
 
-/* Truncates the file by some pages. |ret_over|: the file has no free pages left. */
 static enum kiln_code truncate_some(struct kernel_store *store, struct kernel_collecting *c,
                                     bool *ret_over, struct kiln_err *err)
 {
@@ -160,7 +154,6 @@ static enum kiln_code evict_some(struct kernel_store *store, struct kernel_colle
     return KILN_OK;
 }
 
-/* Begins another round, unless the file is small enough. */
 static void plan_round(struct kernel_store *store, struct kernel_collecting *c)
 {
     uint64_t taken = store_taken_bytes(store), max = c->gc.to_bytes;
@@ -191,7 +184,7 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
     struct kernel_collecting *c = context;
     enum kiln_code rc = KILN_OK;
     switch (c->phase) {
-    case GC_BEGINNING: break; /* kernel_store_collect_begin was not called */
+    case GC_BEGINNING: break;
     case GC_REPAIRING: rc = repair(store, c, err); break;
     case GC_STALE: rc = remove_stale(store, c, err); break;
     case GC_TRUNCATING: rc = truncate_file(store, c, err); break;
@@ -202,8 +195,6 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
     c->result.missed = c->gc.shrink && c->result.taken_after > c->gc.to_bytes;
     return rc;
 }
-
-/* ---- dry run ---- */
 
 static enum kiln_code count_stale(struct db *db, struct kernel_collecting *c, struct kiln_err *err)
 {
@@ -230,7 +221,6 @@ static bool is_stale(const struct kernel_collecting *c, const struct query *q)
     return false;
 }
 
-/* Estimates, from the sizes of rows and objects, what eviction would remove. */
 static enum kiln_code estimate_eviction(struct db *db, struct kernel_collecting *c,
                                         struct kiln_err *err)
 {

@@ -7,9 +7,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* How long kiln waits before it tries to write again: the first wait, which doubles after each try,
- * and the longest one. A try costs a compression and a failed transaction, so tries must not be
- * frequent; but free disk space should be noticed soon. */
+/* The wait before writing is tried again doubles after each try, from the first to the second
+ * value. Each try costs a compression and a failed transaction. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 
@@ -68,7 +67,7 @@ static void wait_longer(struct kernel_store *store)
     store->retry.at_ns = clock_monotonic_ns() + store->retry.after_ns;
 }
 
-/* Records a failed write. Returns whether the state is new. */
+/* Returns whether the state is new. */
 static bool note_failure(struct kernel_store *store, enum kernel_health_state state,
                          const char *why, bool dropped)
 {
@@ -85,8 +84,7 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
     return is_new;
 }
 
-/* Returns whether the disk has space for the kernel that did not fit. A small write may succeed
- * even without this space, because it may fit into the log. */
+/* A small write may succeed without this space, because it may fit into the log. */
 static bool has_free_space(const struct kernel_store *store)
 {
     uint64_t wanted = store->retry.wanted > STORE_FREE_MIN ? store->retry.wanted : STORE_FREE_MIN;
@@ -126,7 +124,8 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_write_ki
         return rc;
     bool dropped = kind == STORE_BACKGROUND;
     bool is_new = note_failure(store, state, err->text, dropped);
-    if (is_new && !dropped) /* the caller reports it, and the notice gets into kilnd's log */
+    if (is_new && !dropped) /* the caller reports the failure to a client, and the notice gets into
+                               kilnd's log */
         store_set_notice(store, KERNEL_NOTICE_TROUBLE, err->text);
     return is_new || !dropped ? rc : KILN_OK;
 }

@@ -12,51 +12,47 @@
  * valuable kernels are evicted, which frees pages inside the file. If the file itself is too long,
  * pages move from its end into free ones, and the file is truncated (store_truncate).
  *
- * Example: limit 1 GiB, of which the log may use 16 MiB, so the file may have 1008 MiB. It is full,
- * and a put needs 1 MiB. Kernels are evicted until 1007 MiB are used. Then at most EXTRA_MAX more
- * are evicted, down to 957 MiB (19/20 of 1008, minus 1), so that the next puts need not evict.
+ * Example: the limit is 1 GiB, of which the log may use 16 MiB, so the file may have 1008 MiB. The
+ * file is full, and a put needs 1 MiB. Kernels are evicted until 1007 MiB are used. Then at most
+ * EXTRA_MAX more are evicted, down to 957 MiB (19/20 of 1008, minus 1), so that the next puts need
+ * not evict.
  */
 #define PAGE STORE_PAGE
-#define OVERFLOW_PAGE 4092u /* bytes of a long value in one overflow page */
-/* Bytes of the pages that a put changes in addition to those that it fills: one or two pages of
- * each table and index. */
+#define OVERFLOW_PAGE 4092u
+/* A put also changes one or two pages of each table and index. */
 #define CHANGED_BYTES (24u * PAGE)
-/* Pages that the rows may need in addition to long values, because pages split. */
+/* Pages split, so rows may need these in addition to long values. */
 #define ROW_PAGES 12u
-/* Bytes of the empty tables and indices. */
 #define EMPTY_BYTES (24u * PAGE)
-/* Kernels are evicted until a twentieth of the limit is free, so that not every put has to evict.
- * But at most EXTRA_MAX are evicted beyond what the put needs, which delays the writer by about 10
- * ms. */
+/* Kernels are evicted until a twentieth of the limit is free, so that not every put has to
+ * evict. At most EXTRA_MAX are evicted beyond what the put needs, which delays the writer by
+ * about 10 ms. */
 #define SPARE_SHARE 20u
 #define EXTRA_MAX 256u
-#define EVICT_BATCH 32u /* kernels that one transaction evicts */
-/* One step evicts kernels for this time and moves at most this many pages. A lowered limit takes
- * effect over several writes. */
+#define EVICT_BATCH 32u
+/* One step evicts kernels for this time and moves at most this many pages. */
 #define STEP_NS 20000000u
 #define MOVE_MAX 1024u
-#define VACUUM_STEPS 64u /* steps in one call of kernel_store_tidy */
+#define VACUUM_STEPS 64u
 
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 {
     uint64_t pages = stored_size / OVERFLOW_PAGE + texts_size / OVERFLOW_PAGE + ROW_PAGES;
-    pages += pages / 512; /* pages of auto-vacuum's pointer map */
+    pages += pages / 512;
     return pages * PAGE;
 }
 
-/* ---- evicting ---- */
-
 struct goal {
-    const struct store_own *own; /* borrowed; NULL: the least valuable kernels are evicted */
-    uint64_t used_wanted;        /* bytes of used pages; eviction stops here */
-    uint64_t used_max;           /* bytes of used pages; above this, the eviction has failed */
-    uint64_t extra_max;          /* limit of kernels evicted below |used_max| */
-    uint64_t end_ns;             /* the eviction ends after the kernel that reaches this time */
-    uint64_t file_before;        /* bytes of the file's pages */
-    /* So far: */
+    const struct store_own *own;
+    uint64_t used_wanted; /* bytes of used pages; eviction stops here */
+    uint64_t used_max;    /* bytes of used pages; above this, the eviction has failed */
+    uint64_t extra_max;   /* limit of kernels evicted below |used_max| */
+    uint64_t end_ns;      /* the eviction ends after the kernel that reaches this time */
+    uint64_t file_before;
+    /* The members below change during the eviction. */
     uint64_t used, evicted, extra;
     bool repaired;
-    bool none_left; /* there is nothing more to evict */
+    bool none_left;
 };
 
 static bool is_reached(const struct goal *g)
@@ -71,8 +67,6 @@ static bool is_late(const struct goal *g)
     return g->evicted > 0 && clock_monotonic_ns() >= g->end_ns;
 }
 
-/* Frees space when no kernel can be evicted. Repairs the tables, which finds kernels without a
- * recency row and removes objects without a kernel. Then empties the quarantine. */
 static enum kiln_code free_more(struct kernel_store *store, struct goal *g, struct kiln_err *err)
 {
     g->none_left = g->repaired || g->own;
@@ -83,8 +77,7 @@ static enum kiln_code free_more(struct kernel_store *store, struct goal *g, stru
     return rc ? rc : store_run(store, KERNEL_FORGET_QUARANTINE, err);
 }
 
-/* Evicts a kernel of the user who exceeds their share. If there is no such user, or all their
- * kernels are pinned, evicts the least valuable kernel. */
+/* If this evicts no kernel of a user who exceeds their share, evicts the least valuable kernel. */
 static enum kiln_code evict_fairly(struct kernel_store *store, bool *ret_gone, struct kiln_err *err)
 {
     uint32_t uid = 0;
@@ -129,8 +122,6 @@ static enum kiln_code evict_kernels(struct kernel_store *store, struct goal *g,
     store->vacuum_due |= g->evicted > 0;
     return rc;
 }
-
-/* ---- making space ---- */
 
 static enum kiln_code count_pinned_bytes(struct kernel_store *store, uint64_t *ret_bytes,
                                          struct kiln_err *err)
@@ -193,8 +184,7 @@ static bool is_enough(const struct store_space *s, uint64_t need, uint64_t max)
     return after <= max && s->blocks <= max;
 }
 
-/* Reduces |max| by the disk blocks that the file takes beyond its pages, but at most by half. A
- * filesystem may use more blocks for a file than the file has pages. */
+/* Reduces |max| by the disk blocks that the file takes beyond its pages, but at most by half. */
 static enum kiln_code subtract_spare_blocks(struct kernel_store *store, uint64_t *max,
                                             struct kiln_err *err)
 {
@@ -208,13 +198,12 @@ static enum kiln_code subtract_spare_blocks(struct kernel_store *store, uint64_t
 }
 
 struct space_request {
-    uint64_t need, whole;        /* see struct store_wanted */
-    uint64_t max;                /* bytes that the file may have */
-    const struct store_own *own; /* see struct store_wanted */
-    uint64_t end_ns;             /* end of the step */
+    uint64_t need, whole;
+    uint64_t max;
+    const struct store_own *own;
+    uint64_t end_ns;
 };
 
-/* The goal of an eviction. Of one user's own kernels, no more than necessary are evicted. */
 static struct goal goal_of(const struct space_request *r)
 {
     uint64_t below = r->max - r->max / SPARE_SHARE;
@@ -224,9 +213,8 @@ static struct goal goal_of(const struct space_request *r)
     return goal;
 }
 
-/* Decides whether the write may begin. |s| is the space after evicting and truncating. If too much
- * is used because the limit was lowered, refuses the write for now, because it would have to wait
- * for many steps. */
+/* If too much is used because the limit was lowered, refuses the write for now, because it would
+ * have to wait for many steps. */
 static void judge_space(struct kernel_store *store, const struct space_request *r,
                         const struct goal *goal, const struct store_space *s,
                         struct store_space_result *result)
@@ -272,8 +260,6 @@ static enum kiln_code evict_and_cut(struct kernel_store *store, const struct spa
     return rc;
 }
 
-/* Removes pieces that unfinished puts have left, and then evicts kernels, until there is enough
- * space. */
 static enum kiln_code free_space(struct kernel_store *store, struct space_request *r,
                                  struct store_space_result *result, struct kiln_err *err)
 {
@@ -308,8 +294,6 @@ enum kiln_code store_make_space(struct kernel_store *store, const struct store_w
     rc = free_space(store, &request, ret_result, err);
     return rc ? rc : store_bound_log(store, log_bytes - log_need, err);
 }
-
-/* ---- for gc and tidy ---- */
 
 enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
                                 struct store_eviction *ret_eviction, struct kiln_err *err)

@@ -3,13 +3,13 @@
 
 #include "common/base/clock.h"
 
-/* Limits of a step of a clear: its time, the kernels that it changes, those that it examines, and
- * the pages of the file that it moves. */
+/* Limits of a step of a clear: time, changed kernels, examined kernels, and moved pages of the
+ * file. */
 #define STEP_NS 20000000u
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u
 #define STEP_PAGES 1024u
-/* A batch ends with the kernel that reaches this size: deleting 64 MiB takes 20 ms. */
+/* A batch ends with the kernel that reaches this size. Deleting 64 MiB takes 20 ms. */
 #define BATCH_BYTES (4u << 20)
 
 enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *filter,
@@ -26,14 +26,14 @@ enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *fi
     return KILN_OK;
 }
 
-struct bulk_change { /* one statement that is executed for all matching kernels */
+struct bulk_change {
     enum kernel_statement statement;
     const struct kernel_filter *filter;
-    uint64_t after;   /* last kernel id of the previous batch */
-    uint64_t last;    /* last kernel id of this batch */
-    unsigned batch;   /* limit of a batch's kernels, whether they match or not */
-    bool is_needed;   /* some kernels of this batch match */
-    uint64_t changed; /* kernels changed so far */
+    uint64_t after;
+    uint64_t last;
+    unsigned batch;
+    bool is_needed;
+    uint64_t changed;
 };
 
 static enum kiln_code change_batch(struct kernel_store *store, struct bulk_change *change,
@@ -59,7 +59,7 @@ static enum kiln_code change_batch(struct kernel_store *store, struct bulk_chang
     return rc;
 }
 
-/* Moves |change| to the next batch. |change|->last is 0 when no kernels are left. */
+/* |change|->last is 0 when no kernels are left. */
 static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change *change,
                                  struct kiln_err *err)
 {
@@ -78,8 +78,6 @@ static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change 
     return rc;
 }
 
-/* ---- clear ---- */
-
 static bool matches_everything(const struct kernel_filter *f)
 {
     const char *const texts[] = { f->target, f->program, f->toolchain, f->database_id, f->package };
@@ -91,8 +89,7 @@ static bool matches_everything(const struct kernel_filter *f)
            !f->not_pinned && !f->by_reader && !f->kinds;
 }
 
-/* The size of the next batch. The first batch of a step has one kernel, and the size doubles each
- * time. */
+/* The first batch of a step has one kernel, and the size doubles each time. */
 static unsigned next_batch(const struct kernel_store *store, const struct bulk_change *change)
 {
     uint64_t batch = change->batch ? 2ull * change->batch : 1,
@@ -101,7 +98,6 @@ static unsigned next_batch(const struct kernel_store *store, const struct bulk_c
     return batch < store_batch(store) ? (unsigned)batch : store_batch(store);
 }
 
-/* Changes some kernels. Checks the time after each batch. |ret_over|: no kernel is left. */
 static enum kiln_code change_some(struct kernel_store *store, struct bulk_change *change,
                                   bool *ret_over, struct kiln_err *err)
 {
@@ -170,7 +166,7 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
         return rc;
     c->is_over = true; /* the disk is full, so no row can be deleted: remove the whole file */
     struct kernel_usage usage = { 0 };
-    (void)!store_usage(store->writer, &usage, err); /* may fail: the count is only reported */
+    (void)!store_usage(store->writer, &usage, err);
     c->count += usage.kernels;
     c->bytes += usage.stored_bytes;
     return store_wipe(store, err);
@@ -197,11 +193,11 @@ enum kiln_code kernel_store_count(struct kernel_store *store, const struct kerne
     return KILN_OK;
 }
 
-/* Clears a store whose disk does not even have the space to open the file for writing. */
+/* Used if the disk does not even have the space to open the file for writing. */
 static enum kiln_code remove_unopened(struct kernel_store *store, struct kernel_clearing *c,
                                       struct kiln_err *err)
 {
-    (void)!count_matches(store, c, err); /* may fail: the count is only reported */
+    (void)!count_matches(store, c, err);
     c->is_over = true;
     enum kiln_code rc = store_wipe(store, err);
     return store_health_note(store, STORE_AWAITED, rc, err);
@@ -216,8 +212,6 @@ enum kiln_code kernel_store_clear_some(struct kernel_store *store, struct kernel
     return store_advise_space(store, rc, err) ? kiln_while(err, "clearing the kernel cache")
                                               : KILN_OK;
 }
-
-/* ---- pin ---- */
 
 static enum kiln_code pin_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {

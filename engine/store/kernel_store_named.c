@@ -4,26 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
-struct walk { /* a walk over the kernels of one export; pointers are borrowed */
+struct walk {
     struct kernel_store *store;
     struct store_reader *reader;
     const struct kernel_export *kernels;
     struct kernel_position *position;
-    size_t left;          /* kernels that may still be read, including skipped ones */
-    struct buffer texts;  /* owned: copied texts of the current kernel */
-    struct buffer object; /* owned: copied object of the current kernel */
-    bool stopped;         /* |each| asked to stop */
+    size_t left;
+    struct buffer texts;
+    struct buffer object;
+    bool stopped;
 };
 
 struct found_kernel {
-    struct kernel_record record; /* its texts are borrowed from the walk */
-    struct bytes raw;            /* borrowed from the walk or the codec */
-    bool found;                  /* false: the scope has no more kernels */
-    bool skipped;                /* the kernel is not reported */
+    struct kernel_record record;
+    struct bytes raw;
+    bool found;
+    bool skipped;
 };
 
-/* Determines whether a private kernel of the user replaces this public one. As in MIOpen, it does
- * if both have the same name and arguments. */
+/* As in MIOpen, a private kernel replaces a public one with the same name and arguments. */
 static enum kiln_code is_replaced(const struct walk *w, const struct kernel_record *record,
                                   bool *ret_replaced, struct kiln_err *err)
 {
@@ -35,7 +34,7 @@ static enum kiln_code is_replaced(const struct walk *w, const struct kernel_reco
     return query_step(&q, ret_replaced, err);
 }
 
-/* Copies the texts of |r|, which are valid only until the query ends. */
+/* The texts of |r| are valid only until the query ends. */
 static enum kiln_code copy_texts(struct walk *w, struct kernel_record *r, struct kiln_err *err)
 {
     const char **const texts[] = { &r->target,      &r->toolchain, &r->program, &r->options,
@@ -60,8 +59,7 @@ static enum kiln_code add_piece(void *context, struct bytes piece, struct kiln_e
                             : KILN_OK;
 }
 
-/* Copies an uncompressed object, because it is borrowed from the query. A compressed object needs
- * no copy: it was unpacked into the codec's memory. */
+/* A compressed object needs no copy: it was unpacked into the codec's memory. */
 static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct bytes *raw,
                                   struct kiln_err *err)
 {
@@ -87,8 +85,8 @@ static enum kiln_code check_kernel(struct walk *w, const struct query *q, struct
     struct checked_row checked;
     w->object.size = 0;
     enum kiln_code rc = store_check_row(&row, w->reader->codec, &sink, &checked, err);
-    t->skipped = rc == KILN_NOT_FOUND;              /* only a newer kiln can read it */
-    if (rc == KILN_NOT_FOUND || rc == KILN_CORRUPT) /* |raw| stays empty */
+    t->skipped = rc == KILN_NOT_FOUND; /* only a newer kiln can read it */
+    if (rc == KILN_NOT_FOUND || rc == KILN_CORRUPT)
         return KILN_OK;
     if (rc)
         return rc;
@@ -100,8 +98,8 @@ static enum kiln_code check_kernel(struct walk *w, const struct query *q, struct
     return copy_object(w, row.packed.stored, &t->raw, err);
 }
 
-/* Reads the next kernel of one scope. Ends the query before it returns, because |each| may take
- * long, and the write-ahead log cannot be truncated while a query is open. */
+/* Ends the query before it returns, because |each| may take long, and the write-ahead log cannot
+ * be truncated while a query is open. */
 static enum kiln_code read_next(struct walk *w, struct found_kernel *t, struct kiln_err *err)
 {
     *t = (struct found_kernel){ 0 };
@@ -122,7 +120,6 @@ static enum kiln_code read_next(struct walk *w, struct found_kernel *t, struct k
     return rc || t->skipped ? rc : copy_texts(w, &t->record, err);
 }
 
-/* Reports the kernels of one scope. */
 static enum kiln_code walk_scope(struct walk *w, bool *ret_end, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -167,15 +164,13 @@ enum kiln_code kernel_store_each_named(struct kernel_store *store,
     return rc;
 }
 
-/* ---- versions ---- */
-
-struct versions {                     /* versions of a device's database id, as found so far */
-    struct store_reader *reader;      /* borrowed */
-    char plain[VERSIONED_ID_MAX - 2]; /* "gfx90a68" */
-    char first[VERSIONED_ID_MAX];     /* "gfx90a68@": sorts before every version */
-    char end[VERSIONED_ID_MAX];       /* "gfx90a68A": sorts after every version */
-    char only[VERSIONED_ID_MAX];      /* the version; "": none */
-    bool several;                     /* several versions, or kernels without a version */
+struct versions {
+    struct store_reader *reader;
+    char plain[VERSIONED_ID_MAX - 2];
+    char first[VERSIONED_ID_MAX]; /* "gfx90a68@": sorts before every version */
+    char end[VERSIONED_ID_MAX];   /* "gfx90a68A": sorts after every version */
+    char only[VERSIONED_ID_MAX];
+    bool several;
 };
 
 static bool name_versions(struct versions *v, struct bytes database_id)
@@ -199,7 +194,6 @@ static enum kiln_code has_id(const struct versions *v, int64_t scope, struct kil
     return rc || has ? rc : KILN_NOT_FOUND;
 }
 
-/* Returns the first version that sorts after |after|, or "". */
 static enum kiln_code next_id(const struct versions *v, int64_t scope, const char *after,
                               char ret_id[VERSIONED_ID_MAX], struct kiln_err *err)
 {
@@ -211,7 +205,7 @@ static enum kiln_code next_id(const struct versions *v, int64_t scope, const cha
     enum kiln_code rc = query_step(&q, &row, err);
     const char *id = !rc && row ? query_text(&q, 0) : "";
     if (strlen(id) >= VERSIONED_ID_MAX)
-        id = ""; /* kiln stores no such id: the row is damaged */
+        id = "";
     memcpy(ret_id, id, strlen(id) + 1);
     return rc;
 }

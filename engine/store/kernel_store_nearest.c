@@ -3,11 +3,10 @@
 
 #include <string.h>
 
-/* The newest kernels of the same program are scored. If there are none, the newest
- * kernels of other programs are scored, which takes about 10 ms. */
+/* Scoring the newest kernels of other programs takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
-/* Score of a field that agrees. All merely similar fields together score less than this. */
+/* Score of a field that agrees. All merely similar fields together score less. */
 #define AGREES 1000
 #define LIKE_MAX 200
 
@@ -18,13 +17,12 @@ struct candidate {
 
 struct search {
     const struct kernel_record *wanted;
-    struct candidate best[KERNEL_NEAREST_MAX]; /* best first */
+    struct candidate best[KERNEL_NEAREST_MAX];
     size_t count;
 };
 
-/* Scores how similar two texts are: the share of their common beginning and end, up to LIKE_MAX.
- * This is meant for option lists that differ in one option, and for database ids of one arch.
- * Example: "-O2 -g" and "-O3 -g" share 2 + 3 of 6 characters, which gives 166. */
+/* Scores the share of the common beginning and end of two texts, up to LIKE_MAX. Example: "-O2
+ * -g" and "-O3 -g" share 2 + 3 of 6 characters, which gives 166. */
 static int likeness(struct bytes a, struct bytes b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
@@ -54,8 +52,7 @@ static int score_digest(const struct digest *wanted, struct bytes there)
     return digest_is_known(wanted) && bytes_equal(digest_view(wanted), there) ? AGREES : 0;
 }
 
-/* Scores how much two targets have in common. In "gfx90a:sramecc+:xnack-", the arch ends at the
- * first colon, and features follow. */
+/* In "gfx90a:sramecc+:xnack-", the arch ends at the first colon, and features follow. */
 static int score_target(const char *wanted, const char *there)
 {
     if (!wanted || !*wanted)
@@ -78,8 +75,7 @@ static int score_of(const struct query *q, const struct kernel_record *wanted)
            score_text(wanted->database_id, query_text(q, 8));
 }
 
-/* Keeps the best candidates. They come newest first, so of those with equal scores, the newest is
- * the first. */
+/* Candidates come newest first, so the newest of those with equal scores is kept first. */
 static void add_candidate(struct search *s, struct candidate c)
 {
     size_t at = s->count;
@@ -116,7 +112,7 @@ static enum kiln_code report_kernel(struct db *db, uint64_t id,
     query_bind_u64(&q, 1, id);
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    if (rc || !row) /* removed since the scan */
+    if (rc || !row)
         return rc;
     struct kernel_record record = store_record(&q);
     each(context, &record);

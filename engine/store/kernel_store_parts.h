@@ -5,26 +5,15 @@
  * Declarations shared by the files of the kernel store. Not for other modules.
  *
  *   kernel_store.c             opens and closes the store, and runs every write
- *   kernel_store_rebuild.c     replaces a file that is damaged or was removed
- *   kernel_store_health.c      whether writing works, and when to try again
- *   kernel_store_directory.c   the file in its directory, and whether it is still there
- *   kernel_store_readers.c     the pool of connections for look-ups
  *   kernel_record.c            converts rows to records, and filters to parameters
  *   kernel_store_read.c        get, show, list, match, usage, probes
- *   kernel_store_named.c       each_named, only_version
- *   kernel_store_nearest.c     nearest
- *   kernel_store_pieces.c      the pieces of large objects
- *   kernel_store_put.c         put, import
  *   kernel_store_write.c       touch, remove, probe_put
  *   kernel_store_many.c        count, clear, pin
- *   kernel_store_quarantine.c  the quarantine of damaged rows
  *   kernel_store_evict.c       the order of eviction; repair of wrong counters
  *   kernel_store_space.c       the disk space of the files; vacuuming
  *   kernel_store_make_space.c  frees space for a put within the limit; tidy
- *   kernel_store_gc.c          gc
- *   kernel_store_accounting.c  usage accounting, and shares of the store (kernel_metrics.h)
- *   kernel_store_history.c     history of the metrics, slowest compiles (kernel_metrics.h)
- *   kernel_store_check.c       the integrity check of the whole file
+ *
+ * The other files implement what their names say.
  *
  * Ownership  the store owns its connections; a reader is borrowed from the pool
  * Threading  as in kernel_store.h: readers on any thread, one writer at a time
@@ -49,24 +38,23 @@ enum kernel_statement {
 #undef KERNEL_STATEMENT
     KERNEL_STATEMENT_COUNT,
 };
-/* Readers prepare only the first section of kernel_statements.def, because preparing statements
- * takes most of the time of opening. */
+/* Readers prepare only the first section of kernel_statements.def, because preparing takes time. */
 #define KERNEL_READING_COUNT (KERNEL_PROBES + 1)
 
 extern const struct db_schema kernel_schema;
 extern const char *const kernel_statements[KERNEL_STATEMENT_COUNT];
 
-enum store_access { /* how a connection is opened */
-                    STORE_WRITER,
-                    STORE_BESIDE_WRITER, /* reads; the writer of this process maintains the file */
-                    STORE_LOG_ALONE,  /* reads; there is no writer, but a log and its index exist */
-                    STORE_FILE_ALONE, /* reads; there is neither a writer nor a log */
+enum store_access {
+    STORE_WRITER,
+    STORE_BESIDE_WRITER, /* reads; the writer of this process maintains the file */
+    STORE_LOG_ALONE,     /* reads; there is no writer, but a log and its index exist */
+    STORE_FILE_ALONE,    /* reads; there is neither a writer nor a log */
 };
 
 struct store_reader {
-    struct kernel_store *store; /* borrowed */
-    struct db *db;              /* owned */
-    struct codec *codec;        /* owned */
+    struct kernel_store *store;
+    struct db *db;
+    struct codec *codec;
 };
 
 struct store_checked { /* latest result of SQLite's check of the whole file */
@@ -75,14 +63,14 @@ struct store_checked { /* latest result of SQLite's check of the whole file */
     char damage[256];
 };
 
-struct store_readers {                /* state of kernel_store_readers.c */
-    struct db_pool pool;              /* of struct store_reader */
-    enum store_access opens_as;       /* how new readers are opened */
-    _Atomic enum store_access access; /* how the open readers were opened */
-    atomic_bool is_empty;             /* there is nothing to read: every lookup misses */
+struct store_readers {
+    struct db_pool pool;        /* of struct store_reader */
+    enum store_access opens_as; /* for new readers */
+    _Atomic enum store_access access;
+    atomic_bool is_empty; /* there is nothing to read: every lookup misses */
 };
 
-struct store_file { /* kernel_store_directory.c: identifies the open file */
+struct store_file {
     dev_t device;
     ino_t inode;  /* 0: no file was opened yet */
     bool is_made; /* the file did not exist before it was opened */
@@ -90,20 +78,20 @@ struct store_file { /* kernel_store_directory.c: identifies the open file */
 };
 
 struct store_pinned {
-    uint64_t bytes; /* bytes of the objects of pinned kernels */
+    uint64_t bytes;
     bool is_known;
 };
 
-struct store_retry {   /* kernel_store_health.c: while writing is off */
-    uint64_t at_ns;    /* time of the next try */
+struct store_retry { /* used while writing is off */
+    uint64_t at_ns;
     uint64_t after_ns; /* length of the wait before the next try */
-    uint64_t wanted;   /* bytes that did not fit on the disk */
+    uint64_t wanted;
 };
 
-struct store_orphans {   /* kernel_store_pieces.c: the search for sets of pieces without an owner */
+struct store_orphans {   /* the search for sets of pieces without an owner */
     atomic_bool are_due; /* begin a search; set on any thread */
-    bool is_scanning;    /* a search is under way */
-    uint64_t after;      /* the set that was examined last */
+    bool is_scanning;
+    uint64_t after;
 };
 
 struct store_notice {
@@ -112,32 +100,31 @@ struct store_notice {
 };
 
 struct kernel_store {
-    char *directory;                  /* owned */
-    char *path;                       /* owned: of kernels.db */
-    char *log_path;                   /* owned: of its write-ahead log */
-    _Atomic uint64_t limit_bytes;     /* changes at any time: kernel_store_set_limits */
-    _Atomic uint64_t quota_bytes_uid; /* changes at any time, too */
+    char *directory;
+    char *path;
+    char *log_path;
+    _Atomic uint64_t limit_bytes; /* kernel_store_set_limits changes both limits on any thread */
+    _Atomic uint64_t quota_bytes_uid;
     enum kernel_store_mode mode;
-    enum kernel_notice opening; /* kind of the notice that opening returned */
+    enum kernel_notice opening;
 
-    /* Used only on the write queue: */
-    struct db_directory home; /* locked while the store is open: one daemon for each directory */
+    /* The members from here to |file_damaged| are used only on the write queue. */
+    struct db_directory home; /* locked while the store is open */
     struct store_file file;
-    struct db *writer;   /* owned; NULL while it cannot be opened */
-    struct codec *codec; /* owned; the writer's */
-    bool vacuum_due;     /* kernels were removed: vacuum their pages step by step */
-    bool shrinking;      /* it was reported that the file exceeds the limit */
+    struct db *writer; /* owned; NULL while it cannot be opened */
+    struct codec *codec;
+    bool vacuum_due;
+    bool shrinking; /* a notice said that the file exceeds the limit */
     struct store_pinned pinned;
-    uint64_t quota_evictions; /* kernels evicted by quotas */
-    uint64_t kept;            /* kernels stored by put and import */
+    uint64_t quota_evictions;
+    uint64_t kept; /* kernels stored by put and import */
     struct store_retry retry;
-    /* How often the file was opened. Opening may replace the file, so kernels that were stored
-     * before the last opening may be gone. */
+    /* counts the openings of the file; an opening may replace the file */
     uint64_t openings;
     struct store_orphans orphans;
 
-    atomic_bool file_damaged;  /* set by a reader: the next write rebuilds the file */
-    _Atomic uint64_t misreads; /* damage that a second read from the disk did not confirm */
+    atomic_bool file_damaged;
+    _Atomic uint64_t misreads;
 
     struct store_readers readers;
 
@@ -153,125 +140,103 @@ static inline struct bytes digest_view(const struct digest *d)
     return bytes_of(d->bytes, sizeof(d->bytes));
 }
 
-/* ---- directory and file ---- */
-
-/* Call it once, before db_directory_refresh opens the directory. */
 void store_directory_init(struct kernel_store *store, bool allow_network_fs);
-/* Creates the file if absent. Refuses a file that other users may access. */
+/* Refuses a file that other users may access. */
 KILN_MUST_CHECK enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err);
-/* Checks the file before it is opened. KILN_NOT_FOUND without a message if it is absent. Refuses a
- * file that other users may access. */
+/* Returns KILN_NOT_FOUND without a message if the file is absent. Refuses a file that other
+ * users may access. */
 KILN_MUST_CHECK enum kiln_code store_file_check(struct kernel_store *store, struct kiln_err *err);
-/* Returns false if the path no longer names the file that was opened. */
 bool store_file_is_in_place(const struct kernel_store *store);
-/* Returns whether a file of the directory exists, and its size. */
 bool store_file_size(const struct kernel_store *store, const char *name, uint64_t *ret_size);
 
-/* ---- connections ---- */
-
-/* The options with which a connection to kernels.db is opened. */
 struct db_options store_db_options(struct kernel_store *store, enum store_access access);
-/* Call it once, before any connection is opened. */
 void store_readers_init(struct kernel_store *store, unsigned count);
-/* Opens all readers and replaces those that were open. */
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
-/* Closes the readers: from now on there is nothing to read. */
 void store_readers_close(struct kernel_store *store);
 /* While |hold| is set, look-ups wait for the readers instead of failing. */
 void store_readers_hold(struct kernel_store *store, bool hold);
-/* Takes a reader. KILN_OK with a NULL reader: there is nothing to read. KILN_UNAVAILABLE: the file
- * is being replaced. */
+/* Returns KILN_OK and a NULL reader if there is nothing to read. Returns KILN_UNAVAILABLE while
+ * the file is being replaced. */
 KILN_MUST_CHECK enum kiln_code store_reader_take(struct kernel_store *store,
                                                  struct store_reader **ret_reader,
                                                  struct kiln_err *err);
 void store_reader_return(struct store_reader *reader);
 static inline void store_reader_auto(struct store_reader **p) { store_reader_return(*p); }
 
-/* Opens writer and readers. On failure the readers are unchanged. */
+/* On failure the readers are unchanged. */
 KILN_MUST_CHECK enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err);
-/* Opens only readers and changes no file. KILN_NOT_FOUND without a message if there is no file.
- * After any failure there is nothing to read. */
+/* Changes no file. Returns KILN_NOT_FOUND without a message if there is no file. After any
+ * failure, every look-up misses. */
 KILN_MUST_CHECK enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err);
 void store_close_all(struct kernel_store *store);
-/* Opens the store. If the file is damaged, removes it first. |damage| describes damage that was
- * found earlier, or is NULL. */
+/* If the file is damaged, removes it first. |damage| describes damage found earlier; may be
+ * NULL. */
 KILN_MUST_CHECK enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *damage,
                                                      char notice[512], struct kiln_err *err);
-/* Opens the store again, because of damage (|damage|), because the file was removed, or because it
- * could not be opened for writing. */
 KILN_MUST_CHECK enum kiln_code store_reopen(struct kernel_store *store, const char *damage,
                                             struct kiln_err *err);
-/* Removes the file and creates an empty one. This clears a store even if there is no space for a
- * transaction. */
+/* Replaces the file by an empty one. This works even if there is no space for a transaction. */
 KILN_MUST_CHECK enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err);
 
-/* Discards the check's result, because damage was seen or the file was replaced. */
 void store_check_discard(struct kernel_store *store);
 
-/* ---- writing ---- */
-
 enum store_write_kind {
-    STORE_AWAITED,    /* a caller waits for the result: always tries, and returns failures */
+    STORE_AWAITED,    /* a caller waits: always tries, and returns failures */
     STORE_BACKGROUND, /* no caller waits: returns KILN_OK and does nothing while writing is off */
 };
 
-/* Runs |work| on the writer. If the file was removed, creates an empty one first. If the file turns
- * out to be damaged, it is replaced by an empty one, and |work| runs once more. */
+/* If the file was removed, creates an empty one before |work| runs. If the file turns out to be
+ * damaged, replaces it by an empty one, and runs |work| once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
                                            store_work work, void *context, struct kiln_err *err);
 
-/* Returns the state of health that follows from |rc|, the failure of a write. Returns
- * KERNEL_HEALTH_OK if the disk did not cause the failure. */
+/* |rc| is the failure of a write. Returns KERNEL_HEALTH_OK if the disk did not cause it. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
-/* Returns true if the write must be dropped, because writing is off and it is too early for the
- * next try. Counts the dropped write. */
+/* Counts a dropped write and returns true if writing is off and it is too early for the next
+ * try. */
 bool store_health_drops(struct kernel_store *store);
-/* Call it after each write. Returns the result for the caller: a failure if it is the first one or
- * if the caller waits, otherwise KILN_OK. */
+/* Must follow each write. Returns the result for the caller: |rc| if this failure is the first
+ * one or if the caller waits, otherwise KILN_OK. */
 enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind kind,
                                  enum kiln_code rc, const struct kiln_err *err);
 void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text);
 
-/* ---- rows ---- */
-
 enum damage { DAMAGE_NONE, DAMAGE_CLAIM, DAMAGE_CONTENT, DAMAGE_FILE };
 
-struct stored_row { /* a row of kernel with its object; borrowed from the query */
+struct stored_row { /* a row of the table kernel with its object; borrowed from the query */
     const struct digest *key;
     struct bytes claim, sha256;
     struct packed_object packed;
     uint64_t piece_set; /* 0: |packed| is the whole object, not only its size */
-    struct db *db;      /* to read the pieces */
+    struct db *db;
 };
 struct checked_row {
     struct digest digest;
-    struct bytes raw;   /* borrowed, see codec_unpack */
-    enum damage damage; /* which part is damaged, if the row failed the check */
+    struct bytes raw; /* borrowed, see codec_unpack */
+    enum damage damage;
 };
-struct piece_sink { /* takes the unpacked pieces of a large object, one after the other */
+struct piece_sink { /* receives the unpacked pieces of a large object, in order */
     enum kiln_code (*put)(void *context, struct bytes piece, struct kiln_err *err);
     void *context;
 };
-/* Unpacks and checks a row. With KILN_CORRUPT, only |ret_checked|->damage is set. If the object is
- * stored in pieces, |ret_checked|->raw is empty and |sink| gets the bytes before they are checked.
- */
+/* With KILN_CORRUPT, only |ret_checked|->damage is set. If the object is stored in pieces,
+ * |ret_checked|->raw is empty and |sink| gets the bytes before they are checked. */
 KILN_MUST_CHECK enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
                                                const struct piece_sink *sink,
                                                struct checked_row *ret_checked,
                                                struct kiln_err *err);
 struct object_request {
     const struct digest *key;
-    struct kernel_reader *reader; /* NULL: access is not checked */
-    enum damage damage;           /* set with KILN_CORRUPT */
+    struct kernel_reader *reader;
+    enum damage damage;
 };
-/* Reads and checks an object. */
 KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *codec,
                                                  struct object_request *request,
                                                  struct object **ret_object, struct kiln_err *err);
-/* Call it with the result of every look-up. If the file is damaged, the next write replaces it. */
+/* Must follow every look-up. If the file is damaged, the next write replaces it. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 
 /* A claim is a checksum of a key and its object's digest. Without it, a flipped bit in an index or
@@ -279,95 +244,77 @@ enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 #define CLAIM_SIZE 16
 void store_claim(const struct digest *key, const struct digest *object, uint8_t claim[CLAIM_SIZE]);
 
-/* ---- pieces of large objects ---- */
-
-/* Whether an object is stored in pieces. */
 bool store_is_large(const struct object *object);
-/* Forgets the pieces of a put if the file was replaced since the latest step of the put. Call it in
- * each step before the pieces are used. */
+/* Forgets the pieces of a put if the file was replaced since the latest step of the put. */
 void store_pieces_resume(const struct kernel_store *store, struct kernel_putting *putting);
-/* Stores the next piece. */
 KILN_MUST_CHECK enum kiln_code store_piece_add(struct kernel_store *store,
                                                struct kernel_putting *putting,
                                                const struct packed_object *piece,
                                                struct kiln_err *err);
-/* Ends a put. If |are_owned| is false, its pieces belong to no object and are removed later. Call
- * it on any thread while no step of the put runs. */
+/* Ends a put, on any thread, while no step of the put runs. If |are_owned| is false, the pieces
+ * belong to no object and are removed later. */
 void store_pieces_end(struct kernel_store *store, struct kernel_putting *putting, bool are_owned);
-/* Unpacks the pieces of |row| and returns the digest of all their bytes. Returns KILN_CORRUPT if
- * they have more bytes than the row says. */
+/* Returns the digest of all unpacked bytes. Returns KILN_CORRUPT if there are more bytes than
+ * the row says. */
 KILN_MUST_CHECK enum kiln_code store_read_pieces(const struct stored_row *row, struct codec *codec,
                                                  const struct piece_sink *sink,
                                                  struct digest *ret_digest, struct kiln_err *err);
-/* Removes pieces that belong to no object and no put, until |end_ns|. |ret_more|: call it again. */
+/* Removes pieces that belong to no object and no put, until |end_ns|. */
 KILN_MUST_CHECK enum kiln_code store_remove_orphans(struct kernel_store *store, uint64_t end_ns,
                                                     bool *ret_more, struct kiln_err *err);
 
-/* Copies a digest. Returns false, without copying, if |bytes| does not have the size of a
- * digest. */
+/* Returns false, without copying, if |bytes| does not have the size of a digest. */
 bool store_to_digest(struct bytes bytes, struct digest *ret_digest);
-/* Builds the record from RECORD_COLUMNS; texts are borrowed from the query. */
 #define RECORD_COLUMN_COUNT 24
 struct kernel_record store_record(const struct query *q);
-/* Calls |each| for all records of a query. Bind its parameters before. */
 KILN_MUST_CHECK enum kiln_code store_report_records(struct query *q,
                                                     void (*each)(void *,
                                                                  const struct kernel_record *),
                                                     void *context, struct kiln_err *err);
 void store_bind_filter(struct query *q, const struct kernel_filter *filter);
-/* Returns the number that is stored for |scope|; -1 means everyone. */
+/* Returns -1 for KERNEL_SCOPE_EVERYONE. */
 int64_t store_scope_number(uint64_t scope);
-/* Returns the kind with this number, or OBJECT_CODE for an unknown number. */
+/* Returns OBJECT_CODE for an unknown number. */
 enum object_kind store_kind(uint64_t number);
 
-/* Runs a statement that has no parameter. */
 KILN_MUST_CHECK enum kiln_code store_run(struct kernel_store *store,
                                          enum kernel_statement statement, struct kiln_err *err);
-/* Runs a statement whose only parameter is the key. */
 KILN_MUST_CHECK enum kiln_code store_run_with_key(struct kernel_store *store,
                                                   enum kernel_statement statement,
                                                   const struct digest *key, struct kiln_err *err);
-/* Reads the first column of the first row, or 0 if there is no row. */
+/* Returns the first column of the first row, or 0 if there is no row. */
 KILN_MUST_CHECK enum kiln_code store_number(struct db *db, enum kernel_statement statement,
                                             uint64_t *ret_number, struct kiln_err *err);
-/* Returns |seconds|, limited to a maximum so that sums of times do not overflow. */
+/* Limits |seconds|, so that sums of times do not overflow. */
 uint64_t store_time(uint64_t seconds);
 KILN_MUST_CHECK enum kiln_code store_usage(struct db *db, struct kernel_usage *ret_usage,
                                            struct kiln_err *err);
-/* Counts the matching kernels and the bytes of their objects. */
 KILN_MUST_CHECK enum kiln_code store_count_matches(struct db *db,
                                                    const struct kernel_filter *filter,
                                                    uint64_t *ret_count, uint64_t *ret_bytes,
                                                    struct kiln_err *err);
-/* A step of kernel_store_clear_some. Call it within store_write. */
 KILN_MUST_CHECK enum kiln_code store_clear_some(struct kernel_store *store,
                                                 struct kernel_clearing *clearing,
                                                 struct kiln_err *err);
 
-/* ---- eviction and space ---- */
-
-/* Returns a kernel's rank for eviction, in the form of a time. The kernel with the lowest rank is
- * evicted first. */
+/* The kernel with the lowest value is evicted first. */
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
-/* Removes the least valuable kernel of |uid|, or of all users if |uid| is NULL. Call it within a
- * transaction. |ret_gone| false: there are only pinned kernels, or none. */
+/* If |uid| is NULL, evicts a kernel of any user. Call this function within a transaction.
+ * |ret_gone| is false if all kernels are pinned. */
 KILN_MUST_CHECK enum kiln_code store_evict_one(struct kernel_store *store, const uint32_t *uid,
                                                bool *ret_gone, struct kiln_err *err);
-struct store_own {   /* which kernels may be evicted to store a private one */
-    uint32_t uid;    /* owner of the private kernels */
-    uint64_t before; /* only kernels last used before this time, so that an import does not evict
-                      * its own kernels */
-    bool shared_too; /* also the user's public kernels, because the user exceeds their share */
+struct store_own {
+    uint32_t uid;
+    uint64_t before; /* only kernels last used before this time may be evicted */
+    bool shared_too; /* public kernels of the user may be evicted, too */
 };
-/* Like store_evict_one, limited to the kernels that |own| describes. */
 KILN_MUST_CHECK enum kiln_code store_evict_own(struct kernel_store *store,
                                                const struct store_own *own, bool *ret_gone,
                                                struct kiln_err *err);
-/* Finds the user who exceeds their share of the limit the most. |ret_any| false: nobody does. */
+/* |ret_any| is false if no user exceeds their share of the limit. */
 KILN_MUST_CHECK enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid,
                                                    bool *ret_any, struct kiln_err *err);
-/* Makes counters and recency consistent with the rows. */
 KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err);
 
 #define STORE_PAGE 4096u
@@ -375,66 +322,59 @@ KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct k
 #define STORE_FREE_MIN (1u << 20)
 
 struct store_space { /* bytes */
-    uint64_t file;   /* bytes of the file's pages, including those only in the log */
-    uint64_t used;   /* bytes of those pages that are not free */
+    uint64_t file;   /* bytes of the file's pages, including pages that are only in the log */
+    uint64_t used;   /* bytes of the file's pages that are not free */
     uint64_t blocks; /* disk blocks of the file */
 };
 KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
                                              struct store_space *ret_space, struct kiln_err *err);
-/* Returns how many bytes of |limit| the log may use. */
 uint64_t store_log_share(uint64_t limit);
 
-/* Checkpoints and truncates the log if it is larger than |max| bytes. */
 KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max,
                                                struct kiln_err *err);
 
 struct store_space_result {
-    uint64_t evicted; /* kernels */
-    bool again;       /* the step's time was not sufficient: call it again in another step */
-    bool never;       /* the bytes cannot fit, whatever is evicted */
-    bool later;       /* the file is being shrunk and is still too large */
-    char why[320];    /* message, with |never| or |later| */
+    uint64_t evicted;
+    bool again; /* the step's time was not sufficient: call it again in another step */
+    bool never; /* the bytes cannot fit, whatever is evicted */
+    bool later; /* the file is being shrunk and is still too large */
+    char why[320];
 };
-struct store_wanted {            /* the space that a write needs */
+struct store_wanted {
     uint64_t need;               /* bytes that its transaction adds */
     uint64_t whole;              /* bytes that all transactions of the put add at most */
-    const struct store_own *own; /* the kernels that may be evicted; NULL: the least valuable */
+    const struct store_own *own; /* NULL: the least valuable kernels may be evicted */
 };
-/* Frees space for a transaction, for about 20 ms. Call it before that transaction, because it uses
- * transactions of its own. Refuses a write that can never fit (|whole|) before it evicts
- * anything. */
+/* Frees space for a transaction, for about 20 ms. Call this function before that transaction,
+ * because it uses transactions of its own. Refuses a write that can never fit (|whole|) before
+ * it evicts anything. */
 KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store,
                                                 const struct store_wanted *wanted,
                                                 struct store_space_result *ret_result,
                                                 struct kiln_err *err);
-/* The maximum number of bytes that a kernel's rows and an object of |stored_size| bytes may
- * take. */
+/* Returns the most bytes that a kernel's rows and its object may take. */
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
-/* Moves pages from the end of the file into free ones and truncates the file, until it has |target|
- * bytes or |pages_max| pages were moved. */
+/* Moves pages until the file has |target| bytes or |pages_max| pages were moved. */
 KILN_MUST_CHECK enum kiln_code store_truncate(struct kernel_store *store, uint64_t target,
                                               uint64_t pages_max, struct kiln_err *err);
 struct store_eviction {
-    uint64_t kernels; /* kernels evicted in this step */
+    uint64_t kernels;
     bool is_reached, none_left;
 };
-/* Evicts kernels for at most 20 ms. Stops when at most |used_max| bytes of pages are used, or when
- * only pinned kernels are left. */
+/* Runs for at most 20 ms. Stops when at most |used_max| bytes of pages are used, or when only
+ * pinned kernels are left. */
 KILN_MUST_CHECK enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
                                                 struct store_eviction *ret_eviction,
                                                 struct kiln_err *err);
-/* If |rc| says that the disk is full, replaces the error by one that says what the operator can
- * do. */
+/* If |rc| says that the disk is full, the new message says what the operator can do. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err);
-/* Writes to the file without changing a row, to find out whether writing works again. */
 KILN_MUST_CHECK enum kiln_code store_try_to_write(struct kernel_store *store, struct kiln_err *err);
-/* Vacuums some of the pages of evicted kernels. Call it after a write. */
+/* Vacuums some pages after a write. */
 KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
 /* Returns the bytes of the disk blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
-/* The number of kernels that one transaction may change; store_before_batch makes space for it
- * in the log. */
+/* store_before_batch makes space in the log for a change of so many kernels. */
 unsigned store_batch(const struct kernel_store *store);
 KILN_MUST_CHECK enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *err);
 /* The log is checkpointed when it has this many pages. */

@@ -8,25 +8,18 @@
 #include <string.h>
 
 /*
- * Large objects are stored in pieces, each in a transaction of its own, because packing and storing
- * 64 MiB at once takes a second, for which all other writes would wait.
- *
- * The pieces of one object are a set; each piece has the number of its set. The last transaction of
- * a put stores the row of the object, which has this number, too, and the row of the kernel. Before
- * that, nothing refers to the pieces. If a put ends earlier, because kilnd was killed, because the
- * put failed or because its user left, its set has no owner. Such sets are removed step by step:
- * kernel_store_tidy looks for them after each opening, and whenever a put has left some.
+ * Large objects are stored in pieces, each in its own transaction, because packing and storing 64
+ * MiB at once takes a second, for which all other writes would wait. The pieces of one object are a
+ * set. The last transaction of a put stores the row of the object, which has the set's number, and
+ * the row of the kernel. If a put ends earlier, its set has no owner. kernel_store_tidy removes
+ * such sets step by step.
  */
 
-/* Maximum number of pieces without an owner that one transaction removes. Removing so many takes
- * about 5 ms. */
+/* Removing so many pieces in one transaction takes about 5 ms. */
 #define REMOVED_AT_ONCE 16u
 
 bool store_is_large(const struct object *object) { return object->size > KERNEL_PIECE_MAX; }
 
-/* ---- storing ---- */
-
-/* Forgets the pieces that were stored in a file that has been replaced since. */
 void store_pieces_resume(const struct kernel_store *store, struct kernel_putting *putting)
 {
     if (putting->piece_set && putting->opening == store->openings)
@@ -85,9 +78,6 @@ void kernel_store_put_abandon(struct kernel_store *store, struct kernel_putting 
     putting->is_over = true;
 }
 
-/* ---- reading ---- */
-
-/* Unpacks the row's piece, of which at most |max| bytes are expected. */
 static enum kiln_code unpack_piece(const struct query *q, struct codec *codec, uint64_t max,
                                    struct bytes *ret_raw, struct kiln_err *err)
 {
@@ -126,8 +116,6 @@ enum kiln_code store_read_pieces(const struct stored_row *row, struct codec *cod
     return rc;
 }
 
-/* ---- sets without an owner ---- */
-
 static bool is_being_put(struct kernel_store *store, uint64_t set)
 {
     bool is_found = false;
@@ -153,7 +141,6 @@ static enum kiln_code remove_pieces(struct kernel_store *store, uint64_t set, bo
     return rc;
 }
 
-/* Looks at the set after the latest one, and removes pieces of it if it has no owner. */
 static enum kiln_code examine_set(struct kernel_store *store, struct kiln_err *err)
 {
     struct store_orphans *orphans = &store->orphans;
@@ -190,7 +177,7 @@ enum kiln_code store_remove_orphans(struct kernel_store *store, uint64_t end_ns,
         if (orphans->is_scanning)
             rc = examine_set(store, err);
     } while (!rc && orphans->is_scanning && clock_monotonic_ns() < end_ns);
-    if (rc) /* the next write tries again */
+    if (rc)
         atomic_store(&orphans->are_due, true);
     *ret_more = orphans->is_scanning || atomic_load(&orphans->are_due);
     return rc;

@@ -8,36 +8,35 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes that the quota counts for a kernel's rows and index entries in kernel, object and recency,
- * without its texts. Measured: docs/formats/kernels-db.md. */
+/* Bytes of a kernel's rows and index entries, without its texts (docs/formats/kernels-db.md). */
 #define ROW_BYTES 512u
-/* A step of a put evicts kernels of its user for at most this time. */
 #define STEP_NS 20000000u
 #define VERSION_MAX 64u
-/* Limits the compile time that counts for a private kernel, because the kernel's user reports it.
- * Otherwise, a user could claim years, and other users' kernels would be evicted first. Most
- * compiles take less. */
+/* The user reports the compile time of a private kernel. If the user could claim years, other
+ * users' kernels would be evicted first. Most compiles take less than this limit. */
 #define COMPILE_NS_PRIVATE_MAX 1000000000u
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
 
-struct put { /* one step of a put */
+struct put {
     struct kernel_putting *putting;
-    const struct kernel_record *record; /* that of |putting|, like the next two */
+    const struct kernel_record *record;
     const struct object *object;
     bool is_import;
-    bool again;              /* another step is needed */
-    bool are_owned;          /* the pieces of |putting| belong to an object now */
+    bool again;
+    bool are_owned;
     struct object_view view; /* stays open because |stored| may point into it */
     struct bytes stored;     /* the packed object; borrowed from the codec */
     enum codec_id codec;
     uint64_t texts_size;
-    uint64_t object_id;     /* 0: the store has no such object */
-    uint64_t unreadable_id; /* the object's id if it is stored with an unknown codec; else 0 */
+    uint64_t object_id;
+    uint64_t
+        unreadable_id; /* nonzero: the id of the object, which is stored with an unknown codec */
     uint64_t stored_size;
-    uint64_t need;          /* bytes on the disk */
-    bool pinned;            /* the record, or the kernel that it replaces, is pinned */
-    uint64_t before_bytes;  /* bytes of the replaced kernel if it counts for the same user */
+    uint64_t need;
+    bool pinned;
+    uint64_t
+        before_bytes; /* bytes of the replaced kernel, if that kernel counts for the same user */
     enum kiln_code refused; /* why the kernel does not fit; not a failure of the disk */
     char why[400];
 };
@@ -45,7 +44,7 @@ struct put { /* one step of a put */
 static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_texts_size,
                                    struct kiln_err *err)
 {
-    bool is_named = text_length(r->database_id) > 0; /* a named kernel's texts may be longer */
+    bool is_named = text_length(r->database_id) > 0;
     const struct {
         const char *what;
         size_t size, max;
@@ -70,15 +69,13 @@ static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_
     return KILN_OK;
 }
 
-/* ---- the object ---- */
-
 static enum kiln_code find_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(store->writer, KERNEL_OBJECT_ID);
     query_bind_bytes(&q, 1, digest_view(&put->object->digest));
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    put->object_id = put->unreadable_id = 0; /* they may belong to a replaced file */
+    put->object_id = put->unreadable_id = 0; /* the ids may belong to a replaced file */
     if (rc || !row)
         return rc;
     if (!bytes_equal(query_bytes(&q, 2), digest_view(&put->object->digest)))
@@ -102,8 +99,7 @@ static enum kiln_code pack_object(struct kernel_store *store, struct put *put, s
     return rc;
 }
 
-/* Determines the stored size: finds the object in the store, or packs it. Of a large object, the
- * size is that of the pieces so far. */
+/* The stored size of a large object is that of its pieces so far. */
 static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
@@ -116,8 +112,8 @@ static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* Removes an object that is stored with an unknown codec, because the store can have each content
- * only once. Its keys are removed, too; this kiln could not serve them anyway. */
+/* The store can have each content only once. Removes the object's keys, too, which this kiln
+ * cannot serve. */
 static enum kiln_code remove_unreadable(struct kernel_store *store, const struct put *put,
                                         struct kiln_err *err)
 {
@@ -144,8 +140,6 @@ static enum kiln_code add_object(struct kernel_store *store, struct put *put, st
     put->object_id = db_last_id(store->writer);
     return rc;
 }
-
-/* ---- the rows ---- */
 
 static struct bytes known_digest(const struct digest *digest)
 {
@@ -184,7 +178,6 @@ static enum kiln_code add_kernel(struct db *db, const struct put *put, uint64_t 
     return query_run(&q, err);
 }
 
-/* The compile time that decides how long the kernel is kept. */
 static uint64_t counted_compile_ns(const struct kernel_record *record, uint64_t compile_ns)
 {
     bool is_too_long = record->is_private && compile_ns > COMPILE_NS_PRIVATE_MAX;
@@ -214,7 +207,6 @@ static enum kiln_code add_rows(struct kernel_store *store, const struct put *put
     return query_run(&q, err);
 }
 
-/* Reads the kernel that the put replaces, if there is one. */
 static enum kiln_code read_replaced(struct kernel_store *store, struct put *put,
                                     struct kiln_err *err)
 {
@@ -231,8 +223,6 @@ static enum kiln_code read_replaced(struct kernel_store *store, struct put *put,
         put->before_bytes = query_u64(&q, 2);
     return KILN_OK;
 }
-
-/* ---- quota ---- */
 
 static enum kiln_code refuse_put(struct put *put, enum kiln_code code, const char *why)
 {
@@ -269,8 +259,6 @@ static enum kiln_code usage_of_uid(struct kernel_store *store, uint32_t uid, uin
     return rc;
 }
 
-/* Refuses a kernel that would not fit into the quota even after evictions. Runs before any kernel
- * is evicted. */
 static enum kiln_code check_quota(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     if (!store->quota_bytes_uid)
@@ -286,7 +274,6 @@ static enum kiln_code check_quota(struct kernel_store *store, struct put *put, s
     return KILN_OK;
 }
 
-/* Evicts kernels of the same user until the quota is met, within a transaction. */
 static enum kiln_code evict_of_user(struct kernel_store *store, struct put *put, uint64_t *evicted,
                                     struct kiln_err *err)
 {
@@ -332,9 +319,6 @@ static enum kiln_code enforce_quota(struct kernel_store *store, struct put *put,
     return KILN_OK;
 }
 
-/* ---- put ---- */
-
-/* Sets |own|->shared_too if the user uses more than their share. */
 static enum kiln_code check_share(struct kernel_store *store, struct store_own *own,
                                   struct kiln_err *err)
 {
@@ -363,9 +347,6 @@ static enum kiln_code make_space(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* ---- large objects ---- */
-
-/* Returns whether the object must be stored and pieces of it are missing. */
 static bool lacks_pieces(const struct put *put)
 {
     return !put->object_id && store_is_large(put->object) &&
@@ -390,9 +371,8 @@ static enum kiln_code pack_piece(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* Stores the next piece. If kernels must be evicted for the piece, first checks that the whole
- * object would fit. Counts the rest of the object uncompressed, because its compressed size is not
- * known yet. */
+/* If kernels must be evicted for the piece, first checks that the whole object would fit. The
+ * rest of the object counts uncompressed, because its compressed size is not known yet. */
 static enum kiln_code put_piece(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     struct kernel_putting *putting = put->putting;
@@ -416,10 +396,8 @@ static enum kiln_code put_piece(struct kernel_store *store, struct put *put, str
     return rc;
 }
 
-/* ---- put ---- */
-
-/* Removes the kernel that is replaced. If it has the same object, removing it would also remove the
- * object; so it is only set aside until the new row refers to the object. */
+/* If the new kernel has the same object, the replaced kernel is only set aside until the new row
+ * refers to the object. Removing it now would also remove the object. */
 static enum kiln_code remove_replaced(struct kernel_store *store, struct put *put,
                                       struct kiln_err *err)
 {
@@ -429,7 +407,7 @@ static enum kiln_code remove_replaced(struct kernel_store *store, struct put *pu
         return store_run_with_key(store, KERNEL_SET_ASIDE, key, err);
     if (!rc)
         rc = store_run_with_key(store, KERNEL_REMOVE, key, err);
-    return rc ? rc : find_object(store, put, err); /* again: it may have been unreadable */
+    return rc ? rc : find_object(store, put, err);
 }
 
 static enum kiln_code put_rows(struct kernel_store *store, struct put *put, struct kiln_err *err)
@@ -460,7 +438,6 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     return KILN_OK;
 }
 
-/* Makes space for an object in one row, and for the kernel's rows. */
 static enum kiln_code prepare_rows(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
@@ -471,7 +448,6 @@ static enum kiln_code prepare_rows(struct kernel_store *store, struct put *put,
     };
     wanted.whole = wanted.need;
     enum kiln_code rc = make_space(store, put, &wanted, err);
-    /* The eviction may have removed the object with its last kernel: if so, begin again. */
     put->again |= has_object && put->putting->evicted > evicted;
     if (!rc && !put->refused && !put->again)
         rc = enforce_quota(store, put, err);
@@ -510,8 +486,7 @@ enum kiln_code kernel_store_put_some(struct kernel_store *store, struct kernel_p
     if (rc == KILN_FULL)
         store->retry.wanted = put.need;
     object_view_done(&put.view);
-    /* While the store is being shrunk, a put is dropped without a failure. A notice reported that
-     * once. */
+    /* While the store is being shrunk, a put is dropped without a failure. */
     if (!rc && put.refused && (put.is_import || put.refused != KILN_BUSY))
         rc = kiln_fail(err, put.refused, "%s", put.why);
     putting->is_over = rc || put.refused || !put.again;

@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 
-/* Limits of the quarantine: rows, bytes, and the part of the store's limit (limit / SHARE). */
+/* The quarantine may use ROWS_MAX rows, and the smaller of BYTES_MAX and limit / SHARE bytes. */
 #define ROWS_MAX 64u
 #define BYTES_MAX (16u << 20)
 #define SHARE 32u
-/* If an object is larger, only its row is kept. */
+/* Of a larger object, only the row is kept. */
 #define OBJECT_MAX (4u << 20)
 
 static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)
@@ -86,8 +86,6 @@ enum kiln_code kernel_store_quarantine(struct kernel_store *store, const struct 
     enum kiln_code rc = store_write(store, STORE_BACKGROUND, quarantine_work, &copy, err);
     return rc ? kiln_while(err, "moving a damaged kernel to the quarantine") : KILN_OK;
 }
-
-/* ---- rows of packages ---- */
 
 static enum kiln_code packaged_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {

@@ -55,8 +55,6 @@ enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec
     return KILN_OK;
 }
 
-/* Stores target and program in the object, for usage accounting. If memory runs out, the object's
- * hits are counted without them. */
 static void note_origin(struct object *object, const char *target, const char *program)
 {
     struct object_origin *origin = calloc(1, sizeof(*origin));
@@ -77,9 +75,9 @@ static bool is_hidden(const struct query *q, struct kernel_reader *reader)
     return true;
 }
 
-/* Writes to the memfd with write(2). That takes half the time of writing to a mapping, which has a
- * page fault for each page (20 KB: 17 instead of 35 us; 1 MiB: 525 instead of 935 us). If memory
- * runs out, write(2) fails, whereas a mapping would raise SIGBUS. */
+/* Uses write(2), which takes half the time of writing to a mapping, because a mapping has a page
+ * fault for each page (20 KB: 17 instead of 35 us; 1 MiB: 525 instead of 935 us). If memory runs
+ * out, write(2) fails, whereas a mapping would raise SIGBUS. */
 static enum kiln_code put_in_file(void *context, struct bytes piece, struct kiln_err *err)
 {
     return fs_write_all(*(int *)context, piece, err) ? kiln_while(err, READING) : KILN_OK;
@@ -90,7 +88,6 @@ static enum kiln_code make_file(int *ret_fd, struct kiln_err *err)
     return fs_memfd("kiln-object", ret_fd, err) ? kiln_while(err, READING) : KILN_OK;
 }
 
-/* Checks the row and copies its object into a memfd. */
 static enum kiln_code read_row(const struct stored_row *row, struct codec *codec,
                                struct checked_row *checked, struct object **ret_object,
                                struct kiln_err *err)
@@ -154,8 +151,8 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, struct obje
     return check_found(&q, codec, request, ret_object, err);
 }
 
-/* If a look-up found damage, lets the next write replace the file. Ignores damage while this
- * process has no writer: the log is not applied then, so the file may only seem damaged. */
+/* Ignores damage while this process has no writer: the log is not applied then, so the file may
+ * only seem damaged. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
     if (rc == KILN_CORRUPT && store->readers.access == STORE_BESIDE_WRITER)
@@ -163,7 +160,6 @@ enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
     return rc;
 }
 
-/* Reads an object. After a miss, |request|->damage says whether damage is the reason. */
 static enum kiln_code get_object(struct kernel_store *store, struct object_request *request,
                                  struct object **ret_object, struct kiln_err *err)
 {
@@ -171,7 +167,6 @@ static enum kiln_code get_object(struct kernel_store *store, struct object_reque
     if (store_reader_take(store, &reader, err) != KILN_OK || !reader)
         return KILN_NOT_FOUND;
     enum kiln_code rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
-    /* If the file itself is damaged, engine/db has already read it twice. */
     if (rc == KILN_CORRUPT && request->damage != DAMAGE_FILE) {
         db_forget_pages(reader->db);
         rc = store_read_object(reader->db, reader->codec, request, ret_object, err);
@@ -203,7 +198,6 @@ enum kiln_code kernel_store_get_as(struct kernel_store *store, struct kernel_rea
     return rc;
 }
 
-/* Calls |each| for the only row of a query. Bind its parameters before. */
 static enum kiln_code report_one(struct kernel_store *store, struct query *q,
                                  void (*each)(void *, const struct kernel_record *), void *context,
                                  struct kiln_err *err)
@@ -273,11 +267,8 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
     return store_note_read(store, rc);
 }
 
-/* At most this many keys with one prefix are examined. Other users could make very many private
- * kernels with the same prefix. */
 #define PREFIX_MAX 1024u
 
-/* The smallest and largest digests that begin with |prefix|. */
 static bool prefix_range(const char *prefix, struct digest range[2])
 {
     char hex[DIGEST_HEX_SIZE];

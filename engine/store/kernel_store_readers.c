@@ -34,15 +34,14 @@ void store_readers_init(struct kernel_store *store, unsigned count)
         .open = open_reader, .close = close_reader, .context = store, .max = count
     };
     db_pool_init(&store->readers.pool, &options);
-    store->readers.is_empty = true; /* until the readers are opened */
+    store->readers.is_empty = true;
 }
 
 enum kiln_code store_readers_open(struct kernel_store *store, enum store_access access,
                                   struct kiln_err *err)
 {
     store->readers.opens_as = access;
-    enum kiln_code rc = db_pool_open(&store->readers.pool, DB_POOL_MAX,
-                                     err); /* opens all now, so that no look-up must open one */
+    enum kiln_code rc = db_pool_open(&store->readers.pool, DB_POOL_MAX, err);
     if (rc)
         return rc;
     store->readers.access = access;

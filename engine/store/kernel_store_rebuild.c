@@ -7,9 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* The file is a cache: if it is damaged, it is removed and an empty one is created. Everything in
- * it can be compiled again. If one part of the file was damaged, its other parts cannot be trusted
- * either. */
+/* If one part of the file is damaged, its other parts cannot be trusted either. */
 
 static enum kiln_code remove_files(const struct kernel_store *store, size_t from,
                                    struct kiln_err *err)
@@ -29,7 +27,7 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
     struct kiln_err why = KILN_ERR_INIT;
     if (!damage) {
         enum kiln_code rc = store_open_all(store, &why);
-        if (rc == KILN_CORRUPT) { /* the file is damaged only if a second read says so */
+        if (rc == KILN_CORRUPT) {
             rc = store_open_all(store, &why);
             store->misreads += rc == KILN_OK;
         }
@@ -49,8 +47,6 @@ enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *dam
                  store->path, damage);
     return rc;
 }
-
-/* ---- while it is open ---- */
 
 static void describe_removal(const struct kernel_store *store, char notice[512])
 {
@@ -73,13 +69,13 @@ static enum kiln_code open_again(struct kernel_store *store, const char *damage,
         rc = remove_files(store, 1, err);
     if (rc)
         return rc;
-    /* If the file was removed, the damage was in the removed file, so it is not reported. */
+    /* Damage of a removed file is not reported. */
     return store_open_or_rebuild(store, store->file.is_gone ? NULL : damage, notice, err);
 }
 
-/* Whether the readers must be closed before the file can be opened for writing. All connections of
- * a process share SQLite's index of the log. If the first connection could not open the index for
- * writing, it is read-only for all of them until the last one closes. */
+/* All connections of a process share SQLite's index of the log. If the first connection could
+ * not open the index for writing, the index is read-only for all of them until the last one
+ * closes. */
 static bool readers_block_writer(const struct kernel_store *store)
 {
     uint64_t log = 0;
@@ -90,7 +86,7 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
 {
     char notice[512] = "";
     if (store->file.inode && !store_file_is_in_place(store))
-        store->file.is_gone = true; /* stays set until it is reported */
+        store->file.is_gone = true;
     /* If only writing failed before, the readers continue until the file is open for writing. */
     bool keeps_readers =
         !store->writer && !damage && !store->file.is_gone && !readers_block_writer(store);

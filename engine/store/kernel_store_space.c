@@ -5,10 +5,9 @@
 #include <stdio.h>
 
 /*
- * This file measures and limits disk space. At every moment, the limit applies to the disk blocks
- * of two files: kernels.db, which never shrinks by itself, and its write-ahead log, which contains
- * each change a second time until it is checkpointed. So the log may use a share of the limit, and
- * the file the rest. A write makes space before it begins (kernel_store_make_space.c).
+ * The limit applies to the disk blocks of two files: kernels.db, which never shrinks by itself, and
+ * its log, which contains each change a second time until the change is checkpointed. So the log
+ * may use a share of the limit, and kernels.db the rest.
  */
 #define PAGE STORE_PAGE
 /* The log may use limit / LOG_SHARE, at most LOG_MAX. It is checkpointed at half of that. */
@@ -17,11 +16,10 @@
 #define LOG_PAGES_MIN 8u
 #define LOG_PAGES_MAX 1000u
 #define LOG_PAGE_BYTES 4120u
-/* The most kernels that one transaction changes, and the bytes that each of them may add to the
- * log. */
+/* The most kernels that one transaction changes, and the log bytes of each of them. */
 #define BATCH_MAX 512u
 #define CHANGED (10u * LOG_PAGE_BYTES)
-/* Pages that one step vacuums (as in kernel_statements.def), and the bytes that this may add to the
+/* Pages that one step vacuums (as in kernel_statements.def), and the bytes that this adds to the
  * log: the page that moves, the page that points to it, and a page of the pointer map. */
 #define VACUUM_PAGES 16u
 #define VACUUM_LOG_BYTES (3u * VACUUM_PAGES * LOG_PAGE_BYTES)
@@ -72,7 +70,7 @@ enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max, struct 
     return blocks_of(store->log_path) > max ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
-/* Makes space in the log: checkpoints it unless |bytes| more fit into its share of the limit. */
+/* Checkpoints the log unless |bytes| more fit into its share of the limit. */
 static enum kiln_code make_log_space(struct kernel_store *store, uint64_t bytes,
                                      struct kiln_err *err)
 {
@@ -90,8 +88,6 @@ enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *e
 {
     return make_log_space(store, (uint64_t)store_batch(store) * CHANGED, err);
 }
-
-/* ---- truncating the file ---- */
 
 static enum kiln_code vacuum_pages(struct kernel_store *store, struct kiln_err *err)
 {
@@ -125,8 +121,7 @@ enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err)
     return store->vacuum_due ? vacuum_pages(store, err) : rc;
 }
 
-/* If the disk is full, says what to do. Even deleting needs free space, because SQLite writes each
- * change to the log first. */
+/* Even deleting needs free space, because SQLite writes each change to the log first. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err)
 {

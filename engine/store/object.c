@@ -10,8 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Maps the object. |fd| must be sealed, because if a mapped file is truncated, reading it raises
- * SIGBUS. */
+/* |fd| must be sealed, because reading a mapped file that was truncated raises SIGBUS. */
 static enum kiln_code map_object(int fd, uint64_t size, void **ret_mapping, struct kiln_err *err)
 {
     void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -22,7 +21,6 @@ static enum kiln_code map_object(int fd, uint64_t size, void **ret_mapping, stru
     return KILN_OK;
 }
 
-/* Seals |fd| if necessary and returns its size. */
 static enum kiln_code seal_object(int fd, uint64_t *ret_size, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
