@@ -4,7 +4,7 @@
 #include "common/base/list.h"
 #include "common/base/subordinate_uids.h"
 
-struct share { /* the charges of one user */
+struct share {
     struct list_link link;
     uid_t uid;
     uint64_t taken;
@@ -14,8 +14,8 @@ struct budget {
     uint64_t limit;
     uint64_t limit_uid;
     uint64_t taken;
-    uint64_t peak;      /* maximum of |taken| since the last budget_take_peak */
-    struct list shares; /* of struct share, one for each user who has a charge; owned */
+    uint64_t peak; /* since the last budget_take_peak */
+    struct list shares;
 };
 
 enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid, struct budget **ret_budget,

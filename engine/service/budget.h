@@ -3,12 +3,12 @@
 
 /*
  * The memory that waiting requests hold: deferred requests, look-ups in flight and waiting items of
- * batches, with the sources and texts that they copy.  A request for a hot kernel is answered at
+ * batches, with the sources and texts that they copy. A request for a hot kernel is answered at
  * once, so it is not charged.
  *
- * Role       charges work to its user before kiln accepts it.  Each user has a fixed limit.  A user
- *            may also hold at most half of the bytes that the other users leave free.  So users who
- *            hold much leave something to those who come later
+ * Role       charges work to its user before kiln accepts it. Each user has a fixed limit, and may
+ *            hold at most half of the bytes that the other users leave free. So users who hold much
+ *            leave something to those who come later
  * Ownership  whoever frees the bytes also returns the charge (budget_return)
  * Threading  the engine's thread
  */
@@ -25,10 +25,10 @@ KILN_MUST_CHECK enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid,
 void budget_destroy(struct budget *budget);
 KILN_DEFINE_AUTO(budget)
 
-/* Changes the limits. Charges that exceed them stay until they are returned. */
+/* Charges that exceed the new limits stay until they are returned. */
 void budget_set_limits(struct budget *budget, uint64_t limit, uint64_t limit_uid);
-/* Charges |bytes| to the user. Returns KILN_BUSY, without charging anything, if that would exceed a
- * limit; the message says whose limit. */
+/* Returns KILN_BUSY, without charging anything, if the charge would exceed a limit. The message
+ * says whose limit. */
 KILN_MUST_CHECK enum kiln_code budget_take(struct budget *budget, uid_t uid, uint64_t bytes,
                                            struct kiln_err *err);
 void budget_return(struct budget *budget, uid_t uid, uint64_t bytes);

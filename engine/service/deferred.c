@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-/* ---- beginning ---- */
-
 void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
                       uint64_t request_id, struct kiln_err *err)
 {
@@ -63,8 +61,6 @@ enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc)
     return rc;
 }
 
-/* ---- limits on their number ---- */
-
 static enum kiln_code check_group(const struct deferred *d, const struct request_group *group,
                                   struct kiln_err *err)
 {
@@ -98,8 +94,6 @@ enum kiln_code deferred_join(struct deferred *d, struct request_group *group, st
     return KILN_OK;
 }
 
-/* ---- steps ---- */
-
 static struct deferred *deferred_of_task(struct task *task)
 {
     return LIST_ENTRY(task, struct deferred, task);
@@ -113,8 +107,8 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* Charges the user for the time that the step took, beyond the unit that was charged when the step
- * left the queue. Then starts the queue's next step. */
+/* One unit of time was charged when the step left the queue. Charges the user for the rest, then
+ * starts the queue's next step. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;
@@ -126,8 +120,7 @@ static void leave_work_queue(struct deferred *d)
     start_next(queue);
 }
 
-/* Withdraws the step and returns true if it was still waiting on its work queue; it then never
- * runs. */
+/* Returns true if the step was still waiting on its work queue. It then never runs. */
 static bool withdraw_step(struct deferred *d)
 {
     if (!d->is_running || !d->step->work ||
@@ -234,8 +227,6 @@ void request_queue_init(struct request_queue *queue, const struct fair_queue_opt
 
 void request_queue_done(struct request_queue *queue) { fair_queue_done(&queue->waiting); }
 
-/* ---- end ---- */
-
 void deferred_leave(struct deferred *d)
 {
     if (list_holds(&d->link)) {
@@ -283,7 +274,7 @@ void deferred_answer(struct deferred *d)
     struct caller *caller = d->caller;
     deferred_leave(d);
     if (d->rc && !d->err.code)
-        d->err.code = d->rc; /* the request failed without a message */
+        d->err.code = d->rc;
     if (caller && d->rc)
         service_refuse(d->engine, caller, d->request_id, &d->err, NULL);
     else if (caller && d->kind->reply)

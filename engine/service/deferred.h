@@ -10,7 +10,7 @@
  *            charged to its user's budget. The block belongs to its handler until deferred_wait.
  *            From then on, the request frees itself: in deferred_end, in deferred_destroy, or in
  *            deferred_cancel when its caller leaves
- * Threading  the engine's thread, except for a step's |work|, which runs on a work queue.  While
+ * Threading  the engine's thread, except for a step's |work|, which runs on a work queue. While
  *            |work| runs, nothing else uses the data that it works on
  *
  * Example: a request with one step. |queue| serves users in fair order and runs one step at a time.
@@ -36,24 +36,23 @@
 struct deferred;
 
 struct deferred_kind {
-    size_t size; /* size of the whole request, which deferred_create allocates */
-    /* Sends the answer if the request's rc is KILN_OK. Before |reply| is called, deferred_leave has
-     * removed the request from the caller's waiting ones. NULL: d->answer is sent as JSON. */
+    size_t size; /* of the whole request, which deferred_create allocates */
+    /* Sends the answer if the request's rc is KILN_OK. deferred_leave has removed the request
+     * from the caller's waiting ones. NULL: d->answer is sent as JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
     /* Called when the caller has left or cancelled. Stops work that this request has started
-     * elsewhere. Returns false if the request will end by itself. Returns true if the request may
-     * be destroyed when none of its steps runs; a step that only waits is then dropped, and |stop|
-     * is called once more. NULL counts as a function that returns true. */
+     * elsewhere. Returns false if the request will end by itself. Returns true if the request
+     * may be destroyed when none of its steps runs; a step that only waits is then dropped, and
+     * |stop| is called once more. NULL counts as a function that returns true. */
     bool (*stop)(struct deferred *d);
     /* Frees what the request owns in addition to question, answer and its own block. May be
      * NULL. */
     void (*release)(struct deferred *d);
 };
 
-/* A piece of a request's work. */
 struct deferred_step {
     enum work_queue work_queue;
-    bool is_brief; /* |work| takes less than a millisecond (struct task) */
+    bool is_brief; /* |work| takes less than a millisecond */
     /* Called on the engine's thread, right before |work| is handed to the work queue. May be
      * NULL. */
     void (*begin)(struct deferred *d);
@@ -62,29 +61,27 @@ struct deferred_step {
     /* Called on the engine's thread after |work|, before another step of the same request queue
      * begins. Returns true to run |work| once more. May be NULL. */
     bool (*again)(struct deferred *d);
-    /* Called on the engine's thread after the last |work|, even if the caller has left (d->caller
-     * is then NULL). Must run another step, wait for something else, or call deferred_end. NULL:
-     * deferred_end is called. */
+    /* Called on the engine's thread after the last |work|, even if the caller has left
+     * (d->caller is then NULL). Must run another step, wait for something else, or call
+     * deferred_end. NULL: deferred_end is called. */
     void (*done)(struct deferred *d);
 };
 
-/* Requests of one kind that share limits. A request counts from deferred_join until it is
- * destroyed, even if its caller has left before. So a client cannot evade the limits by leaving and
- * asking again. */
+/* Requests that share limits. A request counts until it is destroyed, even if its caller has
+ * left. So a client cannot evade the limits by leaving and asking again. */
 struct request_group {
-    struct list members;     /* of struct deferred, in order of arrival */
-    const char *noun;        /* plural, for messages: "imports" */
-    unsigned max;            /* 0: no limit, as in the three limits below */
-    unsigned max_uid;        /* for one user who is not an administrator */
-    unsigned max_uid_admin;  /* for one administrator */
+    struct list members;
+    const char *noun; /* plural, for messages: "imports" */
+    unsigned max;     /* 0: no limit, as in the three limits below */
+    unsigned max_uid; /* for one user who is not an administrator */
+    unsigned max_uid_admin;
     unsigned kept_for_admin; /* part of |max| that only administrators may use */
 };
 
-/* A queue of requests that runs one step at a time. It first serves the user whose steps have taken
- * the least time. */
+/* Runs one step at a time. First serves the user whose steps have taken the least time. */
 struct request_queue {
-    struct fair_queue waiting; /* its items are deferred.slot */
-    struct deferred *running;  /* borrowed; NULL: none */
+    struct fair_queue waiting; /* of deferred.slot */
+    struct deferred *running;  /* may be NULL */
 };
 
 struct deferred {
@@ -92,74 +89,64 @@ struct deferred {
     struct engine *engine;
     struct caller *caller; /* NULL once the request was answered, or the caller left */
     uint64_t request_id;
-    uint16_t type, code;   /* type of the request; result code, for the metrics */
+    uint16_t type, code;   /* |code|: result for the metrics */
     struct list_link link; /* in the caller's list of unanswered requests */
-    uid_t uid;             /* copies of the caller's user and role, because the caller may leave */
+    uid_t uid;             /* |uid| and |role| are copies, because the caller may leave */
     enum role role;
     bool is_admin;
     uint64_t charged; /* bytes of the user's budget, returned when the request is freed */
     bool is_running;  /* a step is on its work queue, or runs at the end of the loop iteration */
-    bool is_over;     /* the request was destroyed while a step ran; it is freed after that step */
-    const struct deferred_step *step; /* the step that runs or waits */
+    bool is_over;     /* the request was destroyed while a step ran, and is freed after that step */
+    const struct deferred_step *step;
     struct task task;
-    uint64_t worked_ns;          /* time of this step on its work queue so far */
-    void *part;                  /* borrowed; the part of the request that the current step works
-                                  * on */
-    struct request_queue *queue; /* the queue in which the step waits or runs; NULL: none */
+    uint64_t worked_ns; /* time of this step on its work queue so far */
+    void *part;
+    struct request_queue *queue; /* the queue in which the step waits or runs; may be NULL */
     struct fair_item slot;
-    struct toolchain_wait *toolchains; /* owned; the probes that the request waits for; NULL:
-                                        * none */
-    struct bytes body;           /* borrowed; only for the callbacks of struct toolchain_need */
-    struct request_group *group; /* NULL: none */
-    struct list_link member;     /* in the group's list */
-    struct json *question;       /* owned, as is |answer|; NULL: none */
+    struct toolchain_wait *toolchains; /* owned; NULL: the request waits for no probe */
+    struct bytes body;                 /* borrowed; for the callbacks of struct toolchain_need */
+    struct request_group *group;
+    struct list_link member;
+    struct json *question; /* owned, as is |answer|; may be NULL */
     struct json *answer;
     enum kiln_code rc;
     struct kiln_err err;
 };
 
-/* ---- beginning ---- */
-
-/* Allocates a request, zeroed except for its struct deferred, and charges it to its user. Returns
- * NULL and fills err if memory runs out (KILN_NO_MEMORY), or if the user's waiting requests already
- * hold too much memory (KILN_BUSY). */
+/* Allocates a request, zeroed except for its struct deferred, and charges it to its user.
+ * Returns NULL and fills err if memory runs out (KILN_NO_MEMORY), or if the user's waiting
+ * requests already hold too much memory (KILN_BUSY). */
 void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
                       uint64_t request_id, struct kiln_err *err);
-/* Charges |bytes| more to the request's user, until they are refunded or the request is freed.
- * Returns KILN_BUSY if that exceeds the user's budget. */
+/* The charge lasts until it is refunded or the request is freed. Returns KILN_BUSY if it exceeds
+ * the user's budget. */
 KILN_MUST_CHECK enum kiln_code deferred_charge(struct deferred *d, uint64_t bytes,
                                                struct kiln_err *err);
 void deferred_refund(struct deferred *d, uint64_t bytes);
-/* Makes the caller wait for the request. Call it only within the request's handler. */
+/* Makes the caller wait for the request. Call this function only within the request's handler. */
 void deferred_wait(struct deferred *d);
 /* For the last line of a handler: like deferred_wait, but if |rc| is not KILN_OK, destroys the
  * request and returns |rc|. */
 KILN_MUST_CHECK enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc);
-/* Adds the request to |group|. Returns KILN_BUSY if the group has too many requests, of this user
- * or in total; the message names the limit. */
+/* Returns KILN_BUSY if the group has too many requests, of this user or in total. The message
+ * names the limit. */
 KILN_MUST_CHECK enum kiln_code deferred_join(struct deferred *d, struct request_group *group,
                                              struct kiln_err *err);
-
-/* ---- steps ---- */
 
 /* Runs |step| without waiting in a request queue. No other step of the request may be running or
  * waiting. */
 void deferred_run(struct deferred *d, const struct deferred_step *step);
-/* Runs |step| when |queue| serves this request. Returns KILN_BUSY if too many requests wait. */
+/* Returns KILN_BUSY if too many requests wait. */
 KILN_MUST_CHECK enum kiln_code deferred_enqueue(struct deferred *d, struct request_queue *queue,
                                                 const struct deferred_step *step,
                                                 struct kiln_err *err);
 static inline bool deferred_is_waiting(const struct deferred *d) { return d->slot.user != NULL; }
 
 void request_queue_init(struct request_queue *queue, const struct fair_queue_options *options);
-/* Removes the next waiting request and returns it, or NULL if none waits. Used to empty a queue
- * that is about to end. */
+/* Returns NULL if no request waits. For a queue that is about to end. */
 struct deferred *request_queue_pop(struct request_queue *queue);
-/* The queue must be empty, without a running request. Accepts a zeroed queue that was never
- * initialized. */
+/* The queue must be empty, without a running request. Accepts a zeroed queue. */
 void request_queue_done(struct request_queue *queue);
-
-/* ---- end ---- */
 
 /* Sends d->answer, or the error in d->rc and d->err. Sends nothing if the caller has left. */
 void deferred_answer(struct deferred *d);
@@ -167,11 +154,9 @@ void deferred_answer(struct deferred *d);
 void deferred_end(struct deferred *d);
 /* Refuses the request with |why| and cancels its work. */
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);
-/* Removes the request from the caller's waiting ones. The function that calls this one sends the
- * answer, if there is one. */
+/* Removes the request from the caller's waiting ones. Sends nothing. */
 void deferred_leave(struct deferred *d);
-/* Call it if the caller left or cancelled. Stops the request, and destroys it once no step runs. */
+/* Stops a request whose caller has left or cancelled, and destroys it once no step runs. */
 void deferred_cancel(struct deferred *d);
-/* Removes the request from its caller, queue and group, and frees it. If a step runs, frees it
- * after that step. */
+/* If a step runs, the request is freed after that step. */
 void deferred_destroy(struct deferred *d);

@@ -7,11 +7,11 @@
 
 bool service_has_listeners(const struct engine *e) { return !list_is_empty(&e->subscribers); }
 
-/* Selects one of two groups of subscribers. One group is the user who requested a compile, and the
- * administrators; the other group is all others. */
+/* One group of subscribers is the user who requested a compile, and the administrators; the
+ * other group is all others. */
 struct audience {
     uid_t uid;
-    bool knows; /* true: the first group; false: the others */
+    bool knows; /* true: the first group */
 };
 
 static bool is_of(const struct audience *audience, const struct caller *c)
@@ -20,7 +20,7 @@ static bool is_of(const struct audience *audience, const struct caller *c)
     return knows == audience->knows;
 }
 
-/* Sends |event| to all subscribers (|audience| NULL), or to those of |audience|. */
+/* If |audience| is NULL, all subscribers get the event. */
 static void send_event(struct engine *e, const struct json *event, const struct audience *audience)
 {
     KILN_AUTO(mem) char *text = json_print(event, false);
@@ -59,8 +59,7 @@ static void report_to_host(struct engine *e, const struct engine_report *report)
         e->host->report(e->host, report);
 }
 
-/* Returns true if the compiler crashed or exceeded a limit, and false if it only rejected the
- * source. */
+/* Returns false if the compiler only rejected the source. */
 static bool ended_badly(enum compile_end end)
 {
     return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||

@@ -32,75 +32,71 @@ struct stats {
 #define ADMINISTRATORS "root, the daemon's own user or a member of group kiln-admin"
 
 struct engine {
-    struct executor *executor; /* borrowed */
-    uid_t own_uid; /* the user as which kilnd runs; maintenance work is charged to this user */
-    struct engine_host *host;  /* borrowed; may be NULL */
-    struct built_in *built_in; /* owned: checks and describes the data built into the program */
+    struct executor *executor;
+    uid_t own_uid;            /* kilnd's own user, to whom maintenance work is charged */
+    struct engine_host *host; /* may be NULL */
+    struct built_in *built_in;
     struct kernel_store *store;
     struct hot_set *hot;
-    struct held_objects *held; /* owned */
+    struct held_objects *held;
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
     struct failure_memory *failures;
-    struct budget *budget; /* memory that waiting requests hold */
+    struct budget *budget;
     struct stats stats;
     struct engine_metrics metrics;
-    struct history *history; /* owned */
+    struct history *history;
     uint64_t instance;
-    char notice[512]; /* what opening the store reported; "" if nothing */
+    char notice[512]; /* what opening the store reported; may be "" */
 
-    unsigned callers;            /* callers that joined (service_join) */
-    struct list subscribers;     /* of struct caller, borrowed; the callers that want events */
-    struct inflights *inflights; /* owned: in-flight requests for kernels */
-    unsigned tasks_out;          /* tasks that were handed to a work queue and are not done */
-    struct requests *requests;   /* owned: deferred requests and their limits */
+    unsigned callers;
+    struct list subscribers; /* of struct caller, borrowed; the callers that want events */
+    struct inflights *inflights;
+    unsigned tasks_out; /* tasks that were handed to a work queue and are not done */
+    struct requests *requests;
 
-    struct toolchain_probes *probes; /* owned */
+    struct toolchain_probes *probes;
     bool draining;
 
-    /* owned; files that were sent with answers and are still open */
     struct exported_files *exported;
 
-    struct package_service *package_service; /* owned: uploads, directories and limits */
-    struct tuning_service *tuning;           /* owned */
+    struct package_service *package_service;
+    struct tuning_service *tuning;
 
-    struct valid_counts *valid_counts; /* owned */
+    struct valid_counts *valid_counts;
 
-    struct store_upkeep *upkeep; /* owned */
+    struct store_upkeep *upkeep;
 
-    struct buffer records, body; /* scratch of the reply being built */
+    struct buffer records, body; /* scratch of the reply that is being built */
 };
 
-/* tasks.c: runs |task| for |uid| on a work queue and counts it as running. The task's done callback
- * must first call engine_task_ended. For maintenance, |uid| is e->own_uid. */
+/* Runs |task| on a work queue and counts it as running. The task's done callback must first call
+ * engine_task_ended. For maintenance, |uid| is e->own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
-/* Cancels |task| and returns true if it was still waiting; then neither of its callbacks is
- * called. */
+/* Returns true if |task| was still waiting. Neither of its callbacks is then called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
-/* Like engine_run, but without |work|: |done| is called at the end of this loop iteration. */
+/* Calls only |done|, at the end of this loop iteration. */
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
-/* tasks.c: closes a descriptor that |uid| sent. The descriptor may be closed on another thread,
- * because closing may take long. */
+/* Closes a descriptor that |uid| sent, perhaps on another thread, because closing may take long. */
 void engine_close_file(struct engine *e, uid_t uid, int fd);
 
-/* tasks.c: call it when an object was added, removed or replaced. Empties the hot set, which does
- * not record where an object came from, and forgets failed compiles, because a package may now have
- * a kernel that failed to compile. */
+/* Call this function when an object was added, removed or replaced. Empties the hot set, which
+ * does not record where an object came from, and forgets failed compiles, because a package may
+ * now have a kernel that failed to compile. */
 void engine_forget_answers(struct engine *e);
-/* tasks.c: call it when only objects private to |uid| were removed or replaced. Removes from the
- * hot set these objects, and public objects that are cached because this user requested them by
- * name. Stored compile failures stay, because they concern other users, too. */
+/* Call this function when only objects private to |uid| were removed or replaced. Removes from
+ * the hot set these objects, and public objects that are cached because this user requested them
+ * by name. Stored compile failures stay, because they concern other users, too. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
-/* Answers with the body that was written to |e->body|, or with an error if memory ran out
- * meanwhile. */
+/* Answers with |e->body|, or with an error if memory ran out. */
 void service_reply_body(struct engine *e, struct caller *caller, uint16_t type,
                         uint64_t request_id);
-/* Answers with an error that says that there is too little memory to build the answer. */
+/* Answers that there is too little memory to build the answer. */
 void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t request_id);
-/* Answers with an error frame.  |log| may be NULL. */
+/* |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
                     const struct kiln_err *why, const char *log);
 
@@ -114,20 +110,19 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
 #undef KILN_REQUEST
 #undef KILN_REPLY
 
-/* events.c: sends {"event": name, ...} to subscribers. Costs little if there are none. */
+/* Sends {"event": name, ...} to subscribers. Costs little if there are none. */
 struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct source *source, const struct compile_result *result);
 void event_text(struct engine *e, const char *name, const char *text);
-/* Like event_text, for a problem that an operator should know about: kilnd also logs it. */
+/* For a problem that an operator should know about: kilnd also logs it. */
 void event_report(struct engine *e, const char *name, const char *text);
-/* Like event_report, for a problem with one kernel. */
+/* For a problem with one kernel; kilnd also logs it. */
 void event_report_key(struct engine *e, const char *name, const struct digest *key,
                       const char *text);
-/* Like event_report, for an event that is not a problem. */
+/* For an event that is not a problem; kilnd also logs it. */
 void event_note(struct engine *e, const char *name, const char *text);
-/* Reports a notice of the store. */
 void event_store(struct engine *e, enum kernel_notice kind, const char *text);
-/* Call it after a write to the store. Reports a failed write, and whatever the store repaired
+/* Must follow a write to the store. Reports a failed write, and whatever the store repaired
  * meanwhile. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

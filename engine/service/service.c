@@ -10,16 +10,16 @@
 enum needed_role { USE, ADMIN };
 enum body { BINARY, JSON, BINARY_FILES, JSON_FILES };
 
-/* Returns whether a request is always answered at once. Such a request does not count against the
- * limit of unanswered requests, so a connection at its limit can still cancel. */
+/* Such a request does not count against the limit of unanswered requests, so a connection at its
+ * limit can still cancel. */
 static bool is_answered_at_once(unsigned type)
 {
     return type == MESSAGE_hello || type == MESSAGE_ping || type == MESSAGE_cancel ||
            type == MESSAGE_events;
 }
 
-/* Returns whether a request acts on data of its user. kilnd rejects such a request from the
- * unmapped uid, because that uid may stand for several users. */
+/* The unmapped uid may stand for several users, so kilnd rejects its requests that act on a
+ * user's data. */
 static bool needs_own_uid(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
@@ -29,7 +29,6 @@ static bool needs_own_uid(unsigned type)
            type == MESSAGE_compile_end;
 }
 
-/* The dispatch table, made from common/protocol/messages.def. */
 static const struct route {
     const char *name;
     enum needed_role role;
@@ -103,8 +102,7 @@ void service_reply_body(struct engine *e, struct caller *caller, uint16_t type, 
         caller->ops->reply(caller, &reply);
 }
 
-/* Returns the command that sends the request, because users know the command and not the
- * request. */
+/* Users know the command and not the request. */
 static const char *command_of(unsigned type)
 {
     static const char *const commands[] = {
@@ -189,8 +187,6 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
     return KILN_INVALID;
 }
 
-/* ---- hello, ping, cancel ---- */
-
 static void send_welcome(struct engine *e, struct caller *caller, uint64_t request_id)
 {
     struct message_welcome m = {
@@ -248,10 +244,7 @@ enum kiln_code handle_ping(struct engine *e, struct caller *caller,
         return kiln_fail(err, KILN_INVALID, "ping of %zu bytes exceeds the limit of %d",
                          m.payload.size, PING_MAX);
     (void)e;
-    struct reply reply = {
-        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* the body of the
-                                                                              * ping */
-    };
+    struct reply reply = { .type = MESSAGE_pong, .request_id = header->request_id, .body = body };
     caller->ops->reply(caller, &reply);
     return KILN_OK;
 }
@@ -274,7 +267,7 @@ enum kiln_code handle_cancel(struct engine *e, struct caller *caller,
         service_refuse(e, caller, m.cancelled_id, &why, NULL);
         return KILN_OK;
     }
-    /* the request was answered in the meantime */
+    /* The request was answered in the meantime. */
     client_compiles_cancel(e, caller, m.cancelled_id);
     return KILN_OK;
 }

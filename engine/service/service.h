@@ -7,8 +7,8 @@
  *
  * Role       decodes a frame, checks the caller's role, runs the request, encodes the answer
  * Ownership  the transport owns its caller; the engine does not use it after service_leave
- * Threading  the engine's thread (the loop).  A reply is sent within service_handle if the answer
- *            is available at once, and otherwise later; a transport must allow both
+ * Threading  the engine's thread (the loop). A reply is sent within service_handle if the answer is
+ *            available at once, and otherwise later; a transport must allow both
  */
 #include "common/base/json.h"
 #include "common/base/list.h"
@@ -21,8 +21,7 @@
 struct engine;
 struct caller;
 
-/* The bytes of |object|, which are sent before byte |at| of the body, and are not copied into the
- * body. */
+/* The bytes of |object| are sent before byte |at| of the body, and are not copied into the body. */
 struct segment {
     size_t at;
     struct object *object;
@@ -36,20 +35,20 @@ static inline size_t segments_size(const struct segment *segments, size_t count)
     return size;
 }
 
-/* An answer to send. Its members are borrowed for the call. If a transport cannot send at once, it
- * takes its own references to the objects. */
+/* Members are borrowed for the call. A transport that cannot send at once takes its own
+ * references to the objects. */
 struct reply {
     enum message_type type;
     uint64_t request_id;
-    uint16_t flags;                 /* 0 or FRAME_MORE */
-    struct bytes body;              /* without the bytes of the segments */
-    const struct segment *segments; /* in order */
+    uint16_t flags;    /* 0 or FRAME_MORE */
+    struct bytes body; /* without the bytes of the segments */
+    const struct segment *segments;
     size_t segment_count;
     struct object *const *objects; /* the frame's descriptors, in order */
     size_t object_count;
 };
 
-/* A request as it was received. Its members are borrowed. */
+/* Members are borrowed. */
 struct request {
     struct caller *caller;
     const struct frame_header *header;
@@ -62,7 +61,7 @@ struct caller_ops {
     void (*reply)(struct caller *caller, const struct reply *reply);
 };
 
-/* One connection (or one in-process client). Embed it; the transport sets the first fields. */
+/* One connection, or one in-process client. The transport embeds it and sets the first members. */
 struct caller {
     const struct caller_ops *ops;
     uid_t uid;
@@ -73,11 +72,11 @@ struct caller {
      * limits. The engine stores nothing private for this uid, because each of these users could
      * read it. */
     bool is_anonymous;
-    /* Descriptors that came with the current request; the transport owns them. To take a
-     * descriptor, a handler replaces it by -1. */
+    /* Descriptors of the current request; the transport owns them. To take a descriptor, a
+     * handler replaces it by -1. */
     int files[LIMIT_REQUEST_FILES];
     unsigned file_count;
-    /* The fields below belong to the engine: zero them before service_join. */
+    /* The members from here on belong to the engine: zero them before service_join. */
     struct list unanswered; /* of struct deferred, the newest first */
     struct list compiles;   /* of struct client_compile; the compiles that this connection may do */
     unsigned in_flight;
@@ -85,22 +84,20 @@ struct caller {
     uint64_t events_request; /* request id for the event frames */
     uint16_t version;
     uint64_t capabilities;
-    struct list_link subscribed; /* in the engine's list of subscribers, or in no list */
+    struct list_link subscribed;
 };
 
 void service_join(struct engine *engine, struct caller *caller);
-/* Call it when the caller has left. Cancels its unanswered requests, and drops queued work that no
- * other caller needs. */
+/* Cancels unanswered requests, and drops queued work that no other caller needs. */
 void service_leave(struct engine *engine, struct caller *caller);
 
-/* Handles one request. If the request is refused, sends an error reply and returns KILN_OK. The
- * only failure is KILN_INVALID before hello: the transport should then close the connection after
- * the reply. */
+/* A refused request gets an error reply, and the function returns KILN_OK. The only failure is
+ * KILN_INVALID before hello: the transport should then close the connection after the reply. */
 KILN_MUST_CHECK enum kiln_code service_handle(struct engine *engine, struct caller *caller,
                                               const struct frame_header *header, struct bytes body,
                                               struct kiln_err *err);
 
-/* service_event sends |event| to every subscriber, and takes ownership of it. Call
- * service_has_listeners first, so that no event is created that nobody receives. */
+/* Takes ownership of |event|. Call service_has_listeners first, so that no event is created that
+ * nobody receives. */
 bool service_has_listeners(const struct engine *engine);
 void service_event(struct engine *engine, struct json *event);

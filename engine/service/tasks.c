@@ -29,10 +29,8 @@ void engine_later(struct engine *e, uid_t uid, struct task *task)
 
 void engine_task_ended(struct engine *e) { e->tasks_out--; }
 
-/* ---- the hot set ---- */
-
 struct drop_task {
-    struct task task; /* first member */
+    struct task task;
     struct engine *engine;
 };
 
@@ -51,7 +49,6 @@ static void drop_more(struct task *task)
         free(task);
 }
 
-/* Drops the objects that were removed from the hot set, in slices. */
 static void drop_removed(struct engine *e)
 {
     if (!drop_some(e))

@@ -11,7 +11,7 @@
 
 struct built_in {
     const struct engine_data *data; /* borrowed; NULL: nothing is built in */
-    bool is_checking;               /* one of its items is being checked */
+    bool is_checking;
 };
 
 enum kiln_code built_in_create(const struct engine_data *data, struct built_in **ret_built_in,
@@ -28,8 +28,6 @@ enum kiln_code built_in_create(const struct engine_data *data, struct built_in *
 void built_in_destroy(struct built_in *b) { free(b); }
 
 bool built_in_exists(const struct engine *e) { return e->built_in->data != NULL; }
-
-/* ---- no directory ---- */
 
 static bool writes_files(unsigned type)
 {
@@ -57,8 +55,6 @@ enum kiln_code built_in_check_request(const struct engine *e, unsigned type, con
         "'%s' writes files, but the engine in this program has no directory: ask kilnd", command);
 }
 
-/* ---- the items that are built in ---- */
-
 enum built_in_kinds { HAS_FIND = 1, HAS_PERF = 2, HAS_KERNELS = 4 };
 
 static const char *const kind_names[] = { "FindDb", "PerfDb", "kernels" };
@@ -75,14 +71,12 @@ static unsigned kind_of(const struct engine_item *item)
     return name.kind == TUNING_FIND ? HAS_FIND : HAS_PERF;
 }
 
-/* Returns the database id that the item is for. */
 static struct bytes id_of(const struct engine_item *item)
 {
     return bytes_of(item->name, strcspn(item->name, "."));
 }
 
-/* Returns the kinds of undamaged items for the database id |id|. Examines only items from index
- * |from| on. */
+/* Examines only items from index |from| on. Leaves out damaged items. */
 static unsigned kinds_of(const struct engine_data *data, size_t from, struct bytes id)
 {
     unsigned kinds = 0;
@@ -103,11 +97,9 @@ static bool is_first_of_its_id(const struct engine_data *data, size_t at)
     return true;
 }
 
-/* ---- messages about missing data ---- */
-
-#define NAMES_MAX 160 /* characters */
+#define NAMES_MAX 160
 #define ENTRY_MAX 80
-#define MORE_MAX 16 /* for " and 999 more" */
+#define MORE_MAX 16
 #define OFF_WAY "rebuild the program, or set KILN_EMBED_COMPILE=on on a host with a compiler"
 
 static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)
@@ -124,8 +116,6 @@ static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)
     snprintf(text + used, ENTRY_MAX - used, ")");
 }
 
-/* Lists the devices, each with its kinds of items. If the list is too long, it ends with " and N
- * more". */
 static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 {
     char entry[ENTRY_MAX];
@@ -153,12 +143,11 @@ struct absence {
     const struct unmet_plan *plan;
     enum kiln_code code;
     bool covers; /* kernels for the device are built in, perhaps not those of this plan */
-    bool is_off; /* compiling is switched off */
+    bool is_off;
     const char *why;
     char key[PROBLEM_KEY_MAX];
 };
 
-/* Writes the message if a plan needs a compile that cannot run. */
 static void say_no_compile(const struct absence *a, unsigned kinds, struct kiln_err *err)
 {
     const char *id = a->plan->database_id;
@@ -232,10 +221,8 @@ void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct ki
         say_uncovered(e, &a, kinds, err);
 }
 
-/* ---- the check of each item ---- */
-
 struct item_task {
-    struct task task; /* first member */
+    struct task task;
     struct engine *engine;
     struct engine_item_check check;
     bool is_done;

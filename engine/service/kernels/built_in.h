@@ -19,26 +19,23 @@ KILN_MUST_CHECK enum kiln_code built_in_create(const struct engine_data *data,
                                                struct built_in **ret_built_in,
                                                struct kiln_err *err);
 void built_in_destroy(struct built_in *built_in);
-/* Returns whether data is built in. */
 bool built_in_exists(const struct engine *e);
 
-/* Returns KILN_UNSUPPORTED if the request writes files and the engine has no directory. |command|
- * is the request's name in the message. */
+/* Returns KILN_UNSUPPORTED if the request writes files and there is no directory. |command| is
+ * the name of the request. */
 KILN_MUST_CHECK enum kiln_code built_in_check_request(const struct engine *e, unsigned type,
                                                       const char *command, struct kiln_err *err);
-struct unmet_plan { /* a plan request that cannot be answered; members are borrowed */
+struct unmet_plan { /* members are borrowed */
     const struct problem *problem;
     const struct target *target;
     const char *database_id;
-    bool has_named_solver; /* the request names a solver */
+    bool has_named_solver;
 };
-/* Explains why no plan can be made: if data is built in, replaces |err| with an error that names
- * the problem, the device and what to do. Before the call, the code of |err| must be
- * KILN_NOT_FOUND, or the code for a compiler that is missing. */
+/* Replaces |err|, if data is built in, by an error that names the problem, the device and what
+ * to do. |err| must have the code KILN_NOT_FOUND, or the code for a missing compiler. */
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
 /* Reports damage that was found when the engine was opened. */
 void built_in_report(struct engine *e);
-/* Returns the names of the items that are known to be damaged, as an array that the caller owns. */
+/* Returns an array of names, which the caller owns. */
 struct json *built_in_describe_damage(const struct engine *e);
-/* Runs one step of the check of an item, if a check is due. */
 void built_in_tick(struct engine *e);

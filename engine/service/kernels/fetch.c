@@ -33,7 +33,7 @@ static bool answer_cached_failure(struct engine *e, const struct digest *key,
     return true;
 }
 
-/* Copies those inputs of |options| that the in-flight request does not have yet. */
+/* Copies those inputs of |options| that |f| does not have yet. */
 static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options *options,
                                   uid_t uid, struct kiln_err *err)
 {
@@ -50,8 +50,8 @@ static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options
     return rc;
 }
 
-/* Joins an in-flight request for this kernel. While its look-up runs on a work queue, only a source
- * may be added to the request, because the look-up does not read the source. */
+/* While the look-up of |f| runs on a work queue, only a source may be added to |f|, because the
+ * look-up does not read the source. */
 static enum kiln_code join_inflight(struct inflight *f, const struct fetch_options *options,
                                     struct fetch_ticket *ticket, struct kiln_err *err)
 {
@@ -97,8 +97,7 @@ static enum kiln_code start_inflight(struct engine *e, const struct digest *key,
     return rc;
 }
 
-/* Returns the hot object that would answer the fetch, but was given to another user; NULL if there
- * is none. */
+/* Returns the hot object that would answer the fetch, but was given to another user, or NULL. */
 static struct object *find_original(struct engine *e, const struct digest *key,
                                     const struct fetch_options *options,
                                     const struct fetch_ticket *ticket, struct digest *ret_key)

@@ -5,8 +5,7 @@
  * The fetch of one kernel from the hot set, the store, packages or a compiler, with single flight.
  *
  * Role       looks a kernel up once and compiles it once, however many callers request it
- * Ownership  a ticket belongs to its caller, and must stay valid until |ready| or fetch_cancel was
- *            called
+ * Ownership  the caller keeps a ticket valid until |ready| is called or the fetch is cancelled
  * Threading  the engine's thread
  *
  *   LOOKING --found, copied--> (delivered)
@@ -16,59 +15,55 @@
 #include "engine/service/kernels/name_key.h"
 
 struct fetch_result {
-    struct kiln_err err; /* the reason if the fetch failed; if the code is KILN_OK, the members
-                          * below are set */
+    struct kiln_err err; /* if the code is KILN_OK, |tier|, |key| and |object| are set */
     enum tier tier;
     struct digest key;
     struct object *object;   /* borrowed for the call; NULL on failure */
-    const char *log;         /* borrowed; NULL when there is none */
-    enum miss_reason reason; /* if no tier had the kernel */
+    const char *log;         /* borrowed; may be NULL */
+    enum miss_reason reason; /* set if no tier had the kernel */
 };
 
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
     bool no_object; /* only the result is wanted, not the object */
-    bool is_rtc;    /* a look-up of a compile that a client does itself; counted separately */
-    uint64_t batch; /* number of the batch; 0: none. Several hits of one kernel in a batch count as
-                     * one */
-    /* Called with the result, but never from within the call to which the ticket was passed. */
+    bool is_rtc;    /* a look-up of a compile that a client does; counted separately */
+    uint64_t batch; /* number of the batch; 0: none. Several hits of one kernel in a batch count
+                     * as one */
+    /* Never called from within the call to which the ticket was passed. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight; /* borrowed while waiting */
     uint64_t began_ns;         /* 0: not timed */
-    struct list_link waiting;  /* in the in-flight request's list */
+    struct list_link waiting;
 };
 
-/* What to fetch. Its members are borrowed for the call; a fetch that must wait copies what it
- * needs. */
+/* Members are borrowed for the call; a fetch that must wait copies what it needs. */
 struct fetch_options {
-    struct digest key; /* used if |job| is NULL or a program; otherwise the key is computed from
-                        * |job| */
-    /* A job with canonical options and checked headers. NULL: there is no source to compile. */
+    struct digest key; /* used if |job| is NULL or a program; otherwise computed from |job| */
+    /* Has canonical options and checked headers. NULL: there is no source to compile. */
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
-    const struct digest *shared_key; /* only if |name| is set: the kernel's key among the kernels
-                                      * imported for all users; NULL: none */
-    bool no_cache;                   /* compile |job|; neither use a stored result nor store this
-                                      * one */
+    const struct digest *shared_key; /* used if |name| is set: the key under which users share
+                                      * an imported kernel; may be NULL */
+    bool no_cache;                   /* compile |job|; neither use a stored result nor store
+                                      * this one */
 };
 
-/* Begins a fetch. Returns true if *ret_result has the answer; its object is borrowed until the next
- * call into the engine. Returns false if the ticket's |ready| will be called. */
+/* Returns true if *ret_result has the answer, whose object is borrowed until the next call into
+ * the engine. Returns false if the ticket's |ready| will be called. */
 bool fetch_begin(struct engine *e, const struct fetch_options *options, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
-/* These two functions are fetch_begin in two steps, so that a ticket can be allocated only if it
- * must wait. fetch_at_hand answers from memory. If it returns false, pass *ret_key, and the ticket
- * or a copy of it, to fetch_start. */
+/* fetch_begin in two steps, so that a ticket can be allocated only if it must wait.
+ * fetch_at_hand answers from memory. If it returns false, pass *ret_key, and the ticket or a
+ * copy of it, to fetch_start. */
 bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_ticket *ticket, struct digest *ret_key,
                    struct fetch_result *ret_result);
 bool fetch_start(struct engine *e, const struct fetch_options *options, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
-/* Call it instead of fetch_start if the fetch already failed with |err|, to count the failure. */
+/* Counts a fetch that already failed with |err|, instead of fetch_start. */
 void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
                   const struct kiln_err *err);
-/* Drops the ticket. If no other ticket waits for the same work, work that has not begun is dropped,
- * too. */
+/* If no other ticket waits for the same work, also drops work that has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

@@ -7,8 +7,8 @@
 
 #include <assert.h>
 
-/* The charge of an in-flight request to its user's budget.  It covers the request's memory, the
- * memory of its task, and the time that the loop needs to begin, end or cancel it. */
+/* The charge covers the request's memory, the memory of its task, and the time that the loop
+ * needs to begin, end or cancel it. */
 #define LOOKUP_COST 4096u
 
 _Static_assert(sizeof(struct inflight) <= LOOKUP_COST, "a look-up is charged for its memory");
@@ -40,8 +40,6 @@ struct inflight *inflight_of_task(struct task *t)
 {
     return (struct inflight *)(void *)((char *)t - offsetof(struct inflight, task));
 }
-
-/* ---- the table ---- */
 
 struct inflight *inflight_find(struct engine *e, const struct digest *place)
 {

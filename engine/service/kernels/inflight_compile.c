@@ -35,9 +35,8 @@ static void seal_work(struct task *task)
         f->found = check_object(f->object, &f->source->job, &result->err);
 }
 
-/* Returns true if the compiler rejected the source, because it will reject the source for every
- * user. Any other failure, such as a crash or an exceeded limit, may be due to how this user's
- * compile ran. */
+/* A crash or an exceeded limit may be due to how this user's compile ran, but the compiler will
+ * reject the same source for every user. */
 static bool fails_for_all(const struct inflight *f)
 {
     enum compile_end end = f->order.task.result.end;

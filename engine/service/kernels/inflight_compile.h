@@ -9,12 +9,9 @@
  */
 #include "engine/service/kernels/inflight.h"
 
-/* Queues the compile of the in-flight request's source. */
 KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err);
-/* Makes sure that each kernel is compiled only once, whether it is requested by key or by name: if
- * an in-flight request already compiles it, joins that one, otherwise submits |f|. |f| may have
- * been freed when this returns. */
+/* If another in-flight request already compiles the kernel, by key or by name, joins that one.
+ * May free |f|. */
 void inflight_compile_or_join(struct inflight *f);
-/* Lets |ticket| wait for |f|. If |f| still waits for a compiler, calls compile_queue_share for the
- * ticket's user. */
+/* If |f| still waits for a compiler, calls compile_queue_share for the ticket's user. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

@@ -9,11 +9,9 @@
 
 /* Copying this many bytes takes less than a millisecond. */
 #define BRIEF_MAX (1u << 20)
-/* Bytes that one step copies. */
 #define STEP_BYTES (4u << 20)
 
-/* Returns the copy's place in the table. No look-up has the same place, because a look-up's place
- * is computed differently. */
+/* The place differs from that of every look-up. */
 static struct digest place_of(const struct digest *key, uid_t uid)
 {
     struct sha256 s;
@@ -52,7 +50,6 @@ static void copy_done(struct task *task)
         run_step(f);
 }
 
-/* Runs the next step of the copy. Tasks of other users run between the steps. */
 static void run_step(struct inflight *f)
 {
     f->task = (struct task){ .work = copy_work,
@@ -61,7 +58,7 @@ static void run_step(struct inflight *f)
     engine_run(f->engine, f->uid, WORK_QUEUE_READ, &f->task);
 }
 
-/* Charges a copy that takes several steps, because many such copies may be incomplete at a time. */
+/* Many copies that take several steps may be incomplete at a time, so they are charged. */
 static enum kiln_code charge_copy(struct inflight *f, struct kiln_err *err)
 {
     const uint64_t bytes = f->original->size > STEP_BYTES ? f->original->size : 0;

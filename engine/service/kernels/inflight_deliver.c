@@ -6,8 +6,6 @@
 
 #include <stdio.h>
 
-/* ---- counting ---- */
-
 static void write_origin(struct object_origin *what, struct bytes target, struct bytes program)
 {
     snprintf(what->target, sizeof(what->target), "%.*s", (int)target.size,
@@ -102,8 +100,8 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
     return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
 }
 
-/* Sets the origin of an object from a package or a compiler; an object from the store already has
- * its origin. If memory runs out, the object's hits are counted under "others". */
+/* An object from the store already has its origin. If memory runs out, the object's hits are
+ * counted under "others". */
 void inflight_label_object(struct inflight *f)
 {
     struct object *object = f->object;
@@ -122,14 +120,11 @@ void inflight_label_object(struct inflight *f)
         snprintf(what->program, sizeof(what->program), "%s",
                  object->kind != OBJECT_CODE ? ACCOUNTING_RTC : ACCOUNTING_PRIVATE);
     object->accounting_kind = accounting_kind_of(f->engine->metrics.accounting, what);
-    free(what); /* the accounting has a copy */
+    free(what);
     object->origin = NULL;
 }
 
-/* ---- delivering ---- */
-
-/* At most this many tickets get the result in one loop iteration. Each takes about half a
- * microsecond. */
+/* Delivering to one ticket takes about half a microsecond. */
 #define DELIVERED_AT_ONCE 2048
 
 static void give_result(struct engine *e, struct fetch_ticket *t, const struct fetch_result *r)
@@ -138,7 +133,6 @@ static void give_result(struct engine *e, struct fetch_ticket *t, const struct f
     t->ready(t, r); /* it may cancel other tickets */
 }
 
-/* Copies the object, which was given to another user. */
 static void give_copy(struct engine *e, struct fetch_ticket *t, const struct fetch_result *r)
 {
     struct fetch_result failure = { .err = KILN_ERR_INIT, .key = r->key, .reason = MISS_REFUSED };
@@ -146,7 +140,6 @@ static void give_copy(struct engine *e, struct fetch_ticket *t, const struct fet
         give_result(e, t, &failure);
 }
 
-/* Gives the result to some tickets. */
 static void deliver_some(struct inflight *f, const struct fetch_result *result)
 {
     struct engine *e = f->engine;
@@ -175,8 +168,7 @@ static void deliver_more(struct task *task)
         engine_later(f->engine, f->uid, &f->task);
 }
 
-/* Lets later loop iterations deliver the result to the remaining tickets. The result's object and
- * texts belong to the in-flight request, so they stay valid. Returns false if memory runs out. */
+/* Returns false if memory runs out. */
 static bool deliver_later(struct inflight *f, const struct fetch_result *result)
 {
     f->result = malloc(sizeof(*f->result));
@@ -188,10 +180,10 @@ static bool deliver_later(struct inflight *f, const struct fetch_result *result)
     return true;
 }
 
-/* Gives the result to every ticket, then frees the in-flight request. */
+/* Frees |f| after every ticket has the result. */
 static void deliver_result(struct inflight *f, const struct fetch_result *result)
 {
-    inflight_leave_table(f); /* later fetches start a new look-up */
+    inflight_leave_table(f);
     f->stage = DELIVERING;
     deliver_some(f, result);
     if (!list_is_empty(&f->tickets) && deliver_later(f, result))
@@ -209,8 +201,7 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     deliver_result(f, &result);
 }
 
-/* Puts the object into the hot set, unless kernels were removed from the set during the look-up,
- * because this kernel may be one of them. */
+/* If kernels were removed from the hot set during the look-up, this one may be one of them. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
     if (f->no_cache || f->generation != hot_set_generation(f->engine->hot))

@@ -11,15 +11,12 @@
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/store/held_objects.h"
 
-/* Delivers the object that was found or compiled, and puts it into the hot set under the requested
- * key. */
+/* Also puts the object into the hot set under the requested key. */
 void inflight_deliver_object(struct inflight *f, enum tier tier);
-/* Delivers an object of a package. The row of the package does not state the object's source, so
- * the object answers only requests by the same name. */
+/* The row of a package does not state its source, so the object answers only requests by name. */
 void inflight_deliver_packaged(struct inflight *f);
-/* Returns whether the object may answer the ticket.  If not, the ticket's user needs a copy
- * (inflight_copy.h).  Small objects need no copy here: they are usually sent inside frames, and are
- * otherwise copied when they are sent. */
+/* Returns false if the ticket's user needs a copy (inflight_copy.h). Small objects are usually
+ * sent inside frames, and are otherwise copied when they are sent. */
 static inline bool inflight_may_answer(struct object *object, const struct fetch_ticket *ticket)
 {
     return object->size <= OBJECT_INLINE_MAX || ticket->no_object ||
@@ -28,16 +25,14 @@ static inline bool inflight_may_answer(struct object *object, const struct fetch
 /* |log| may be NULL. */
 void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, const char *log);
 
-/* Sets the origin under which the object's hits are counted. Call it before the object is delivered
- * or the source is freed. */
+/* Sets the origin under which hits are counted, before the source is freed. */
 void inflight_label_object(struct inflight *f);
 
-/* Adds a result to the counters and marks the kernel as used. */
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);
-/* Counts the compile time that a hit saves. A kernel that is in one batch several times is counted
- * once; for this, the tickets of one batch that get the same object must be counted one after the
- * other. A prefetch that hits saves no user's time. */
+/* Counts the compile time that a hit saves. A kernel that is in one batch several times counts
+ * once if the tickets that get it are counted one after the other. A prefetch that hits saves no
+ * user's time. */
 static inline void inflight_account_hit(struct engine *e, struct object *object,
                                         enum lookup_end end, const struct fetch_ticket *ticket)
 {
@@ -59,7 +54,7 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
     e->metrics.saved_us += worth_us;
     accounting_hit(e->metrics.accounting, ticket->uid, object->accounting_kind, worth_us);
 }
-/* Like inflight_count_result, for a hot kernel whose look-up time was already recorded. */
+/* For a hot kernel whose look-up time was already recorded. */
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {

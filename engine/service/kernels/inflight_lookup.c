@@ -5,8 +5,7 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* Stores the look-up's report for later. If memory runs out, nothing is reported; the next look-up
- * finds the same damage again. */
+/* If memory runs out, nothing is reported; the next look-up finds the same damage again. */
 static void keep_report(struct inflight *f, const struct lookup_report *report)
 {
     free(f->report);
@@ -46,8 +45,7 @@ static void report_lookup(struct inflight *f)
         event_report(e, "store_error", r->trouble.text); /* the client only gets a miss */
 }
 
-/* Returns true if the kernel is private, and its owner has joined this look-up, which another user
- * started by key. */
+/* The owner of a private kernel may have joined a look-up that another user started by key. */
 static bool is_its_owners(const struct inflight *f)
 {
     if (!f->found || !f->lookup.reader.hidden)

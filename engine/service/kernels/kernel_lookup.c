@@ -17,9 +17,8 @@ static enum kiln_code parse_targets(struct bytes wanted, struct target *ret_targ
     return target_parse(bytes_of_text(arch), ret_plain, err);
 }
 
-/* Checks an object from a package against the requested target. A package's name states an arch but
- * no features. So if the object is for another arch, the row is damaged. If it is for other
- * features, it is only a miss. */
+/* A package's name states an arch but no features. So if the object is for another arch, the row
+ * is damaged. If the object is for other features, it is only a miss. */
 static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
 {
     struct target target, plain;
@@ -37,8 +36,7 @@ static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
     return code_object_suits(raw, &target) ? KILN_OK : KILN_NOT_FOUND;
 }
 
-/* Stores the first error for the report. The look-up continues, because an error at one tier must
- * not prevent looking in the next one. */
+/* The look-up continues, because an error at one tier must not prevent looking in the next one. */
 static void note_trouble(struct kernel_lookup *l, const struct kiln_err *why)
 {
     if (l->found && l->found != KILN_NOT_FOUND && !l->report->trouble.code)
@@ -53,8 +51,7 @@ static void look_into_store(struct kernel_lookup *l, const struct digest *key, b
     note_trouble(l, &why);
 }
 
-/* Returns whether the kernel is requested by name with a database id that has no version of
- * MIOpen. */
+/* The database id of a plain name has no version of MIOpen. */
 static bool is_plain(const struct kernel_lookup *l)
 {
     const struct kernel_name *n = l->name;
@@ -62,9 +59,8 @@ static bool is_plain(const struct kernel_lookup *l)
     return digest_equal(&plain, &l->asked);
 }
 
-/* Looks for an imported kernel under a database id with a version of MIOpen. As long as there is
- * only one version, a request without a version finds imported kernels, too: first the caller's own
- * kernels, then those for all users. */
+/* As long as there is only one version of MIOpen, a request without a version finds imported
+ * kernels, too: first the caller's own kernels, then those for all users. */
 static void look_into_version(struct kernel_lookup *l)
 {
     const uint64_t scopes[] = { l->uid, KERNEL_SCOPE_EVERYONE };

@@ -17,24 +17,21 @@
 #include "engine/store/kernel_name.h"
 #include "engine/store/kernel_store.h"
 
-/* A look-up in the hot set by the user |uid|. Its members are borrowed. */
 struct hot_lookup {
     const struct digest *key;
-    const struct kernel_name *name; /* NULL: the kernel is only known by its key */
+    const struct kernel_name *name; /* may be NULL */
     uid_t uid;
 };
 
-/* Returns whether |uid| may get the object. If another user imported it privately, |uid| may not
- * get it even with its key. */
+/* Another user's private import is not visible, not even by its key. */
 static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 {
     return !object || !object->is_private || object->owner == (uint32_t)uid;
 }
 
-/* Returns the hot object that answers the look-up, or NULL. |find| is hot_set_find, or hot_set_peek
- * if the look-up must not count as a use of the kernel. *ret_key becomes the key under which the
- * hot set has the object. This is l->key, or kernel_name_packaged(l->name) if the object was found
- * by its name and target. Inline because every fetch runs it. */
+/* |find| is hot_set_find, or hot_set_peek if the look-up must not count as a use of the kernel.
+ * *ret_key becomes the key under which the hot set has the object: l->key, or
+ * kernel_name_packaged(l->name). Inline because every fetch runs it. */
 typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
 static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
                                                const struct hot_lookup *l, struct digest *ret_key)
@@ -50,41 +47,38 @@ static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_find
     return object && kernel_is_visible(object, l->uid) ? object : NULL;
 }
 
-/* Damage and errors that a look-up found. The struct is allocated separately, because it is large
- * and most look-ups find nothing of that kind. */
+/* Damage and errors of a look-up. Allocated separately, because the struct is large and most
+ * look-ups find nothing of that kind. */
 struct lookup_report {
-    struct package_found by_key, by_name; /* the packages' results */
-    struct kiln_err trouble;              /* code KILN_OK if there was none */
+    struct package_found by_key, by_name;
+    struct kiln_err trouble;
 };
 
 struct kernel_lookup {
-    struct kernel_store *store;   /* borrowed */
-    struct package_set *packages; /* borrowed */
-    uid_t uid;                    /* the user whose imported names are searched */
-    /* The user on whose behalf the store is searched; usually |uid|. */
+    struct kernel_store *store;
+    struct package_set *packages;
+    uid_t uid; /* the user whose imported names are searched */
+    /* on whose behalf the store is searched; usually |uid| */
     struct kernel_reader reader;
-    struct digest asked;            /* the kernel's key */
+    struct digest asked;
     const struct kernel_name *name; /* borrowed; NULL: packages are searched by key only */
-    /* Only used if |name| is set. |shared_key| is the kernel's key among the kernels that were
-     * imported for all users; it is valid if |has_shared_key|. */
+    /* |shared_key| is only used if |name| is set. It is the kernel's key among the kernels that
+     * were imported for all users. */
     bool has_shared_key;
-    struct digest shared_key; /* after the look-up: the key of the version of MIOpen that was tried
-                               * last */
-    /* The results: */
+    struct digest shared_key; /* after the look-up: the key of the version of MIOpen that was
+                               * tried last */
     enum kiln_code found;
     enum tier tier;
     struct object *object; /* owned reference */
     bool damaged, shared_damaged;
-    bool is_shared;               /* the object was found under shared_key */
-    bool packaged;                /* the object is from a package, found by name only */
+    bool is_shared; /* the object was found under shared_key */
+    bool packaged;
     struct lookup_report *report; /* borrowed, zeroed */
 };
 
-/* Returns whether there is damage or an error to report. */
 static inline bool lookup_report_is_needed(const struct lookup_report *r)
 {
     return r->by_key.damaged[0] || r->by_name.damaged[0] || r->trouble.code;
 }
 
-/* Looks in the store, then in the packages. */
 void kernel_lookup(struct kernel_lookup *l);

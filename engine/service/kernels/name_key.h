@@ -13,32 +13,31 @@
 
 struct kernel_name {
     struct bytes database_id, name, args;
-    /* The object must have been built for this target (canonical text); empty: for any target. */
+    /* Canonical text of the target that the object must have; empty: any target. */
     struct bytes target;
 };
 
-/* Returns the key under which the hot set has a package's object for that name and target. The key
- * is not computed from a source, because the row of a package states no source. */
+/* Returns the key under which the hot set has a package's object. The row of a package states no
+ * source, from which a key could be computed. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
-/* Checks the parts of a name that a client sent. |database_id| may contain a version of MIOpen,
- * which distinguishes imported caches. Packages have no versions, so |ret_name| has none.
- * |ret_name| borrows from the inputs. */
+/* Checks a name that a client sent. |database_id| may contain a version of MIOpen, which
+ * distinguishes imported caches. Packages have no versions, so |ret_name| has none. |ret_name|
+ * borrows from the inputs. */
 KILN_MUST_CHECK enum kiln_code kernel_name_take(struct bytes database_id, struct bytes name,
                                                 struct bytes args, struct kernel_name *ret_name,
                                                 struct kiln_err *err);
 
 struct name_key {
-    struct kernel_name name; /* its views point into storage */
+    struct kernel_name name;
     struct engine *engine;
     uid_t uid;
     size_t size; /* of storage, bytes */
     char storage[];
 };
 
-/* Copies the name. Returns KILN_BUSY if that exceeds the user's budget, or KILN_NO_MEMORY. */
+/* Returns KILN_BUSY if the copy exceeds the user's budget, or KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code name_key_copy(struct engine *e, uid_t uid,
                                              const struct kernel_name *name,
                                              struct name_key **ret_name_key, struct kiln_err *err);
-/* Accepts NULL. */
 void name_key_destroy(struct name_key *a);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A solver's program as a compile job: options in canonical order, headers gathered.  A client
+ * A solver's program as a compile job: options in canonical order, headers gathered. A client
  * controls only numbers (of the problem, of a perf config) and a target that was parsed.
  *
  * Ownership  the job's views point into the program (static data) and into the struct program_job;
@@ -16,7 +16,7 @@
 #include "engine/solver/solver.h"
 
 struct program_job {
-    struct buffer options, headers; /* owned */
+    struct buffer options, headers;
     struct compile_job job;
 };
 
@@ -25,10 +25,8 @@ KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *p
                                                 const struct target *target,
                                                 const struct toolchain *tc,
                                                 struct program_job *ret_job, struct kiln_err *err);
-/* Accepts a zeroed struct. */
 void program_job_done(struct program_job *p);
 #define PROGRAM_JOB_AUTO __attribute__((cleanup(program_job_done)))
 
-/* Returns the data from which packages derive the name of the job's kernel
- * (engine/package/kernel_name.h). */
+/* Packages derive the name of the job's kernel from this (engine/package/kernel_name.h). */
 struct package_source program_job_source(const struct compile_job *job);

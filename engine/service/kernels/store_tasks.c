@@ -13,12 +13,12 @@
 #define TOUCHES_MAX 4096
 
 struct store_upkeep {
-    struct digest touched[TOUCHES_MAX]; /* kernels used since the last write, by slot */
+    struct digest touched[TOUCHES_MAX];
     bool is_touched[TOUCHES_MAX];
     unsigned touched_count;
     uint64_t touched_at_ns;
-    bool is_touching;       /* recency is being written */
-    bool is_tidying;        /* a step of cleaning is running */
+    bool is_touching;
+    bool is_tidying;
     struct budget *waiting; /* owned: bytes of compiled objects that wait to be stored */
 };
 
@@ -50,8 +50,6 @@ void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes
     budget_set_limits(upkeep->waiting, waiting_bytes, waiting_bytes_uid);
 }
 
-/* ---- one write ---- */
-
 static void work_on_write(struct task *task)
 {
     struct store_write *w = (struct store_write *)task;
@@ -77,12 +75,10 @@ void store_write_run(struct engine *e, uid_t uid, struct store_write *w)
     engine_run(e, uid, WORK_QUEUE_WRITE, &w->task);
 }
 
-/* ---- compiled kernels ---- */
-
 struct put_task {
-    struct store_write base; /* first member */
-    struct source *source;   /* owned */
-    struct object *object;   /* owned reference */
+    struct store_write base;
+    struct source *source;
+    struct object *object;
     struct kernel_record record;
     struct kernel_putting putting;
     uint64_t evicted_for_quota;
@@ -127,8 +123,7 @@ static void end_put(struct store_write *w)
 
 static const char *text_of(struct bytes b) { return (const char *)b.data; }
 
-/* Allocates the write of an object, and charges the object to its user. Returns NULL if that is not
- * possible. */
+/* Charges the object to its user. Returns NULL if the budget is used up or memory runs out. */
 static struct put_task *create_put(struct engine *e, const struct digest *key, uid_t uid,
                                    uint64_t size)
 {
@@ -182,10 +177,8 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
     store_write_run(e, source->uid, &p->base);
 }
 
-/* ---- damaged kernels ---- */
-
 struct quarantine_task {
-    struct store_write base; /* first member */
+    struct store_write base;
     struct digest key;
 };
 
@@ -208,11 +201,9 @@ void quarantine_later(struct engine *e, const struct digest *key)
     store_write_run(e, e->own_uid, &q->base);
 }
 
-/* ---- recency ---- */
-
-/* Marks the slot of the key. A kernel that is used a thousand times has one slot, so it is written
- * once. If two kernels have the same slot, the mark of the first one is lost, and that kernel only
- * counts as less recently used. */
+/* A kernel that is used a thousand times is written once, because it has one slot. If two
+ * kernels have the same slot, the mark of the first one is lost, and that kernel only counts as
+ * less recently used. */
 void recency_touch(struct engine *e, const struct digest *key)
 {
     struct store_upkeep *u = e->upkeep;
@@ -225,7 +216,7 @@ void recency_touch(struct engine *e, const struct digest *key)
 }
 
 struct touch_task {
-    struct store_write base; /* first member */
+    struct store_write base;
     size_t count;
     uint64_t now;
     struct digest keys[];
@@ -266,10 +257,8 @@ void recency_write(struct engine *e, bool force)
     store_write_run(e, e->own_uid, &t->base);
 }
 
-/* ---- damaged rows of packages ---- */
-
 struct packaged_task {
-    struct store_write base;    /* first member */
+    struct store_write base;
     struct package_found found; /* only |damaged|, |damage| and |damaged_row| are used */
 };
 
@@ -311,10 +300,8 @@ void quarantine_package(struct engine *e, const struct package_found *found,
     keep_for_inspection(e, &copy);
 }
 
-/* ---- cleaning ---- */
-
 struct tidy_task {
-    struct store_write base; /* first member */
+    struct store_write base;
     bool more;
 };
 

@@ -12,24 +12,21 @@
 #include "engine/service/kernels/name_key.h"
 #include "engine/service/kernels/source.h"
 
-struct store_write { /* one write that no request waits for; embed it as the first member */
+struct store_write { /* embed it as the first member */
     struct task task;
     struct engine *engine;
     enum kiln_code (*write)(struct store_write *write, struct kiln_err *err); /* may block */
-    /* Called on the engine's thread after the write; must free it. NULL: the write is only
-     * freed. */
+    /* Called on the engine's thread; must free the write. NULL: the write is only freed. */
     void (*written)(struct store_write *write);
     enum kiln_code rc;
     struct kiln_err err;
 };
-/* Runs a write in the background and reports its failure. |write| is allocated with malloc, and the
- * caller sets only its two functions. */
+/* |write| is allocated with malloc, and the caller sets only its two functions. */
 void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
-struct store_upkeep; /* which kernels were used, and which background tasks run */
+struct store_upkeep;
 
-/* |waiting_bytes| is the maximum size of all compiled objects that wait to be stored, and
- * |waiting_bytes_uid| the maximum for one user. */
+/* Limits of the bytes of compiled objects that wait to be stored, in total and for one user. */
 KILN_MUST_CHECK enum kiln_code store_upkeep_create(uint64_t waiting_bytes,
                                                    uint64_t waiting_bytes_uid,
                                                    struct store_upkeep **ret_upkeep,
@@ -38,20 +35,18 @@ void store_upkeep_destroy(struct store_upkeep *upkeep);
 void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes,
                              uint64_t waiting_bytes_uid);
 
-/* Stores a compiled kernel. Takes ownership of |source|; adds a reference to |object|. If too many
- * objects of the user wait already, the kernel is not stored, and a report says so. */
+/* Takes ownership of |source|; adds a reference to |object|. If too many objects of the user
+ * wait already, reports this and does not store the kernel. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
-/* Records in the store that a row of a package is damaged, without changing the package. |name| is
- * the requested name, or NULL. If |found| does not say which row is damaged, the package is no
- * longer searched for |name|. */
+/* Records in the store that a row of a package is damaged. |name| is the requested name, or
+ * NULL. If |found| does not say which row is damaged, the package is no longer searched for
+ * |name|. */
 void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name);
 
-/* Marks a kernel as used; recency_write writes the mark. */
 void recency_touch(struct engine *e, const struct digest *key);
-/* Writes the marks if a write is due, or if |force| is set. */
+/* If |force| is not set, writes the marks only when a write is due. */
 void recency_write(struct engine *e, bool force);
-/* Runs one short step of background cleaning if it is due (kernel_store_tidy). */
 void store_tidy(struct engine *e);

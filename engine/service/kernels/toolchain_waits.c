@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* A request asks for the toolchains that it needs, and waits for the probes of toolchains that are
- * not known. When the last of these probes has ended, the request asks again, because a result can
- * make another probe necessary. */
+/* A request asks for the toolchains that it needs, and waits for the probes of unknown ones.
+ * When the last of these probes has ended, the request asks again, because a result can make
+ * another probe necessary. */
 #include "engine/service/kernels/toolchain_waits.h"
 
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchains.h"
 
-/* Maximum number of times that one request waits: first for the list of toolchains, then for a
- * probe of each toolchain of a family. Without this limit, a request could wait forever if results
- * were always dropped before the request reads them. */
+/* A request waits for the list of toolchains, then for a probe of each toolchain of a family.
+ * Without a limit, it could wait forever if results were always dropped before the request reads
+ * them. */
 #define TRIES_MAX 8u
 
-/* One request's wait for one probe. */
 struct probe_wait {
-    struct probe_watch watch; /* first member */
+    struct probe_watch watch;
     struct deferred *request;
-    struct list_link link; /* in toolchain_wait.probes */
+    struct list_link link;
 };
 
-/* The probes that one request waits for. */
 struct toolchain_wait {
     const struct toolchain_need *need;
-    struct list probes; /* of struct probe_wait; owned */
-    struct buffer body; /* a copy of the request's body */
-    uint64_t charged;   /* bytes of the user's budget */
-    unsigned tries;     /* how often the request has waited */
+    struct list probes;
+    struct buffer body;
+    uint64_t charged;
+    unsigned tries;
 };
 
 void toolchain_wait_destroy(struct toolchain_wait *w)
@@ -41,7 +39,6 @@ void toolchain_wait_destroy(struct toolchain_wait *w)
     free(w);
 }
 
-/* Lets the request wait for the probes that it has started. */
 static enum kiln_code keep_request(struct deferred *d)
 {
     struct toolchain_wait *w = d->toolchains;
@@ -114,8 +111,8 @@ static void ask_again(struct deferred *d)
 
 static const struct deferred_step ask_again_step = { .done = ask_again };
 
-/* Continues the request if it waits for no other probe. It continues in a separate step, because
- * many requests may wait for one probe, and continuing all of them at once would block the loop. */
+/* The request continues in a separate step, because many requests may wait for one probe, and
+ * continuing all of them at once would block the loop. */
 static void probe_ended(struct probe_watch *watch)
 {
     struct probe_wait *wait = (struct probe_wait *)watch;
@@ -135,7 +132,7 @@ static bool is_waiting_for(const struct deferred *d, const struct probe *p)
     return false;
 }
 
-/* Lets the request wait for the probe. Returns KILN_BUSY if the request waits. */
+/* Returns KILN_BUSY if the request waits. */
 static enum kiln_code wait_for(struct deferred *d, struct probe *p, struct kiln_err *err)
 {
     if (is_waiting_for(d, p))

@@ -11,40 +11,35 @@
 #include "engine/compile/toolchain.h"
 
 struct deferred;
-struct toolchain_wait; /* what a deferred request waits for */
+struct toolchain_wait;
 
-/* Which toolchains a deferred request needs, and how it is answered once they are known. */
 struct toolchain_need {
     /* Calls toolchains_resolve or toolchains_probe for each toolchain. If one of these calls
-     * returns KILN_BUSY, so does |ask|, which is called again when the request's probes have
+     * returns KILN_BUSY, so must |ask|, which is called again when the request's probes have
      * ended. */
     enum kiln_code (*ask)(struct deferred *d);
-    /* Called when |ask| has returned KILN_OK. Ends the request, or lets it wait for something else.
-     * If |ask| or |answer| returns any other code, the request is refused with the message in
-     * d->err. */
+    /* Called when |ask| has returned KILN_OK. Ends the request, or lets it wait for something
+     * else. Another code of |ask| or |answer| refuses the request with the message in d->err. */
     enum kiln_code (*answer)(struct deferred *d);
 };
-/* Calls |answer|: at once if |ask| needs no probe, otherwise when the probes have ended. Call it
- * after deferred_wait, and do not use |d| afterwards. The callbacks read the body from d->body,
- * which is a copy of |body| if the request waits. If the caller leaves, |answer| is not called, and
- * waiting probes that only this request needs are dropped. */
+/* Call this function after deferred_wait, and do not use |d| afterwards. The callbacks read the
+ * body from d->body, which is a copy of |body| if the request waits. If the caller leaves,
+ * |answer| is not called, and waiting probes that only this request needs are dropped. */
 void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body);
-/* Ends the wait, and drops waiting probes that no other request needs. Accepts NULL. */
+/* Drops waiting probes that no other request needs. Accepts NULL. */
 void toolchain_wait_destroy(struct toolchain_wait *wait);
 
-/* Determines which toolchain builds for |target|. |forced| is the toolchain that the user names; if
- * it is empty, kiln chooses. If the toolchain is not known yet, lets the request wait for a probe
- * and returns KILN_BUSY. Call this function and the next two only from |ask|. */
+/* |forced| is the toolchain that the user names; if it is empty, kiln chooses. Returns KILN_BUSY
+ * if the request must wait for a probe. Call this function and the next two only from |ask|. */
 KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
                                                   struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Lets the request wait for the probe of |target| with |tc|, and returns KILN_BUSY. Queues the
- * probe for this user; if it is already queued for another user, calls compile_queue_share. Returns
+/* Returns KILN_BUSY when the request waits for the probe of |target|. Queues the probe for this
+ * user; if it is already queued for another user, calls compile_queue_share. Returns
  * KILN_UNAVAILABLE if the probe cannot be started now. */
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);
-/* Returns KILN_OK if the installed toolchains are known, and KILN_BUSY if the request waits for
- * their list. */
+/* Returns KILN_BUSY if the request must wait for the list of installed toolchains. */
 KILN_MUST_CHECK enum kiln_code toolchains_wait_for_description(struct deferred *d,
                                                                struct kiln_err *err);

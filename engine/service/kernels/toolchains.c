@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Determines which toolchain builds for a target by asking a compiler process. A probe is a compile
- * of a one-line kernel. Several requests can wait for one probe, as they can for one compile. */
+/* A probe is a compile of a one-line kernel, which finds out whether a toolchain builds for a
+ * target. */
 #include "engine/service/kernels/toolchains.h"
 
 #include "common/base/clock.h"
@@ -14,21 +14,19 @@
 #include <string.h>
 
 #define DESCRIPTION_MAX (64u << 10)
-#define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds after a failure */
-/* Time until the installed toolchains are listed again. So kiln notices an upgraded compiler
- * package within a minute of use. Kernels that the new compiler makes before that are stored under
- * the identity of the old one. They are never served later, because requests then look for the new
- * identity. */
+#define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds */
+/* After this time, the installed toolchains are listed again, so kiln notices an upgraded
+ * compiler within a minute. Kernels that the new compiler makes before that have the identity of
+ * the old one. They are never served later, because requests then look for the new identity. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
-#define NOT_NOW_NS 1000000000u   /* one second, after a failure to start a compiler process */
-/* At most this many probes of one user run or wait at a time, because each probe costs a process
- * and every new target needs probes. No batch needs more. A longer list of targets (`kilnctl
- * toolchain ls`) is probed in parts. */
+#define NOT_NOW_NS 1000000000u   /* one second */
+/* Each probe costs a process, and every new target needs probes. No batch needs more. A longer
+ * list of targets (`kilnctl toolchain ls`) is probed in parts. */
 #define PROBES_MAX_UID 64u
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
-/* A probe that failed for a reason that may be temporary. kiln tries it again after a while. */
+/* A probe that failed for a reason that may be temporary. */
 struct failed_probe {
     char toolchain[16];
     struct target target;
@@ -36,8 +34,8 @@ struct failed_probe {
 };
 
 struct toolchain_probes {
-    struct list under_way;   /* of struct probe: all jobs that wait or run; owned */
-    uint64_t describe_at_ns; /* when to describe the toolchains next */
+    struct list under_way;
+    uint64_t describe_at_ns;
     struct failed_probe failures[FAILED_PROBES_MAX];
     unsigned next_failure;
     char describe_failure[512];
@@ -45,18 +43,16 @@ struct toolchain_probes {
     bool reported_no_toolchain;
 };
 
-/* A running or waiting job: the probe of |target|, or, if |target| is empty, the describe job,
- * which lists the installed toolchains. */
+/* The probe of |target|, or, if |target| is empty, the describe job, which lists the toolchains. */
 struct probe {
-    struct compile_order order; /* first member */
+    struct compile_order order;
     struct engine *engine;
-    struct list_link link;     /* in under_way */
-    uid_t uid;                 /* the user who asked first; the probe counts against this user's
-                                * limit */
-    struct list watches;       /* of struct probe_watch, in order of arrival */
-    struct task task;          /* second half of the describe job: it reads cached probes from the
+    struct list_link link;
+    uid_t uid; /* the user who asked first, and whose limit counts the probe */
+    struct list watches;
+    struct task task;          /* second half of the describe job: reads cached probes from the
                                 * store */
-    struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
+    struct list cached_probes; /* of struct cached_probe; filled on a work queue */
     struct toolchain tc;       /* a copy, because the table may change meanwhile */
     struct target target;
 };
@@ -82,8 +78,6 @@ bool toolchains_described(const struct engine *e, const char **ret_failure)
 }
 
 void toolchains_describe_soon(struct engine *e) { e->probes->describe_at_ns = 0; }
-
-/* ---- describe and probe ---- */
 
 void probe_watch_start(struct probe_watch *watch, struct probe *p)
 {
@@ -155,7 +149,6 @@ static enum kiln_code read_description(struct engine *e, const struct compile_re
     return rc;
 }
 
-/* The result of an earlier probe, which was read from the store. */
 struct cached_probe {
     struct list_link link;
     struct digest toolchain_id;
@@ -170,8 +163,8 @@ static void add_cached_probe(void *context, const struct kernel_probe *stored)
     struct kiln_err ignored = KILN_ERR_INIT;
     struct cached_probe *m = calloc(1, sizeof(*m));
     if (!m || target_parse(bytes_of_text(stored->target), &m->target, &ignored)) {
-        free(m); /* memory ran out, or only a newer kiln knows the target: kiln probes it again when
-                  * needed */
+        free(m); /* only a newer kiln knows the target, or memory ran out: kiln probes again
+                  * when needed */
         return;
     }
     m->toolchain_id = stored->toolchain_id;
@@ -203,7 +196,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Reports that no compiler is installed. Does not repeat the report until a compiler was found. */
+/* Does not repeat the report until a compiler was found. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
@@ -278,10 +271,8 @@ void toolchains_describe(struct engine *e)
     }
 }
 
-/* ---- remembering what a probe found ---- */
-
 struct probe_put_task {
-    struct store_write base; /* first member */
+    struct store_write base;
     struct digest toolchain_id;
     struct target target;
     bool works;
@@ -319,10 +310,9 @@ static void forget_failure(struct engine *e, struct failed_probe *f)
     f->until_ns = 0;
 }
 
-/* Notes a failure that may be temporary: a crash, a time-out or a lack of memory or workers. The
- * failure is not stored, and the probe is tried again after a while. If there are more failures
- * than |failures| has entries, for example because of many made-up targets, the oldest failure is
- * forgotten, so that its probe is tried again sooner. */
+/* Notes a crash, a time-out or a lack of memory or workers. The failure is not stored, and the
+ * probe is tried again after a while. If there are too many failures, for example because of
+ * made-up targets, the oldest is forgotten, so that its probe is tried again sooner. */
 static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;
@@ -344,8 +334,8 @@ static void forget_old_failures(struct engine *e)
     }
 }
 
-/* Call it only when a request begins. While a request waits, its earlier results must stay, even if
- * they have become old. */
+/* While a request waits, its earlier results must stay, even if they have become old. So only
+ * the beginning of a request may call this function. */
 void toolchains_refresh(struct engine *e)
 {
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
@@ -353,7 +343,7 @@ void toolchains_refresh(struct engine *e)
     forget_old_failures(e);
 }
 
-/* Writes the message and the first line of the compiler's log. The rest of the log is dropped. */
+/* Only the first line of the compiler's log is shown. */
 static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";
@@ -432,7 +422,7 @@ enum kiln_code toolchains_check_description(const struct engine *e, struct probe
 {
     if (e->probes->is_described)
         return KILN_OK;
-    /* This can only be the describe job, because no probe starts before that job has ended. */
+    /* No probe starts before the describe job has ended. */
     *ret_describe = LIST_FIRST(&e->probes->under_way, struct probe, link);
     if (*ret_describe)
         return KILN_BUSY;

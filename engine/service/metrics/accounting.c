@@ -65,17 +65,14 @@ void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *mor
     add_saturated(&sums->compile_us, more->compile_us);
 }
 
-/* Returns whether |a| is replaced before |b|. Compile time decides, because it cannot be faked;
- * hits can. */
+/* Returns whether |a| is replaced before |b|. Hits can be faked, but compile time cannot. */
 static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums *b)
 {
     return a->compile_us != b->compile_us ? a->compile_us < b->compile_us
                                           : a->saved_us < b->saved_us;
 }
 
-/* ---- users ---- */
-
-/* Adds the user with the least compile time to "others", and returns the row that is now free. */
+/* Adds the user with the least compile time to "others", and returns the free row. */
 static struct accounting_user *user_gives_way(struct accounting *accounting)
 {
     struct accounting_user *least = accounting->users;
@@ -102,8 +99,6 @@ struct accounting_user *accounting_user_of(struct accounting *accounting, uint32
     return fresh;
 }
 
-/* ---- kinds ---- */
-
 static uint64_t hash_of(const struct object_origin *what)
 {
     return bytes_hash(bytes_of_text(what->program), bytes_hash(bytes_of_text(what->target), 0));
@@ -116,9 +111,9 @@ static bool same_kind(const struct accounting_kind *kind, uint64_t hash,
            strcmp(kind->what.target, what->target) == 0;
 }
 
-/* Adds the kind with the least compile time to "others", and returns its place, which is now free.
- * The kind's number becomes invalid. A user who requests thousands of made-up names only replaces
- * kinds with little compile time. */
+/* Adds the kind with the least compile time to "others", and returns its place. The kind's
+ * number becomes invalid. A user who requests thousands of made-up names only replaces kinds
+ * with little compile time. */
 static unsigned kind_gives_way(struct accounting *accounting)
 {
     unsigned least = 1;
@@ -159,8 +154,6 @@ uint32_t accounting_kind_of(struct accounting *accounting, const struct object_o
     *kind = (struct accounting_kind){ .number = number, .hash = hash, .what = name };
     return number;
 }
-
-/* ---- counting ---- */
 
 static void add_compile(struct kernel_sums *sums, uint64_t compile_us)
 {

@@ -4,15 +4,14 @@
 /*
  * Usage accounting: how much compile time was spent and saved, by user and by kind of kernel.
  *
- * Role       counts every compile, and every hit with the compile time that it saved.  The sums are
+ * Role       counts every compile, and every hit with the compile time that it saved. The sums are
  *            in memory, and are written to the store in batches (accounting_tasks.h)
  * Ownership  owns its rows; rows that it returns are borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: ACCOUNTING_USERS_MAX users, and ACCOUNTING_KINDS_MAX pairs of target and program.  A new
- * row replaces the one with the least compile time spent on this host.  Hits in a loop do not raise
- * this time, so nobody can keep a row that way.  Usage without a row is counted under "others", so
- * totals stay exact.
+ * The number of rows is limited. A new row replaces the one with the least compile time spent on
+ * this host. Hits do not raise this time, so nobody can keep a row by hits in a loop. Usage without
+ * a row counts under "others", so totals stay exact.
  */
 #include "common/base/hash_table.h"
 #include "engine/store/kernel_metrics.h"
@@ -23,20 +22,18 @@
 #define ACCOUNTING_KINDS_MAX 512         /* including kind 0, which counts the others */
 #define ACCOUNTING_PRIVATE "(private)"   /* program of privately imported kernels */
 #define ACCOUNTING_RTC "(NVRTC, hiprtc)" /* program of compiles that clients did themselves */
-/* The maximum compile time that one hit counts as saved. Packages state compile times that kiln did
- * not measure, so they need a limit. */
+/* Packages state compile times that kiln did not measure, so they need a limit. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u
 
 struct accounting_user {
     struct hash_link link;
     uint32_t uid;
-    bool is_changed; /* the row has changed since it was written to the store */
+    bool is_changed; /* since it was written to the store */
     struct kernel_sums sums;
 };
 
 struct accounting_kind {
-    uint32_t number; /* identifies the kind; a kind that later takes this place in |kinds| gets a
-                      * larger number */
+    uint32_t number; /* a kind that later takes this place in |kinds| gets a larger number */
     bool is_changed;
     uint64_t hash;
     struct object_origin what;
@@ -44,34 +41,32 @@ struct accounting_kind {
 };
 
 struct accounting {
-    struct accounting_user *users; /* owned */
-    struct hash_table by_uid;      /* the same users; empty in a copy */
+    struct accounting_user *users;
+    struct hash_table by_uid; /* empty in a copy */
     unsigned user_count;
-    struct accounting_user others;  /* users without a row */
-    struct accounting_user *latest; /* borrowed: the user counted last */
-    struct accounting_kind *kinds;  /* owned; place 0 is "others" */
+    struct accounting_user others;
+    struct accounting_user *latest; /* the user counted last */
+    struct accounting_kind *kinds;
     unsigned kind_count;
-    uint64_t since;      /* seconds since the epoch */
-    bool rewrites_users; /* a user's row was replaced: its stored row must be deleted */
-    bool rewrites_kinds; /* the row of a kind was replaced: its stored row must be deleted */
+    uint64_t since;
+    bool rewrites_users; /* a user's row was replaced: delete its stored row */
+    bool rewrites_kinds; /* the row of a kind was replaced: delete its stored row */
     bool has_changed;
     /* The members below belong to accounting_tasks.c. */
-    bool is_busy; /* a task reads or writes the rows */
+    bool is_busy;
     bool is_loaded;
     uint64_t written_at_ns;
 };
 
 KILN_MUST_CHECK enum kiln_code accounting_create(struct accounting **ret_accounting,
                                                  struct kiln_err *err);
-/* Copies the current sums. The copy is only for reading, on any thread. Returns NULL if memory runs
- * out. */
+/* The copy is only for reading, on any thread. Returns NULL if memory runs out. */
 struct accounting *accounting_copy(const struct accounting *accounting);
 void accounting_destroy(struct accounting *accounting);
 KILN_DEFINE_AUTO(accounting)
 
-/* Finds the user's row, or adds one. */
 struct accounting_user *accounting_user_of(struct accounting *accounting, uint32_t uid);
-/* Finds or adds the kind, and returns its number, which is stored in object.accounting_kind. */
+/* Returns the number of the kind, for object.accounting_kind. */
 uint32_t accounting_kind_of(struct accounting *accounting, const struct object_origin *what);
 
 static inline uint64_t accounting_worth(uint64_t compile_ns)
@@ -93,8 +88,7 @@ static inline struct accounting_kind *accounting_kind_at(struct accounting *acco
     return kind->number == number ? kind : &accounting->kinds[0];
 }
 
-/* Counts a hit. It takes only a few instructions, because every fetch that is found in memory runs
- * it. */
+/* Every fetch that is found in memory runs this, so it takes only a few instructions. */
 static inline void accounting_hit(struct accounting *accounting, uint32_t uid, uint32_t number,
                                   uint64_t worth_us)
 {
@@ -107,16 +101,12 @@ static inline void accounting_hit(struct accounting *accounting, uint32_t uid, u
     user->is_changed = kind->is_changed = accounting->has_changed = true;
 }
 
-/* Counts a compile that made an object. */
 void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
                          uint64_t compile_us);
-/* Adds a stored row, which an earlier daemon wrote, to what this daemon has counted since its
- * start. */
+/* Adds a row of an earlier daemon to what this daemon has counted. */
 void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row);
-/* Marks every row to be written again. */
 void accounting_touch_all(struct accounting *accounting);
-/* Replaces unprintable bytes by '?', because names come from users and files. */
+/* Names come from users and files. Replaces unprintable bytes by '?'. */
 void accounting_clean(char *name);
-/* Returns the sums of all users. */
 struct kernel_sums accounting_total(const struct accounting *accounting);
 void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *more);

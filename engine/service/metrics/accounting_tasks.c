@@ -4,20 +4,18 @@
 #include <stdio.h>
 
 #define WRITE_EVERY_NS 10000000000u
-/* Maximum number of rows, including "others". */
 #define ROWS_MAX (ACCOUNTING_USERS_MAX + ACCOUNTING_KINDS_MAX + 1)
-/* Maximum number of rows that one loop iteration adds. If the table is full, each added row may
- * replace another row, which takes about 15 us. Other requests must run in between. */
+/* If the table is full, each added row may replace another row, which takes about 15 us. */
 #define ROWS_A_STEP 32
 
 struct accounting_task {
-    struct task task; /* first member */
+    struct task task;
     struct engine *engine;
     struct kernel_accounting accounting;
-    struct kernel_accounting_row *rows; /* owned, ROWS_MAX of them */
-    struct object_origin *names;        /* owned: the rows' texts point to it */
+    struct kernel_accounting_row *rows;
+    struct object_origin *names;
     size_t count, name_count;
-    size_t taken; /* rows that were read and added to the accounting */
+    size_t taken;
     uint64_t since;
     bool written;
     enum kiln_code rc;
@@ -46,8 +44,7 @@ static struct accounting_task *task_create(struct engine *e)
     return NULL;
 }
 
-/* Copies |row| with its texts. Ignores rows beyond the limits, which an intact store does not
- * have. */
+/* Ignores rows beyond the limits, which an intact store does not have. */
 static void keep_row(struct accounting_task *t, const struct kernel_accounting_row *row)
 {
     if (t->count == ROWS_MAX || (!row->is_user && t->name_count == ACCOUNTING_KINDS_MAX))
@@ -62,8 +59,6 @@ static void keep_row(struct accounting_task *t, const struct kernel_accounting_r
     kept->target = name->target;
     kept->program = name->program;
 }
-
-/* ---- reading ---- */
 
 static void take_row(void *context, const struct kernel_accounting_row *row)
 {
@@ -103,8 +98,8 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* Loads the stored rows. Nothing is written before the stored rows were read; otherwise sums that
- * are too small would overwrite them. */
+/* Nothing is written before the stored rows were read; otherwise sums that are too small would
+ * overwrite them. */
 void accounting_load(struct engine *e)
 {
     struct accounting_task *t = task_create(e);
@@ -114,8 +109,6 @@ void accounting_load(struct engine *e)
     e->metrics.accounting->is_busy = true;
     engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
 }
-
-/* ---- writing ---- */
 
 static void collect_users(struct accounting *l, struct accounting_task *t)
 {

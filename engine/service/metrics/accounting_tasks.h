@@ -4,13 +4,12 @@
 /*
  * Loads and saves the usage accounting (accounting.h).
  *
- * Role       reads the rows once after the start, then writes changed rows in batches, at most once
- *            in ten seconds.  While the store cannot be read or written, the rows stay in memory
- *            and the task is retried
+ * Role       reads the rows once after the start, then writes changed rows, at most once in ten
+ *            seconds. While the store cannot be read or written, the rows stay in memory
  * Threading  the engine's thread; reading and writing are tasks
  */
 #include "engine/service/internal.h"
 
 void accounting_load(struct engine *e);
-/* Writes changed rows if a write is due, or if |force| is set. */
+/* If |force| is not set, writes only when a write is due. */
 void accounting_write(struct engine *e, bool force);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The request "accounting". Its answer says, by user, target or program, how much compile time was
- * saved, and how many kernels and bytes the store has. */
 #include "engine/service/requests/admin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of rows that are read from the store, and that are written to the answer. The row
- * "others" has the sums of all further rows. */
+/* The row "others" has the sums of all further rows. */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
@@ -16,17 +13,17 @@ static const char *const by_names[] = { "uid", "target", "program" };
 
 static const struct admin_member accounting_members[] = { { "by", MEMBER_TEXT }, { 0 } };
 
-struct line { /* a row of the answer */
+struct line {
     char name[LIMIT_TARGET_TEXT];
     uint32_t uid;
-    bool is_others; /* the row "others", which has no name */
+    bool is_others;
     struct kernel_sums sums;
     uint64_t kernels, bytes;
 };
 
 struct lines {
     enum by by;
-    struct line *items; /* owned */
+    struct line *items;
     size_t count, most;
     struct line others, total;
 };
@@ -42,8 +39,6 @@ static enum kiln_code read_by(const struct json *question, enum by *ret_by, stru
     }
     return kiln_fail(err, KILN_INVALID, "'by' must be uid, target or program, not '%.60s'", by);
 }
-
-/* ---- the store's contents ---- */
 
 static void add_share(void *context, const struct kernel_share *share)
 {
@@ -94,8 +89,6 @@ static enum kiln_code ask_store(struct admin *a, enum by by)
         rc = kernel_store_shares(store, &request, add_share, rows, &a->base.err);
     return rc;
 }
-
-/* ---- joining contents and saved time ---- */
 
 static struct line *add_line(struct lines *lines, const char *name, uint32_t uid)
 {
@@ -176,7 +169,7 @@ static void join_equals(struct lines *lines)
     lines->count = kept;
 }
 
-/* Removes rows of other users, which only administrators may see. */
+/* Only administrators may see rows of other users. */
 static void hide_others(struct lines *lines, const struct admin *a)
 {
     size_t kept = 0;
@@ -197,14 +190,12 @@ static void cut_tail(struct lines *lines)
         add_line_to(&lines->others, &lines->items[--lines->count]);
 }
 
-/* Returns the copy of the accounting, or NULL if memory ran out. */
 static const struct accounting *copy_of(const struct admin *a)
 {
     return *(struct accounting *const *)a->own;
 }
 
-/* Adds to the line "others" the kernels and bytes that are in no line because the number of rows
- * from the store is limited. */
+/* Adds to "others" what is in no line because the number of rows from the store is limited. */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;
@@ -220,8 +211,6 @@ static void balance_lines(struct lines *lines, const struct admin *a)
     if (lines->total.bytes > bytes)
         lines->others.bytes += lines->total.bytes - bytes;
 }
-
-/* ---- the answer ---- */
 
 static struct json *line_to_json(const struct lines *lines, const struct line *line, bool named)
 {
@@ -253,7 +242,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     return answer;
 }
 
-/* Copies the accounting, so that the thousands of rows can be summed up on a work queue. */
+/* A work queue can sum up the thousands of rows of a copy. */
 static void begin_accounting(struct admin *a)
 {
     struct accounting **copy = a->own;

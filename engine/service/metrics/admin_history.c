@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request "history": samples of the counters, and the compiles that took longest. */
 #include "engine/service/requests/admin.h"
 
 #include "common/base/clock.h"
@@ -16,9 +15,7 @@ static const struct admin_member history_members[] = {
     { "since", MEMBER_COUNT }, { "step", MEMBER_COUNT }, { "slowest", MEMBER_COUNT }, { 0 }
 };
 
-/* ---- one sample ---- */
-
-struct column_group {          /* columns of the history that form one object in the answer */
+struct column_group {
     const char *name, *prefix; /* |prefix| of the columns' names is left out in the answer */
     int first, last;
 };
@@ -71,8 +68,6 @@ static struct json *sample_to_json(const struct kernel_sample *s)
     return j;
 }
 
-/* ---- the store's part ---- */
-
 static void append_sample(void *context, const struct kernel_sample *sample)
 {
     json_append(context, sample_to_json(sample));
@@ -89,7 +84,7 @@ static void append_kernel(void *context, const struct kernel_record *record)
     json_append(slowest->list, kernel_to_json(slowest->admin, record));
 }
 
-/* Chooses the length of a step so that the answer has at most SAMPLES_MAX samples. */
+/* The answer has at most SAMPLES_MAX samples. */
 static struct kernel_history_range range_of(const struct json *question, uint64_t now)
 {
     uint64_t kept_since = now > HISTORY_KEPT_S ? now - HISTORY_KEPT_S : 0;
@@ -127,8 +122,6 @@ static enum kiln_code work_history(struct admin *a)
         rc = kernel_store_usage(store, a->own, &a->base.err);
     return rc;
 }
-
-/* ---- the other parts ---- */
 
 static void finish_history(struct admin *a)
 {

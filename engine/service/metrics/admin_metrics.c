@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request "metrics": all metrics in Prometheus' text format. */
 #include "engine/service/budget.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
@@ -29,8 +28,7 @@ static const struct metric metrics[METRIC_NAMES] = {
     static uint64_t level_##name(const struct engine *e) { return expression; }
 #include "engine/service/metrics/metrics.def"
 
-/* A sample of metrics.def. Its value comes from |level| or |hosted| if these are set, and otherwise
- * from |offset|. */
+/* The value comes from |level| or |hosted| if these are set, and otherwise from |offset|. */
 struct sample {
     enum metric_name metric;
     const char *values;
@@ -48,7 +46,7 @@ static const struct sample samples[] = {
 #include "engine/service/metrics/metrics.def"
 };
 
-struct page { /* the text that is being written, and the sources of the values */
+struct page {
     struct buffer *out;
     const struct metric *family;
     const struct engine *e;
@@ -104,8 +102,6 @@ static void put_sample(struct page *p, const struct sample *s)
     exposition_number(p->out, p->family, text[0] ? values : NULL, read_sample(p, s));
 }
 
-/* ---- this process ---- */
-
 static void write_up(struct page *p) { put_number(p, 1); }
 
 static void write_build_info(struct page *p)
@@ -116,8 +112,6 @@ static void write_build_info(struct page *p)
 }
 
 static void write_start_time(struct page *p) { put_number(p, p->e->metrics.started); }
-
-/* ---- requests and fetches ---- */
 
 static const char *to_lower(const char *name, char text[32])
 {
@@ -166,8 +160,6 @@ static void write_plan_durations(struct page *p)
     static const struct exposition_range range = { .first = 10, .last = 30, .step = 2 };
     exposition_histogram(p->out, p->family, NULL, &p->e->metrics.plan, &range);
 }
-
-/* ---- compilers ---- */
 
 static void write_compiles(struct page *p)
 {
@@ -222,8 +214,6 @@ static void write_spent(struct page *p)
     exposition_micros(p->out, p->family, NULL, p->e->metrics.compile_us);
 }
 
-/* ---- stores ---- */
-
 static void write_store_bytes(struct page *p)
 {
     if (!p->usage)
@@ -267,8 +257,8 @@ static void write_evictions(struct page *p)
 
 static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
-/* Writes the samples of one kind of transfer. The sample of successes is always written if this
- * kind is possible; the sample of a failure is written once this failure has occurred. */
+/* The sample of successes is always written if this kind of transfer is possible; the sample of
+ * a failure is written once this failure has occurred. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };
@@ -299,9 +289,6 @@ static void write_tuning_entries(struct page *p)
     put_labelled(p, "user", t.user_records);
 }
 
-/* ---- all metrics ---- */
-
-/* Functions that write the samples that are not rows of metrics.def. */
 static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_up] = write_up,
     [METRIC_NAME_build_info] = write_build_info,
@@ -337,8 +324,8 @@ static const struct sample *first_sample(enum metric_name name)
     return NULL;
 }
 
-/* Returns whether the metric has a value. Some metrics need a process around the engine, and some
- * need tuning databases, which may not be open. */
+/* Some metrics need a process around the engine, and some need tuning databases, which may not
+ * be open. */
 static bool is_known(const struct page *p, enum metric_name name)
 {
     const struct sample *first = first_sample(name);
@@ -360,9 +347,7 @@ static void write_metric(struct page *p, enum metric_name name)
         writers[name](p);
 }
 
-/* ---- the request ---- */
-
-/* Writes the metrics. If the store cannot be read, only its sizes are left out. */
+/* If the store cannot be read, only its sizes are left out. */
 static enum kiln_code work_metrics(struct admin *a)
 {
     a->base.err.code = kernel_store_usage(a->base.engine->store, a->own, &a->base.err);

@@ -15,8 +15,6 @@ enum kiln_code metrics_open(struct engine_metrics *f, struct kiln_err *err)
 
 void metrics_close(struct engine_metrics *f) { accounting_destroy(f->accounting); }
 
-/* ---- compilers ---- */
-
 struct toolchain_metrics *metrics_of_toolchain(struct engine_metrics *f, struct bytes name)
 {
     for (unsigned i = 0; i < f->toolchain_count; i++) {
@@ -48,8 +46,6 @@ const char *metrics_compile_result(unsigned result)
     return result == COMPILED_INVALID ? "invalid" : compile_end_name((enum compile_end)result);
 }
 
-/* ---- transfers ---- */
-
 /* Every URL except a file: URL counts as a download, even an invalid one. */
 static enum transfer_op transfer_op_of(const char *url)
 {
@@ -63,8 +59,6 @@ void metrics_transfer_ended(struct engine_metrics *f, enum transfer_tier tier, c
     f->transfers[tier][transfer_op_of(url)][code]++;
 }
 
-/* ---- requests ---- */
-
 static bool is_limit(unsigned code) { return code == KILN_BUSY || code == KILN_FULL; }
 
 static bool is_marked(const struct request_mark *mark, const struct caller *caller, uint64_t id)
@@ -72,8 +66,7 @@ static bool is_marked(const struct request_mark *mark, const struct caller *call
     return mark->caller == caller && mark->id == id;
 }
 
-/* Corrects the counts for a deferred request that was counted as successful when it ended, but is
- * then refused. */
+/* A deferred request that was counted as successful when it ended may then be refused. */
 static void recount_ended_request(struct engine_metrics *f, enum kiln_code code)
 {
     f->requests[f->ended.type][f->ended.code]--;
@@ -93,9 +86,8 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
     return false;
 }
 
-/* Counts the error for the request with this id. Clients choose the ids of their requests, and may
- * use an id twice. The error may then be counted for the wrong one of the two requests, but the
- * sums are right. */
+/* Clients choose the ids of their requests, and may use an id twice. The error may then be
+ * counted for the wrong one of the two requests, but the sums are right. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {

@@ -19,10 +19,10 @@
 #include "engine/service/metrics/accounting.h"
 #include "engine/service/metrics/histogram.h"
 
-#define METRICS_REQUESTS 64                     /* types of requests; 0: unknown */
-#define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last one is for all others */
-/* One of this many hits is timed. The number is prime, so that every position in a batch is timed
- * now and then, even if many batches have the same size. */
+#define METRICS_REQUESTS 64
+#define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1)
+/* A prime, so that every position in a batch is timed now and then, even if many batches have
+ * the same size. */
 #define HOT_TIMED_EVERY 31
 
 enum { /* METRICS_CODES is one more than the highest code */
@@ -41,9 +41,8 @@ enum lookup_end {
     LOOKUP_ENDS
 };
 
-/* The reason why no tier had a kernel; each miss has exactly one. */
 enum miss_reason {
-    MISS_NEW,        /* the kernel is new, or was removed */
+    MISS_NEW,        /* or removed */
     MISS_DAMAGED,    /* the stored object failed its check */
     MISS_STORE,      /* the store or the packages failed */
     MISS_UNCACHED,   /* the caller requested a new compile */
@@ -60,11 +59,10 @@ enum compile_metric { /* adds a result to those of enum compile_end */
                       COMPILE_RESULTS
 };
 
-/* The purpose of a transferred file. */
 enum transfer_tier {
-    TRANSFER_PACKAGE, /* a package to install */
-    TRANSFER_DISK,    /* a cache: its kernels go into the store */
-    TRANSFER_TUNING,  /* a tuning file to import, merge or compare */
+    TRANSFER_PACKAGE,
+    TRANSFER_DISK,   /* a kernel cache to import */
+    TRANSFER_TUNING, /* to import, merge or compare */
     TRANSFER_TIERS
 };
 
@@ -76,8 +74,8 @@ struct toolchain_metrics {
     uint64_t results[COMPILE_RESULTS];
 };
 
-/* Identifies a request: the one that is being handled, or the one that ended last. The next error
- * that is sent may belong to either of them. */
+/* A request that is being handled, or that ended last. The next error may belong to either of
+ * them. */
 struct request_mark {
     const struct caller *caller; /* NULL: none */
     uint64_t id;
@@ -87,44 +85,43 @@ struct request_mark {
 };
 
 struct engine_metrics {
-    uint64_t requests[METRICS_REQUESTS][METRICS_CODES]; /* requests that ended */
+    uint64_t requests[METRICS_REQUESTS][METRICS_CODES];
     struct request_mark handled, ended;
     uint64_t in_flight;
 
-    uint64_t compiled; /* kernels that were compiled for a caller */
+    uint64_t compiled; /* for a caller */
     struct histogram lookups[LOOKUP_ENDS];
     uint64_t ahead[LOOKUP_ENDS];   /* the part of |lookups| that found kernels for prefetches */
-    unsigned hot_left, hot_bucket; /* hits until one is timed again; bucket of the hits that are not
-                                    * timed */
+    unsigned hot_left, hot_bucket; /* hits until one is timed again; bucket of the hits that are
+                                    * not timed */
     uint64_t hot_ns;
 
     struct histogram plan, queue;
     struct toolchain_metrics toolchains[METRICS_TOOLCHAINS];
     unsigned toolchain_count;
 
-    /* Transfers that ended, by tier, operation and code. transfer_receive_report only accepts codes
-     * that this table has. */
+    /* transfer_receive_report only accepts codes that this table has. */
     uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][METRICS_CODES];
 
-    uint64_t rejections; /* requests rejected because of a limit */
+    uint64_t rejections;
     uint64_t saved_us, compile_us;
     uint64_t client_saved_us; /* the part of |saved_us| for compiles that clients do themselves */
-    uint64_t batches;         /* the number of the last batch that asked for kernels */
-    uint64_t started;         /* seconds since the epoch */
-    struct accounting *accounting; /* owned */
+    uint64_t batches;         /* number of the last batch that asked for kernels */
+    uint64_t started;
+    struct accounting *accounting;
 };
 
 KILN_MUST_CHECK enum kiln_code metrics_open(struct engine_metrics *f, struct kiln_err *err);
 void metrics_close(struct engine_metrics *f);
 
-/* Call it at the beginning of a look-up that may find its kernel in memory. Returns the start time,
- * or 0 if this look-up is not timed. */
+/* Returns the start time of a look-up that may find its kernel in memory, or 0 if this look-up
+ * is not timed. */
 static inline uint64_t metrics_hot_begins(const struct engine_metrics *f)
 {
     return f->hot_left == 0 ? clock_monotonic_ns() : 0;
 }
 
-/* Call it when the look-up that began at |began_ns| has found the kernel in memory. */
+/* Call this function when the look-up has found the kernel in memory. */
 static inline void metrics_hot_ends(struct engine_metrics *f, uint64_t began_ns)
 {
     if (began_ns) {
@@ -142,15 +139,13 @@ static inline void metrics_lookup(struct engine_metrics *f, enum lookup_end end,
     histogram_observe(&f->lookups[end], clock_monotonic_ns() - began_ns, 1);
 }
 
-/* Finds the row of a compiler, or adds one. */
 struct toolchain_metrics *metrics_of_toolchain(struct engine_metrics *f, struct bytes name);
 void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, unsigned result,
                            uint64_t wall_ns);
-const char *metrics_compile_result(unsigned result); /* "done", "refused", ... */
+const char *metrics_compile_result(unsigned result);
 
 /* |url| is NULL if the file came with the request. */
 void metrics_transfer_ended(struct engine_metrics *f, enum transfer_tier tier, const char *url,
                             enum kiln_code code);
 
-/* Counts a batch item or a single fetch that failed with |code|. */
 void metrics_result_failed(struct engine_metrics *f, enum kiln_code code);

@@ -10,7 +10,7 @@
 
 static void put_text(struct buffer *out, const char *text) { buffer_put(out, text, strlen(text)); }
 
-/* Writes |text|, escaping backslashes, line feeds and, in label values, quotes. */
+/* Escapes backslashes, line feeds and, in label values, quotes. */
 static void put_escaped(struct buffer *out, const char *text, bool is_label)
 {
     for (; *text; text++) {
@@ -39,7 +39,7 @@ void exposition_begin(struct buffer *out, const struct metric *metric)
     put_text(out, "\n");
 }
 
-/* Writes the labels, for example {tier="hot",le="0.5"}, or nothing if there are none. */
+/* Writes for example {tier="hot",le="0.5"}, or nothing if there are no labels. */
 static void put_labels(struct buffer *out, const struct metric *metric, const char *const *values,
                        const char *end)
 {
@@ -66,9 +66,9 @@ static void put_labels(struct buffer *out, const struct metric *metric, const ch
 }
 
 struct sample {
-    const char *suffix;        /* appended to the metric's name */
-    const char *const *values; /* of the labels */
-    const char *end;           /* upper end of the bucket; NULL: the sample is not a bucket */
+    const char *suffix; /* appended to the metric's name */
+    const char *const *values;
+    const char *end; /* upper end of the bucket; NULL: the sample is not a bucket */
     const char *number;
 };
 

@@ -16,27 +16,24 @@
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metric {
-    const char *name; /* the whole name: "kiln_clients" */
+    const char *name;
     enum metric_type type;
-    const char *labels; /* names separated by spaces; "" if there are none */
+    const char *labels; /* separated by spaces; "" if there are none */
     const char *help;
 };
 
 #define EXPOSITION_LABELS_MAX 3
 
-/* Writes the HELP and TYPE lines of a metric. */
 void exposition_begin(struct buffer *out, const struct metric *metric);
-/* Writes one sample. |values| are the labels' values in order; NULL if the metric has no labels. */
+/* |values| are the labels' values in order; NULL if the metric has no labels. */
 void exposition_number(struct buffer *out, const struct metric *metric, const char *const *values,
                        uint64_t number);
-/* Writes |micros| in seconds. */
 void exposition_micros(struct buffer *out, const struct metric *metric, const char *const *values,
                        uint64_t micros);
 struct exposition_range { /* the buckets end at 2^first, 2^(first + step), ..., 2^last
                            * nanoseconds */
     unsigned first, last, step;
 };
-/* Writes buckets, sum and count. */
 void exposition_histogram(struct buffer *out, const struct metric *metric,
                           const char *const *values, const struct histogram *histogram,
                           const struct exposition_range *range);

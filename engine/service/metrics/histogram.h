@@ -4,7 +4,7 @@
 /*
  * A histogram of durations, with buckets of powers of two of a nanosecond.
  *
- * Role       integers only, no lock, a fixed size; observing is a handful of instructions
+ * Role       integers only, no lock, a fixed size; observing takes a few instructions
  * Threading  one thread
  *
  * Bucket i counts durations of more than 2^(i-1) ns and at most 2^i ns; the last bucket counts all
@@ -25,14 +25,12 @@ static inline unsigned histogram_bucket(uint64_t ns)
     return i < HISTOGRAM_BUCKETS ? i : HISTOGRAM_BUCKETS - 1;
 }
 
-/* Adds |times| observations of the same length. */
 static inline void histogram_observe(struct histogram *h, uint64_t ns, uint64_t times)
 {
     h->counts[histogram_bucket(ns)] += times;
     h->sum_ns += ns * times;
 }
 
-/* Returns the number of observations of at most 2^|exponent| ns. */
 static inline uint64_t histogram_at_most(const struct histogram *h, unsigned exponent)
 {
     uint64_t count = 0;

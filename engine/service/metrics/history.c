@@ -11,12 +11,12 @@
 struct history {
     uint64_t written[HISTORY_COLUMNS]; /* for each counter, the sum of all samples so far */
     uint64_t since;                    /* end of the last sample, seconds since the epoch */
-    uint64_t at_ns;                    /* when the next sample is due */
-    bool is_busy;                      /* a sample is being written */
+    uint64_t at_ns;
+    bool is_busy;
 };
 
 struct history_task {
-    struct store_write base; /* first member */
+    struct store_write base;
     struct kernel_sample sample;
     bool written;
 };
@@ -29,7 +29,7 @@ static uint64_t count_clients(const struct engine *e)
     return json_get_u64(stats, "clients", 0);
 }
 
-/* Reads the counts since the daemon started. Hits and misses do not include those of prefetches. */
+/* Hits and misses do not include those of prefetches. */
 static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMNS])
 {
     const struct stats *s = &e->stats;
@@ -88,8 +88,7 @@ struct kernel_sample history_unwritten(const struct engine *e)
     return sample;
 }
 
-/* Returns true if no kernel was fetched, compiled or evicted. kiln writes no sample for such a
- * time. */
+/* kiln writes no sample for a time without fetches, compiles and evictions. */
 static bool is_quiet(const struct kernel_sample *s)
 {
     return s->values[HISTORY_fetches] == 0 && s->values[HISTORY_compiles] == 0 &&

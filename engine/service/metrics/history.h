@@ -5,7 +5,7 @@
  * Samples of the counters over the last weeks.
  *
  * Role       every HISTORY_EVERY_S seconds, writes the counts since the last sample to the store,
- *            if any kernel was fetched, compiled or evicted.  Counts that could not be written
+ *            if any kernel was fetched, compiled or evicted. Counts that could not be written
  *            become part of the next sample
  * Ownership  the engine owns the struct
  * Threading  the engine's thread; the writing is a task
@@ -21,12 +21,11 @@
 struct engine;
 struct history;
 
-/* Begins the first sample now. */
 KILN_MUST_CHECK enum kiln_code history_create(struct history **ret_history, struct kiln_err *err);
 void history_destroy(struct history *history);
-/* Writes a sample if one is due, or if |force| is set. */
+/* If |force| is not set, writes a sample only if one is due. */
 void history_write(struct engine *e, bool force);
-/* Returns the counts since the last sample, without the store's sizes. */
+/* Leaves out the store's sizes. */
 struct kernel_sample history_unwritten(const struct engine *e);
-/* Returns the sum of a counter over the samples written since the daemon started. */
+/* Returns the sum over the samples written since the daemon started. */
 uint64_t history_written(const struct engine *e, int column);

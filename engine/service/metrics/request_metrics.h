@@ -4,8 +4,8 @@
 /*
  * Counts every request once, when it ends, with its result.
  *
- * Role       service.c reports when a request begins, is deferred, is refused and ends.  A request
- *            that is not deferred ends when its handler returns.  A deferred request ends when its
+ * Role       service.c reports when a request begins, is deferred, is refused and ends. A request
+ *            that is not deferred ends when its handler returns. A deferred request ends when its
  *            struct deferred is removed from its caller
  * Threading  the engine's thread
  *
@@ -34,7 +34,6 @@ static inline void request_begins(struct engine_metrics *f, const struct caller 
     f->handled.waits = false;
 }
 
-/* Call it when the handler has returned. */
 static inline void request_returns(struct engine_metrics *f)
 {
     if (!f->handled.waits)
@@ -42,7 +41,7 @@ static inline void request_returns(struct engine_metrics *f)
     f->handled.caller = NULL;
 }
 
-/* Call it within the request's handler if the request is deferred. */
+/* Call this function within the handler of a request that is deferred. */
 static inline void request_waits(struct engine_metrics *f, struct deferred *w)
 {
     assert(f->handled.caller == w->caller && f->handled.id == w->request_id);
@@ -61,6 +60,6 @@ static inline void request_waits_no_more(struct engine_metrics *f, const struct 
     f->ended.code = w->code;
 }
 
-/* Call it when an error is sent, before or after the deferred request has ended. */
+/* Call this function when an error is sent, before or after the deferred request has ended. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_import, which imports a user's kernel cache of MIOpen. */
 #include "common/base/clock.h"
 #include "engine/service/packages/cache_rows.h"
 #include "engine/service/packages/uploads.h"
@@ -8,9 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* At most this many damaged kernels are named in the answer. */
 #define DAMAGED_NAMED 200
-/* Time between two frames that report progress. */
 #define PROGRESS_NS 200000000u
 
 static const struct admin_member import_members[] = {
@@ -18,32 +15,29 @@ static const struct admin_member import_members[] = {
     { "for_all", MEMBER_FLAG }, { "source", MEMBER_TEXT },      { 0 },
 };
 
-/* State of an import that lasts from step to step. */
 struct import {
-    struct kernel_store *store; /* borrowed */
+    struct kernel_store *store;
     struct cache_rows *rows;    /* owned */
     struct cache_object object; /* owned: the object that is being stored; zeroed: none */
     struct kernel_putting putting;
-    bool replaces;             /* another object has the same name */
-    uint64_t begun;            /* seconds since the epoch; the time of all kernels of this import */
-    struct buffer keys;        /* of struct digest: the kernels imported in this step */
-    uint64_t charged;          /* bytes charged to the user for the object that is being unpacked */
-    uint64_t reported_ns;      /* when progress was last reported */
-    struct json *damaged_rows; /* owned until it is in the answer */
+    bool replaces;
+    uint64_t begun;     /* seconds since the epoch; the time of all kernels of this import */
+    struct buffer keys; /* of struct digest: the kernels of this step */
+    uint64_t charged;   /* bytes charged for the object that is being unpacked */
+    uint64_t reported_ns;
+    struct json *damaged_rows;
     uint64_t damaged;
     char first[256]; /* message of the first damage */
 };
 
-struct import_step { /* a step that stores what was unpacked */
+struct import_step {
     struct upload *upload;
     struct import *import;
-    const char *gpu, *database_id; /* database_id includes the version of MIOpen, if one was
-                                    * given */
+    const char *gpu, *database_id;
     uint64_t imported, evicted, replaced;
-    uint64_t bytes; /* of objects, that were packed at most */
+    uint64_t bytes;
 };
 
-/* Notes a damaged row (a callback of struct cache_listener). */
 static void note_damage(void *context, uint64_t id, struct bytes row_name,
                         const struct kiln_err *why)
 {
@@ -75,8 +69,7 @@ static void compare_object(void *context, const struct kernel_record *r)
     other->differs = !digest_equal(&r->object, other->object);
 }
 
-/* Returns true if the store has a different object under |key|, for example from another version of
- * MIOpen. */
+/* The different object is for example from another version of MIOpen. */
 static bool would_replace(struct kernel_store *store, const struct digest *key,
                           const struct digest *object)
 {
@@ -86,7 +79,6 @@ static bool would_replace(struct kernel_store *store, const struct digest *key,
            other.differs;
 }
 
-/* Describes the current object for the store. All texts of the record end with a NUL. */
 static struct kernel_record record_of(const struct import_step *s)
 {
     const struct upload *u = s->upload;
@@ -119,7 +111,6 @@ static void begin_object(struct import_step *s)
     import->replaces = would_replace(import->store, &record.key, &record.object);
 }
 
-/* Does one step of storing the current object. */
 static enum kiln_code store_object(struct import_step *s, struct kiln_err *err)
 {
     struct import *import = s->import;
@@ -138,8 +129,8 @@ static enum kiln_code store_object(struct import_step *s, struct kiln_err *err)
     return rc;
 }
 
-/* Does one step of storing the current object. If its row is invalid, reports the row and returns
- * KILN_OK, so that the import continues with the next row. */
+/* If the object's row is invalid, reports the row and returns KILN_OK, so that the import
+ * continues. */
 static enum kiln_code take_object(struct import_step *s, struct kiln_err *err)
 {
     struct cache_object *o = &s->import->object;
@@ -156,7 +147,6 @@ static enum kiln_code take_object(struct import_step *s, struct kiln_err *err)
     return rc == KILN_INVALID ? KILN_OK : rc;
 }
 
-/* Whether there is an object to store. */
 static bool has_object(struct import_step *s)
 {
     struct import *import = s->import;
@@ -168,7 +158,6 @@ static bool has_object(struct import_step *s)
     return true;
 }
 
-/* Adds |more| to the member |name| of the answer, which is the sum over all steps. */
 static void add_count(struct json *answer, const char *name, uint64_t more)
 {
     uint64_t so_far = json_get_u64(answer, name, 0);
@@ -220,7 +209,6 @@ static enum kiln_code stopped_short(const struct upload *u, struct kiln_err *err
                       (unsigned long long)(rows > done ? rows - done : 1));
 }
 
-/* Stores unpacked objects for one step. */
 static enum kiln_code import_step(struct import_step *s, struct kiln_err *err)
 {
     struct json *answer = s->upload->base.answer;
@@ -287,8 +275,7 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     return rc;
 }
 
-/* Charges the user for the memory of the object that is being unpacked, because a large object
- * stays in memory for several steps. */
+/* A large object stays in memory for several steps. */
 static enum kiln_code charge_object(struct upload *u, struct import *import, struct kiln_err *err)
 {
     uint64_t bytes = cache_rows_bytes(import->rows);
@@ -333,9 +320,9 @@ static void finish_import(struct upload *u)
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
     /* An object that is imported for all users may be in the hot set under several keys, one for
-     * each user who requested it. A private import changes only what this user's requests find, but
-     * that may include public objects: once the user can fetch a kernel in two versions of MIOpen,
-     * a request for it that names no version finds neither of them. */
+     * each user who requested it. A private import may also hide public objects from this user:
+     * once the user can fetch a kernel in two versions of MIOpen, a request for it that names no
+     * version finds neither of them. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

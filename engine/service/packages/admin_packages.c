@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests about packages: install, list, show, remove, coverage. */
 #include "common/base/hex.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
@@ -9,7 +8,7 @@
 #include <string.h>
 
 #define ROWS_PAGE 1000
-#define ROWS_BYTES (1u << 20) /* limit of the bytes of names and arguments */
+#define ROWS_BYTES (1u << 20) /* of names and arguments */
 
 static const struct admin_member name_members[] = { { "name", MEMBER_TEXT }, { 0 } };
 
@@ -22,7 +21,6 @@ static void set_signer(struct json *j, const char *signer, const struct manifest
         json_set_u64(j, "signed", edition->time);
 }
 
-/* Returns JSON that describes a package, without its signer. */
 static struct json *info_to_json(const struct package_info *info)
 {
     char text[DIGEST_HEX_SIZE];
@@ -41,8 +39,7 @@ static struct json *info_to_json(const struct package_info *info)
     return j;
 }
 
-/* Adds the signer and whether kilnd believes the signature, because the signer's name alone does
- * not say this. */
+/* The signer's name alone does not say whether kilnd believes the signature. */
 static void set_signature(struct json *j, const struct package_signature *s)
 {
     set_signer(j, s->signer, &s->edition);
@@ -51,8 +48,6 @@ static void set_signature(struct json *j, const struct package_signature *s)
     if (s->refused[0])
         json_set_text(j, "signature_refused", s->refused);
 }
-
-/* ---- install ---- */
 
 static const struct admin_member install_members[] = {
     { "url", MEMBER_TEXT },
@@ -64,8 +59,7 @@ static const struct admin_member install_members[] = {
     { 0 },
 };
 
-/* Returns true if the file may be compressed. The SHA-256 that the client stated may then be the
- * one of the compressed file. */
+/* The client's SHA-256 may be that of the compressed file. */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";
@@ -94,7 +88,7 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_upl
     return KILN_OK;
 }
 
-/* Copies the last part of the path of |url|, with its %XX decoded, as kiln-transfer does. */
+/* Decodes %XX, as kiln-transfer does. */
 static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
 {
     size_t size = 0;
@@ -110,9 +104,8 @@ static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
     ret_name[size] = '\0';
 }
 
-/* Checks the name that kiln-transfer reports against the requested one. kilnd does not trust
- * kiln-transfer with the name, because the name decides which package is replaced and which
- * requests the new package answers. */
+/* kilnd does not trust kiln-transfer with the name, because the name decides which package is
+ * replaced and which requests the new package answers. */
 static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
 {
     const struct transfer_job *job = &u->transfer.job;
@@ -143,8 +136,7 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
-/* Removes the records of damage in this package. A failure does not prevent installing or removing
- * the package. */
+/* A failure does not prevent installing or removing the package. */
 static void forget_damage(struct engine *e, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -201,8 +193,6 @@ enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
                              err);
 }
 
-/* ---- list ---- */
-
 static void list_one(void *context, const struct package_info *info,
                      const struct package_signature *signature)
 {
@@ -237,8 +227,6 @@ static const struct admin_kind list_kind = {
 };
 
 ADMIN_HANDLER(package_list, list_kind)
-
-/* ---- show ---- */
 
 static const struct admin_member show_members[] = {
     { "name", MEMBER_TEXT }, { "after", MEMBER_COUNT }, { "count", MEMBER_COUNT }, { 0 }
@@ -331,8 +319,6 @@ static const struct admin_kind show_kind = {
 
 ADMIN_HANDLER(package_show, show_kind)
 
-/* ---- remove ---- */
-
 static enum kiln_code work_remove(struct admin *a)
 {
     struct package_info info;
@@ -362,8 +348,6 @@ static const struct admin_kind remove_kind = {
 };
 
 ADMIN_HANDLER(package_remove, remove_kind)
-
-/* ---- coverage ---- */
 
 static struct json *gpu_to_json(const struct gpu *gpu)
 {

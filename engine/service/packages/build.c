@@ -12,8 +12,6 @@ void build_drop_item(struct build_item *item)
     buffer_done(&item->args);
 }
 
-/* ---- end ---- */
-
 static void remove_file(struct deferred *d)
 {
     struct build *b = build_of(d);
@@ -24,7 +22,6 @@ static void remove_file(struct deferred *d)
 static const struct deferred_step remove_file_step = { .work_queue = WORK_QUEUE_READ,
                                                        .work = remove_file };
 
-/* Stops a build. If it has begun a file, a step on a work queue removes the file. */
 static bool stop_build(struct deferred *d)
 {
     struct build *b = build_of(d);
@@ -75,8 +72,6 @@ struct build *build_create(struct engine *e, struct caller *caller, uint64_t req
     b->failures = json_array();
     return b;
 }
-
-/* ---- steps ---- */
 
 void build_enqueue(struct build *b, const struct deferred_step *step)
 {

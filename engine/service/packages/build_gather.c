@@ -5,8 +5,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 
-/* Maximum number of fetches that one loop iteration begins. Hot kernels are delivered at once, so
- * without this limit, other requests would have to wait. */
+/* Hot kernels are delivered at once, so without this limit, other requests would have to wait. */
 #define BEGUN_AT_ONCE 64
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100
@@ -124,7 +123,6 @@ static void fail_as_it_stops(struct build *b)
     deferred_fail(&b->base, &why, NULL);
 }
 
-/* Continues the build. The build may have been freed when this returns. */
 void build_go_on(struct build *b)
 {
     if (b->base.engine->draining) {
@@ -135,8 +133,8 @@ void build_go_on(struct build *b)
     while (b->fetches.ready < b->fetches.begun && b->order[b->fetches.ready]->ended)
         b->fetches.ready++;
     report_progress(b);
-    /* If more fetches could begin, the step is enqueued even if there are no rows to write. The
-     * build continues after the step, so other requests and builds run in between. */
+    /* Even without rows to write, the step is enqueued if more fetches could begin. The build
+     * continues after the step, so other requests and builds run in between. */
     if (more || b->fetches.ready == b->count ||
         b->fetches.ready - b->package.written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);

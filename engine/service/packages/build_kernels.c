@@ -5,8 +5,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-/* Number of problems whose solvers one step chooses. Each problem takes a few microseconds, and
- * other requests must run between the steps. */
+/* Choosing takes a few microseconds for each problem. */
 #define CHOSEN_AT_ONCE 256
 
 static int compare_items(const void *a, const void *b)
@@ -63,7 +62,7 @@ static enum kiln_code add_problem(struct build *b, const struct problem *problem
     return rc;
 }
 
-/* Sorts the kernels, and removes duplicates, because several problems may need the same kernel. */
+/* Several problems may need the same kernel. */
 static enum kiln_code sort_items(struct build *b, struct kiln_err *err)
 {
     b->order = calloc(b->item_count + 1, sizeof(struct build_item *));
@@ -99,7 +98,6 @@ static void solve_problems(struct deferred *d)
     b->choices = NULL;
 }
 
-/* Charges the user for the kernels beyond the estimate. */
 static enum kiln_code charge_more(struct build *b, struct kiln_err *err)
 {
     if (b->count <= b->charged_items)
@@ -123,10 +121,7 @@ static void gather_kernels(struct deferred *d)
         build_go_on(b);
 }
 
-/* ---- choosing by records, on the engine's thread ---- */
-
-/* Chooses the solver of the next problem. If the problem is invalid, this is reported later, when
- * it is solved. */
+/* An invalid problem is reported later, when it is solved. */
 static void choose_next(struct build *b, const char *toolchain)
 {
     size_t i = b->chosen++;
@@ -159,7 +154,6 @@ static void choose_some(struct deferred *d)
     ask_for_next(b);
 }
 
-/* Chooses the solvers in steps, so that other requests run in between. */
 static const struct deferred_step choose_step = { .done = choose_some };
 static const struct deferred_step solve_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = solve_problems,

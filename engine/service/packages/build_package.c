@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Maximum bytes of a row in addition to its object: source, names and options. */
+/* Bytes of a row in addition to its object: source, names and options. */
 #define ROW_BYTES (64u << 10)
 
 static enum kiln_code add_item(struct build *b, const struct build_item *item,
@@ -42,7 +42,6 @@ static enum kiln_code add_item(struct build *b, const struct build_item *item,
     return package_writer_add(writer, &entry, err);
 }
 
-/* Returns the maximum bytes that the rows of this step add to the file. */
 static uint64_t growth(const struct build *b)
 {
     uint64_t bytes = 0;

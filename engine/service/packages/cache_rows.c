@@ -8,32 +8,30 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum number of rows in one step.  CACHE_STEP_BYTES is not enough as a limit, because storing a
- * row takes time even if its object is small. */
+/* Storing a row takes time even if its object is small. */
 #define ROWS_A_STEP 256
-/* Bytes that are unpacked before the clock is read again.  bzip2 decodes a block of 900 KB in one
- * call, which takes about 20 ms.  One call reads at most 64 KiB of a blob. */
+/* Bytes that are unpacked before the clock is read again. bzip2 decodes a block of 900 KB in one
+ * call, which takes about 20 ms. */
 #define PIECE (256u << 10)
 
-struct current {         /* the row that is being unpacked */
+struct current {
     struct kern_row row; /* points into |copy| and |texts| */
     struct buffer copy;  /* owned: the blob and the md5 */
-    struct buffer texts; /* owned */
+    struct buffer texts;
     struct kern_unpacking *unpacking;
     struct sha256 digest;
-    uint64_t size; /* unpacked so far */
-    int fd;        /* owned: a memfd; -1: no row is being unpacked */
+    uint64_t size;
+    int fd; /* owned: a memfd; -1: no row is being unpacked */
 };
 
 struct cache_rows {
-    struct kern_db *db; /* owned */
-    uint64_t after;     /* id of the last row that was read */
-    bool is_over;       /* no row follows |after| */
+    struct kern_db *db;
+    uint64_t after;
+    bool is_over;
     struct current current;
-    struct cache_object ready[ROWS_A_STEP]; /* owned; the objects from index |popped| to |count|
-                                             * - 1 */
+    struct cache_object ready[ROWS_A_STEP]; /* owned from index |popped| to |count| - 1 */
     size_t popped, count;
-    uint8_t *piece; /* owned, PIECE bytes */
+    uint8_t *piece;
 };
 
 struct step {
@@ -42,7 +40,7 @@ struct step {
     uint64_t end_ns;
     uint64_t bytes;
     uint64_t listed;
-    bool is_stopped;   /* the step ended before the last row */
+    bool is_stopped;
     enum kiln_code rc; /* a failure that is not due to the file */
     struct kiln_err *err;
 };
@@ -103,8 +101,7 @@ bool cache_rows_is_over(const struct cache_rows *rows)
     return rows->is_over && rows->current.fd < 0 && rows->popped == rows->count;
 }
 
-/* Counts the blob and the object, because both are in memory, even if the blob is not
- * compressed. */
+/* Counts both the blob and the object. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows)
 {
     const struct kern_row *row = &rows->current.row;
@@ -112,10 +109,8 @@ uint64_t cache_rows_bytes(const struct cache_rows *rows)
     return rows->current.fd < 0 ? 0 : row->stored.size + object;
 }
 
-/* ---- one row ---- */
-
-/* Copies the row. Unpacking a large object takes several steps, and SQLite keeps the row only
- * during the first one. */
+/* Unpacking a large object takes several steps, and SQLite keeps the row only during the first
+ * one. */
 static enum kiln_code copy_row(struct current *c, const struct kern_row *row, struct kiln_err *err)
 {
     size_t texts = row->name.size + row->args.size + 2, copied = row->stored.size + row->md5.size;
@@ -175,7 +170,6 @@ static bool is_time_up(const struct step *s)
     return s->bytes >= CACHE_STEP_BYTES || clock_monotonic_ns() >= s->end_ns;
 }
 
-/* Continues with the current row until the row or the step ends. */
 static enum kiln_code unpack_row(struct step *s, struct kiln_err *err)
 {
     struct cache_rows *rows = s->rows;
@@ -196,7 +190,7 @@ static enum kiln_code unpack_row(struct step *s, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Reports a damaged row, and lets the import continue. Any other failure ends the step. */
+/* After a damaged row, the import continues. Any other failure ends the step. */
 static void report_row(struct step *s, const struct kern_row *row, const struct kiln_err *why)
 {
     if (why->code == KILN_CORRUPT || why->code == KILN_INVALID) {

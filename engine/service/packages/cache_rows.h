@@ -16,41 +16,35 @@
 #define CACHE_STEP_NS 20000000u
 #define CACHE_STEP_BYTES (4u << 20)
 
-/* Maximum size of an object in a cache, packed or unpacked. The largest object in AMD's packages
- * has 19 MiB. */
+/* Applies to packed and to unpacked objects. The largest object in AMD's packages has 19 MiB. */
 #define LIMIT_IMPORTED_OBJECT (64u << 20)
 
 struct cache_rows;
 
-struct cache_object { /* one intact row */
+struct cache_object {
     uint64_t id;
     struct bytes name, args; /* a NUL follows each; they point into |texts| */
     struct buffer texts;     /* owned */
-    struct object *object;   /* owned */
+    struct object *object;
 };
 
 struct cache_listener {
-    /* Called for a row that cannot be imported; |why| is the reason. */
     void (*damaged)(void *context, uint64_t id, struct bytes name, const struct kiln_err *why);
     void *context;
 };
 
 KILN_MUST_CHECK enum kiln_code cache_rows_open(const char *path, struct cache_rows **ret_rows,
                                                struct kiln_err *err);
-/* Also frees the objects that were not popped. Accepts NULL. */
 void cache_rows_destroy(struct cache_rows *rows);
 KILN_DEFINE_AUTO(cache_rows)
 
-/* Unpacks rows for one step. Returns KILN_CORRUPT if damage to the file prevents reading further
- * rows. */
+/* Returns KILN_CORRUPT if damage to the file prevents reading further rows. */
 KILN_MUST_CHECK enum kiln_code cache_rows_unpack(struct cache_rows *rows,
                                                  const struct cache_listener *listener,
                                                  struct kiln_err *err);
-/* Moves the next unpacked object to |ret_object|. Returns false if no object of the latest step is
- * left. */
+/* Returns false if no object of the latest step is left. */
 bool cache_rows_pop(struct cache_rows *rows, struct cache_object *ret_object);
 void cache_object_done(struct cache_object *object);
-/* Returns whether every row was unpacked and popped. */
 bool cache_rows_is_over(const struct cache_rows *rows);
-/* Returns the memory of the object that is being unpacked, or 0 if there is none. */
+/* Returns the memory of the object that is being unpacked, or 0. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows);

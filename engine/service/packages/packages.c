@@ -10,16 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A rescan calls stat(2) on a few directories and files, so it may be done this often. */
+/* A rescan calls stat(2) on only a few directories and files. */
 #define RESCAN_EVERY_NS 2000000000u
-/* A file in the parent of the staging directory. It names the missing packages that were reported,
- * and the boot of the host since which they were. */
+/* The file names the missing packages that were reported, and the boot since which they were. */
 #define REPORTED_FILE "package-missing.reported"
 
-/* ---- packages that appeared or disappeared ---- */
-
 struct rescan {
-    struct task task; /* first member */
+    struct task task;
     struct engine *engine;
     struct json *events; /* owned array of {"event", "text"} */
     bool changed;
@@ -106,12 +103,10 @@ void packages_tick(struct engine *e)
     engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &r->task);
 }
 
-/* ---- GPUs without a package: one report for each boot ---- */
-
 struct coverage {
-    struct task task; /* first member */
+    struct task task;
     struct engine *engine;
-    struct json *lines; /* owned */
+    struct json *lines;
 };
 
 static bool reported_since_boot(const struct engine *e, const char *lines)
@@ -133,8 +128,7 @@ static bool reported_since_boot(const struct engine *e, const char *lines)
     return false;
 }
 
-/* Returns whether no earlier GPU has the same database id. Eight identical GPUs need only one
- * line. */
+/* Eight identical GPUs need only one line. */
 static bool is_first_of_its_kind(const struct gpu *gpus, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
@@ -189,10 +183,7 @@ void packages_start(struct engine *e)
     engine_run(e, e->own_uid, WORK_QUEUE_READ, &c->task);
 }
 
-/* ---- open and close ---- */
-
-/* The maximum size of an imported cache is this many times the limit of the store. Stored objects
- * are compressed to about a quarter, so a larger cache would not fit. */
+/* Stored objects are compressed to about a quarter, so a larger cache would not fit. */
 #define IMPORT_OF_STORE 4
 
 static uint64_t import_limit(const struct engine_options *o)

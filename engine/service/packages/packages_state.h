@@ -10,14 +10,13 @@
 
 struct package_service {
     struct request_group uploads;
-    char *directory;     /* owned, as are the three below; "": there is none */
-    char *staging;       /* directory in |directory| in which uploads arrive; "": there is none */
-    char *trusted_keys;  /* directory of public keys */
-    char *kfd_directory; /* the directory in which the operating system's kernel describes the
-                            GPUs */
+    char *directory;     /* these four are owned; "": there is no directory */
+    char *staging;       /* in |directory|; uploads arrive there */
+    char *trusted_keys;  /* of public keys */
+    char *kfd_directory; /* where the operating system's kernel describes the GPUs */
     uint64_t package_limit;
-    uint64_t import_limit; /* limit of the size of a user's cache, bytes */
+    uint64_t import_limit; /* maximum bytes of a user's cache */
     uint64_t rescan_at_ns;
-    bool is_rescanning; /* the package directories are being rescanned */
+    bool is_rescanning;
     bool require_signature;
 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request package_build: reads the question, and charges the build to its user's budget. */
 #include "common/base/fs.h"
 #include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/packages/build.h"
@@ -8,8 +7,8 @@
 #include <string.h>
 
 #define PROBLEMS_MAX 20000u
-/* Estimated number of kernels for each problem, for which the user is charged at first. Once the
- * number of kernels is known, further kernels are charged, too. */
+/* Estimate for which the user is charged at first. Further kernels are charged once they are
+ * known. */
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {
@@ -20,8 +19,7 @@ static const struct admin_member build_members[] = {
     { 0 },
 };
 
-/* Reads the problems from |fd|, which must be a sealed memfd, so that nobody can change or truncate
- * the file meanwhile. */
+/* |fd| must be a sealed memfd, so that nobody can change or truncate the file meanwhile. */
 static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *err)
 {
     if (!fs_is_sealed(fd))

@@ -39,7 +39,7 @@ static void clear_work(struct deferred *d)
         unlink(u->transfer.result.path);
 }
 
-/* Removes the upload's files. It runs on a work queue, because removing gigabytes takes time. */
+/* Runs on a work queue, because removing gigabytes takes time. */
 static const struct deferred_step clear_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = clear_work,
                                                  .done = deferred_destroy };
@@ -54,8 +54,6 @@ void upload_end(struct upload *u)
     else
         deferred_destroy(&u->base);
 }
-
-/* ---- handing over the checked file ---- */
 
 static void take_work(struct deferred *d)
 {
@@ -126,7 +124,7 @@ static void start_taking(struct upload *u)
         deferred_run(d, u->kind->prepare ? &prepare_step : &take_step);
         return;
     }
-    /* Not d->err: the call may begin the step, and if the step fails, it sets d->rc and d->err. */
+    /* Not d->err, which the step may set if it begins and fails within this call. */
     struct kiln_err err = KILN_ERR_INIT;
     if (deferred_enqueue(d, &d->engine->requests->import_steps, &prepare_step, &err) == KILN_OK)
         return;
@@ -134,8 +132,6 @@ static void start_taking(struct upload *u)
     d->err = err;
     finish_upload(u);
 }
-
-/* ---- the transfer ---- */
 
 void upload_report(struct upload *u, const struct transfer_progress *p)
 {
@@ -186,8 +182,7 @@ static void cancel_transfer(struct upload *u)
         executor->ops->transfer_cancel(executor, &u->transfer);
 }
 
-/* Cancels the transfer when the caller has left. The upload then ends by itself when its transfer
- * or its step ends. */
+/* The upload ends by itself when its transfer or its step ends. */
 static bool stop_upload(struct deferred *d)
 {
     cancel_transfer(upload_of(d));

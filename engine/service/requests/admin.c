@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum size of a question. No valid one is longer. Without this limit, parsing megabytes of JSON
- * would delay all other users. */
+/* No valid question is longer. Parsing megabytes of JSON would delay all other users. */
 #define QUESTION_MAX (64u << 10)
 
 const struct admin_member admin_no_members[] = { { 0 } };
@@ -39,8 +38,6 @@ void admin_send_files(const struct deferred *d, struct caller *caller, struct ob
                            .object_count = file_count };
     send_text(d->engine, caller, &reply, text);
 }
-
-/* ---- the question ---- */
 
 static bool all_texts(const struct json *list)
 {
@@ -105,8 +102,6 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     return KILN_OK;
 }
 
-/* ---- running on a work queue ---- */
-
 static struct admin *admin_of(struct deferred *d) { return (struct admin *)d; }
 
 static void release_admin(struct deferred *d)
@@ -120,8 +115,8 @@ static void release_admin(struct deferred *d)
         object_unref(a->files[i]);
 }
 
-/* Called when the caller has left. A request that still must remove something ends by itself, in
- * its next step. */
+/* The caller has left. A request that still must remove something ends by itself, in its next
+ * step. */
 static bool stop_admin(struct deferred *d)
 {
     const struct admin *a = admin_of(d);
@@ -152,15 +147,14 @@ static void work_admin(struct deferred *d)
 
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err);
 
-/* Starts the next step.  Returns false if the request needs no further step, if its client has
- * left, or if the step cannot start.  A request whose kind |removes| continues without its
- * client. */
+/* Returns false if the request needs no further step, if its client has left, or if the step
+ * cannot start. A request whose kind |removes| continues without its client. */
 static bool start_next_step(struct admin *a)
 {
     struct deferred *d = &a->base;
     if (d->rc || !a->more || (!d->caller && !a->kind->removes))
         return false;
-    enum kiln_code rc = start_admin(a, &d->err); /* may run |begin|, which may set d->rc */
+    enum kiln_code rc = start_admin(a, &d->err);
     if (rc)
         d->rc = rc;
     return !rc;
@@ -207,8 +201,8 @@ static const struct deferred_step admin_steps[WORK_QUEUES] = {
 };
 static const struct deferred_step brief_step = ADMIN_STEP(WORK_QUEUE_READ, true);
 
-/* Starts the next step. A step that scans the store first waits in a request queue; for all others,
- * the work queues are fair enough. */
+/* A step that scans the store first waits in a request queue. For all others, the work queues
+ * are fair enough. */
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
 {
     const struct deferred_step *step =
@@ -219,7 +213,6 @@ static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Allocates the part of the request that only its kind needs. */
 static enum kiln_code make_own(struct admin *a, struct kiln_err *err)
 {
     a->own = a->kind->own_size ? calloc(1, a->kind->own_size) : NULL;

@@ -5,15 +5,14 @@
  * Administrative requests: JSON in, JSON out.
  *
  * Role       reads and checks the question, runs blocking work on a work queue, sends the answer
- * Ownership  an admin is a deferred request: it lives until its work is done, even if its caller
- *            left
+ * Ownership  a deferred request: it lives until its work is done, even if its caller has left
  * Threading  work runs on a work queue, everything else on the engine's thread
  */
 #include "engine/service/internal.h"
 
 enum member_type { MEMBER_TEXT, MEMBER_COUNT, MEMBER_FLAG, MEMBER_TEXTS };
 
-struct admin_member { /* a member that a question may have */
+struct admin_member {
     const char *name; /* NULL ends the list */
     enum member_type type;
 };
@@ -30,48 +29,43 @@ struct admin_kind {
     /* The last step removes files that belong to |own|, so it must run even if the caller has
      * left. */
     bool removes;
-    const struct admin_kind *dry_run; /* replaces this kind if the question sets dry_run; NULL: the
-                                       * request has no dry run */
+    const struct admin_kind *dry_run; /* replaces this kind if the question sets dry_run; may be
+                                       * NULL */
     const struct admin_member *members;
-    /* Called on the engine's thread right before each call of |work|. Copies what |work| needs from
-     * the engine. May be NULL. */
+    /* Runs on the engine's thread before each call of |work|. Copies what |work| needs from the
+     * engine. May be NULL. */
     void (*begin)(struct admin *a);
-    /* Called on the work queue. Fills |answer|, or returns a code and fills |err|. If it sets
+    /* Runs on the work queue. Fills |answer|, or returns a code and fills |err|. If it sets
      * |more|, it is called again in a later step, so that other users' work runs in between. */
     enum kiln_code (*work)(struct admin *a);
-    /* Called on the engine's thread after the last call of |work|, if that call succeeded.
-     * Completes the answer. NULL: the answer is complete, and is converted to text on the work
-     * queue, because that may take long. */
+    /* Completes the answer, on the engine's thread. NULL: |work| has completed the answer, and
+     * the work queue converts it to text, because that may take long. */
     void (*finish)(struct admin *a);
-    /* Called on the engine's thread after each call of |work|, whether it succeeded or failed. */
+    /* Runs on the engine's thread after each call of |work|, even a failed one. */
     void (*ended)(struct admin *a);
     /* Frees what a->own owns, but not a->own. May be NULL. */
     void (*release)(void *own);
 };
 
 struct admin {
-    struct deferred base; /* first member; in the group |admin| */
+    struct deferred base; /* in the group |admin| */
     const struct admin_kind *kind;
-    void *own;                             /* owned; data that only this kind needs; zeroed at
-                                            * first */
+    void *own;                             /* owned; zeroed at first */
     char *text;                            /* owned; the answer as text; NULL: not converted yet */
     struct object *files[ADMIN_FILES_MAX]; /* owned references; descriptors to send with the
                                             * answer */
     size_t file_count;
-    bool more;     /* set by |work|: there is another step */
-    bool is_begun; /* a step was handed to the work queue */
+    bool more; /* set by |work| */
+    bool is_begun;
 };
 
-/* Parses the body as a JSON object. An empty body counts as {}. Returns KILN_INVALID if the object
- * has a member that is not in |members|, or a member of the wrong type; the message names the
- * request and the member. */
+/* An empty body counts as {}. Returns KILN_INVALID if the object has a member that is not in
+ * |members|, or a member of the wrong type. The message names the request and the member. */
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);
-/* Reads the question and defers the request. */
 KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, const struct request *request,
                                          const struct admin_kind *kind, struct kiln_err *err);
-/* Defines the handler of the request |name_|, which only calls admin_run. */
 #define ADMIN_HANDLER(name_, kind_)                                                     \
     enum kiln_code handle_##name_(struct engine *e, struct caller *caller,              \
                                   const struct frame_header *header, struct bytes body, \
@@ -81,16 +75,13 @@ KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, const struct request 
     }
 void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
                 uint16_t flags);
-/* Sends the answer of |d| to |caller|, with descriptors. */
 void admin_send_files(const struct deferred *d, struct caller *caller, struct object *const *files,
                       size_t file_count);
-/* Finds the only stored kernel that the caller may see and whose key begins with |prefix|. */
+/* The kernel must be the only one that the caller may see and whose key begins with |prefix|. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);
-/* Returns JSON that describes a kernel for the caller. It includes the owner if the caller owns the
- * kernel or is an administrator. */
+/* Includes the owner if the caller owns the kernel or is an administrator. */
 struct json *kernel_to_json(const struct admin *a, const struct kernel_record *record);
-/* Returns JSON that describes a toolchain in answers. */
 struct json *toolchain_to_json(const struct toolchain *tc);
 
 extern const struct admin_member admin_no_members[];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request activity: the running compiles, and the users who wait. kilnd only reads memory to
- * answer it, so clients may send the request every second. */
+/* kilnd only reads memory to answer this request, so clients may send it every second. */
 #include "common/base/clock.h"
 #include "engine/service/requests/admin.h"
 
@@ -22,8 +21,7 @@ struct activity {
     struct json *compiles; /* borrowed from the answer */
     struct user_line users[USERS_MAX];
     unsigned user_count;
-    struct user_line others; /* users that the caller may not see separately, and users beyond
-                              * USERS_MAX */
+    struct user_line others; /* users that the caller may not see, and users beyond USERS_MAX */
 };
 
 static bool may_know(const struct activity *a, uid_t uid)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request devices: the GPUs of this host as sysfs describes them (KFD's topology). No device is
- * opened. */
+/* The GPUs of this host as sysfs describes them (KFD's topology). No device is opened. */
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_export: writes caches with which an unmodified MIOpen need not compile. */
+/* The request kernel_export writes caches with which an unmodified MIOpen need not compile. */
 #include "common/base/clock.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
@@ -21,36 +21,35 @@ static const struct admin_member export_members[] = {
     { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
 };
 
-/* This version in a request selects kernels that were imported without a version. */
+/* A request with this version selects kernels that were imported without a version. */
 #define NO_VERSION "none"
 
-/* After reading this many kernels, a listing checks the time. */
 #define LIST_PAGE 1000
 
 enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
 
-struct ids { /* database ids of the caller's kernels */
+struct ids {
     char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
-    /* Borrowed; "": kernels of all versions; NO_VERSION: only kernels without a version. */
+    /* "": kernels of all versions. */
     const char *version;
     bool more;
-    enum listing listing; /* which kernels are being listed */
-    struct digest last;   /* key of the last kernel that was listed */
-    bool follows;         /* |last| is set */
-    uint64_t seen;        /* kernels of this page */
+    enum listing listing;
+    struct digest last;
+    bool follows;
+    uint64_t seen;
 };
 
 struct export
 {
     struct ids ids;
-    size_t next;                     /* index in ids.list of the file that is being written */
-    struct cache_writer *writer;     /* owned; NULL: no file is being written */
-    char path[PATH_MAX];             /* of the file that is being written */
-    struct export_space space;       /* reserved for the file */
-    struct json *files;              /* borrowed from the answer */
-    uint64_t damaged;                /* number of damaged kernels of the file */
-    uint64_t charged;                /* bytes charged to the user for a large object */
+    size_t next;
+    struct cache_writer *writer; /* owned; NULL: no file is being written */
+    char path[PATH_MAX];
+    struct export_space space;
+    struct json *files; /* borrowed from the answer */
+    uint64_t damaged;   /* damaged kernels of the file */
+    uint64_t charged;
     struct digest keys[DAMAGED_MAX]; /* kernels that failed their check */
     size_t key_count, reported;
 };
@@ -81,7 +80,6 @@ static void note_id(void *context, const struct kernel_record *r)
         ids->more = true;
 }
 
-/* Lists one page of the kernels. */
 static enum kiln_code list_ids(struct admin *a, struct ids *ids)
 {
     const struct digest after = ids->last;
@@ -124,8 +122,7 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                      (int)strcspn(device, "@"), device, versions);
 }
 
-/* Refuses to export kernels of two versions of MIOpen for one device, because MIOpen reads only one
- * file for each device. */
+/* MIOpen reads only one file for each device. */
 static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
 {
     for (size_t i = 0; i < ids->count; i++) {
@@ -137,8 +134,7 @@ static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err
     return KILN_OK;
 }
 
-/* Notes a damaged kernel (a callback of struct cache_writer_options). Kernels beyond DAMAGED_MAX
- * are quarantined by the next export. */
+/* Kernels beyond DAMAGED_MAX are quarantined by the next export. */
 static void note_damaged(void *context, const struct digest *key)
 {
     struct export *x = context;
@@ -147,9 +143,9 @@ static void note_damaged(void *context, const struct digest *key)
         x->keys[x->key_count++] = *key;
 }
 
-/* Reserves space for the file as it will be after the next step. The step may add objects of
- * CACHE_WRITER_STEP_BYTES, one further object, and the large object that the step completes. SQLite
- * may also write a part of the previous step only then. */
+/* Reserves space for the file as it will be after the next step. The step may add
+ * CACHE_WRITER_STEP_BYTES, one further object, and the large object that the step completes.
+ * SQLite may also write a part of the previous step only then. */
 static enum kiln_code reserve_space(struct admin *a, struct export *x)
 {
     struct stat seen;
@@ -179,8 +175,8 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* If the request names a version, the file's name does not contain the version, because MIOpen
-     * looks for a name without it. */
+    /* If the request names a version, the file's name has no version, because MIOpen looks for
+     * such a name. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);
@@ -214,7 +210,6 @@ static enum kiln_code write_file(struct admin *a, struct export *x)
     return rc ? rc : cache_writer_write(x->writer, &a->base.err);
 }
 
-/* Checks an id, which may contain a version. "" means all ids. */
 static enum kiln_code check_id(const char *id, const char *version, struct kiln_err *err)
 {
     struct bytes plain, own_version;
@@ -254,7 +249,6 @@ static enum kiln_code check_ids(struct admin *a, const struct ids *ids)
     return rc;
 }
 
-/* Does a small part of the export: lists some kernels, or writes some. */
 static enum kiln_code continue_export(struct admin *a, struct export *x)
 {
     enum kiln_code rc = x->files ? KILN_OK : check_export(a, x);
@@ -278,7 +272,7 @@ static enum kiln_code export_step(struct admin *a, struct export *x)
 {
     uint64_t end_ns = clock_monotonic_ns() + CACHE_WRITER_STEP_NS;
     enum kiln_code rc = a->base.rc;
-    bool is_used_up = false; /* the time of this step is used up */
+    bool is_used_up = false;
     while (!rc && !is_export_over(x) && !is_used_up) {
         rc = continue_export(a, x);
         is_used_up =
@@ -303,8 +297,7 @@ static enum kiln_code work_export(struct admin *a)
     return rc;
 }
 
-/* Prepares the next step. If the caller has left, makes this step end the export and remove its
- * file. */
+/* If the caller has left, this step ends the export and removes its file. */
 static void begin_export(struct admin *a)
 {
     struct export *x = a->own;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests gc and kernel_pin. */
 #include "engine/service/requests/admin.h"
 
 #include "common/base/clock.h"
@@ -7,14 +6,12 @@
 #define KEYS_MAX 1000
 #define PIN_STEP_NS 20000000u
 
-/* ---- gc ---- */
-
 static const struct admin_member gc_members[] = {
     { "stale", MEMBER_FLAG }, { "to_bytes", MEMBER_COUNT }, { "dry_run", MEMBER_FLAG }, { 0 }
 };
 
 struct collect {
-    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
+    struct digest toolchains[TOOLCHAINS_MAX];
     size_t count;
     bool is_known;
     uint64_t counted; /* evicted kernels that the metrics already include */
@@ -79,8 +76,7 @@ static enum kiln_code work_gc(struct admin *a)
     return rc;
 }
 
-/* Adds the kernels that the step evicted to the metrics. It is called after each step, because a gc
- * whose caller leaves ends after the current step. */
+/* Must run after each step, because a gc whose caller has left ends after the current step. */
 static void count_evicted(struct admin *a)
 {
     struct collect *c = a->own;
@@ -114,7 +110,6 @@ static enum kiln_code work_dry_run(struct admin *a)
     return rc ? rc : work_gc(a);
 }
 
-/* A dry run scans the store and writes nothing. */
 static const struct admin_kind dry_run_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
@@ -133,7 +128,6 @@ static const struct admin_kind gc_kind = {
     .finish = finish_gc,
 };
 
-/* The other steps are those of gc_kind. */
 static void continue_on_writer(struct admin *a)
 {
     if (a->more)
@@ -154,8 +148,6 @@ static const struct admin_kind first_kind = {
 
 ADMIN_HANDLER(gc, first_kind)
 
-/* ---- pin ---- */
-
 static const struct admin_member pin_members[] = {
     { "keys", MEMBER_TEXTS }, { "target", MEMBER_TEXT },      { "name", MEMBER_TEXT },
     { "pin", MEMBER_FLAG },   { "database_id", MEMBER_TEXT }, { 0 },
@@ -167,7 +159,6 @@ struct pin {
     bool is_begun, has_keys;
 };
 
-/* Pins some of the kernels. Each text in |keys| is a key or the beginning of a key. */
 static enum kiln_code pin_keys(struct admin *a, struct pin *p)
 {
     struct kernel_pinning *pinning = &p->pinning;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request health: kilnd's own checks of its directories, its cache and its limits. kilnd can
- * check what the caller cannot see: the file systems of its unit, and its private directories. */
+/* The request health lets kilnd check what its caller cannot see: the file systems of its unit,
+ * and its private directories. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/service/requests/admin.h"
@@ -11,10 +11,9 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
-/* A longer file is only checked if the caller requests it, because the check reads the whole
- * file. */
+/* A longer file is only checked if the caller requests it. */
 #define CHECKED_MAX (1ull << 30)
-/* The result of a check is reused up to this age, so that not every request reads a gigabyte. */
+/* Not every request may read a gigabyte. */
 #define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };
@@ -57,8 +56,8 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     return j;
 }
 
-/* Tries to create and seal a memfd. Objects are passed as sealed memfds, so no request works if the
- * operating system or a seccomp filter refuses them. */
+/* Objects are passed as sealed memfds, so no request works if the operating system or a seccomp
+ * filter refuses them. */
 static void try_memfd(struct json *limits)
 {
     struct kiln_err err = KILN_ERR_INIT;

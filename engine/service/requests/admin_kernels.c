@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests about stored kernels: kernel_list, kernel_show, kernel_remove, clear. */
 #include "common/base/clock.h"
 #include "engine/service/requests/admin.h"
 
 #include <string.h>
 
-/* Limits of one answer: the number of kernels, and the total bytes of their options and names. The
+/* Limits of one answer: the number of kernels, and the bytes of their options and names. The
  * options and the name of one kernel may have 64 KiB each. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
@@ -63,7 +62,6 @@ struct json *kernel_to_json(const struct admin *a, const struct kernel_record *r
     return j;
 }
 
-/* Reads the member "kind" as a set with one kind; 0 if it is absent. */
 static enum kiln_code read_kinds(const struct json *question, unsigned *ret_kinds,
                                  struct kiln_err *err)
 {
@@ -91,8 +89,7 @@ static struct kernel_filter filter_of(const struct json *question)
         .package = json_get_text(question, "package", ""),
         .by_uid = json_get(question, "uid") != NULL,
         .uid = (uint32_t)json_get_u64(question, "uid", 0),
-        /* If the age is longer than the time since 1970, no kernel is selected, because none was
-         * used before second 1. */
+        /* No kernel was used before second 1, so an age beyond 1970 selects none. */
         .older_than = older == 0    ? 0
                       : older < now ? now - older
                                     : 1,
@@ -103,9 +100,9 @@ struct page {
     const struct admin *admin;
     struct json *kernels;
     size_t seen, most;
-    size_t bytes;               /* total bytes of the options and names */
-    bool more;                  /* at least one more kernel follows the page */
-    char last[DIGEST_HEX_SIZE]; /* key of the page's last kernel */
+    size_t bytes; /* total bytes of the options and names */
+    bool more;
+    char last[DIGEST_HEX_SIZE];
 };
 
 static void list_one(void *context, const struct kernel_record *r)
@@ -124,8 +121,7 @@ static enum kiln_code work_list(struct admin *a)
 {
     struct digest start;
     struct kernel_page wanted = { .filter = filter_of(a->base.question) };
-    /* The query itself must leave out kernels that the caller may not see. Otherwise, a page could
-     * end with such a kernel and reveal its key. */
+    /* Otherwise, a page could end with a kernel that the caller may not see, and reveal its key. */
     wanted.filter.by_reader = !a->base.is_admin;
     wanted.filter.reader = (uint32_t)a->base.uid;
     const char *after = json_get_text(a->base.question, "after", NULL);
@@ -156,7 +152,6 @@ static const struct admin_kind kernel_list_kind = {
 
 ADMIN_HANDLER(kernel_list, kernel_list_kind)
 
-/* Finds the kernel. A private kernel of another user counts as absent. */
 enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
 {
     struct digest keys[MATCHES_SHOWN];
@@ -215,7 +210,7 @@ static void finish_show(struct admin *a)
 
 static const struct admin_kind kernel_show_kind = {
     .work_queue = WORK_QUEUE_READ,
-    .own_size = sizeof(struct digest), /* the kernel's key */
+    .own_size = sizeof(struct digest),
     .members = key_members,
     .work = work_show,
     .finish = finish_show,
@@ -234,8 +229,7 @@ static void note_owner(void *context, const struct kernel_record *r)
                         "(" ADMINISTRATORS "); you may remove your own private kernels");
 }
 
-/* Returns KILN_OK if the caller may remove the kernel: an administrator may remove any, other users
- * only their private kernels. */
+/* An administrator may remove any kernel, other users only their private ones. */
 static enum kiln_code check_owner(struct admin *a)
 {
     if (a->base.is_admin)
@@ -256,9 +250,9 @@ static enum kiln_code work_remove(struct admin *a)
     return rc;
 }
 
-/* Removes the kernel from the hot set. It may be there under several keys, one for each user who
- * requested it by name. A user who is not an administrator can only have removed a private kernel,
- * so kernels of other users stay in the hot set. */
+/* The hot set may have the kernel under several keys, one for each user who requested it by
+ * name. A user who is not an administrator can only have removed a private kernel, so kernels of
+ * other users stay in the hot set. */
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)
@@ -269,7 +263,7 @@ static void finish_remove(struct admin *a)
 
 static const struct admin_kind kernel_remove_kind = {
     .work_queue = WORK_QUEUE_WRITE,
-    .own_size = sizeof(struct digest), /* the kernel's key */
+    .own_size = sizeof(struct digest),
     .members = key_members,
     .work = work_remove,
     .finish = finish_remove,
@@ -321,7 +315,6 @@ static enum kiln_code work_count(struct admin *a)
     return rc;
 }
 
-/* A dry run scans the whole store and writes nothing. */
 static const struct admin_kind count_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
@@ -355,9 +348,9 @@ static enum kiln_code work_clear(struct admin *a)
     return rc;
 }
 
-/* Clears the whole hot set, because the hot set only knows keys and cannot tell which kernels the
- * request selected. The hot set fills again from the disk. After a clear of private kernels, only
- * this user's objects are removed, so that other users' look-ups do not become slower. */
+/* The hot set only knows keys and cannot tell which kernels the request selected, so all its
+ * objects are removed. After a clear of private kernels, only this user's objects are removed,
+ * so that other users' look-ups do not become slower. */
 static void forget_cleared(struct admin *a)
 {
     const struct clear *clear = a->own;
@@ -369,7 +362,6 @@ static void forget_cleared(struct admin *a)
         engine_forget_answers(a->base.engine);
 }
 
-/* Ends a clear. Other users get no event about a clear of private kernels. */
 static void finish_clear(struct admin *a)
 {
     const struct clear *clear = a->own;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request kernel_promote: serves results of clients' own compiles (compile_end) to all users,
- * or undoes this.
+ * The request kernel_promote serves results of clients' own compiles (compile_end) to all users, or
+ * undoes this.
  *
- * A promotion stores an object under a second key, which the look-ups of all users try after their
- * own keys. The row of the user who compiled the object stays. All parts of a compile have the same
- * target, program and toolchain, so a selection by these has either all parts or none.
+ * A promotion stores an object under a second key, which all users look up after their own keys.
+ * The row of the user who compiled the object stays. All parts of a compile have the same target,
+ * program and toolchain, so a selection by these has either all parts or none.
  */
 #include "engine/service/requests/admin.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAGE 64 /* kernels that are listed at a time */
+#define PAGE 64
 #define STEP_NS 20000000u
 #define USERS_MAX 256  /* users that the answer names */
 #define TEXT_SIZE 4096 /* compile_end never stores a longer text */
@@ -30,10 +30,10 @@ static const struct admin_member promote_members[] = {
     { 0 },
 };
 
-struct candidate { /* a copy of the record of a stored kernel */
+struct candidate {
     struct kernel_record record;
     char target[LIMIT_TARGET_TEXT], toolchain[256], program[256], options[TEXT_SIZE], version[64];
-    bool is_complete; /* no text was too long */
+    bool is_complete;
 };
 
 struct user_counts { /* counts only results, not the lists of files */
@@ -44,17 +44,15 @@ struct user_counts { /* counts only results, not the lists of files */
 struct promotion {
     struct kernel_filter filter; /* its texts are borrowed from the question */
     bool is_begun, undoes, is_dry_run;
-    bool is_changed; /* a row was stored or removed */
+    bool is_changed;
     struct digest after;
     bool has_after;
-    struct digest keys[PAGE]; /* the page that is being worked on */
+    struct digest keys[PAGE];
     size_t count, next;
-    bool is_last; /* no page follows */
+    bool is_last;
     struct user_counts users[USERS_MAX], total;
     size_t user_count;
 };
-
-/* ---- the selection ---- */
 
 static void begin_promotion(struct admin *a, struct promotion *p)
 {
@@ -116,8 +114,6 @@ static void copy_candidate(void *context, const struct kernel_record *record)
     c->record.database_id = c->record.package = "";
 }
 
-/* ---- counting ---- */
-
 static struct user_counts *counts_of(struct promotion *p, uint32_t uid)
 {
     for (size_t i = 0; i < p->user_count; i++)
@@ -137,7 +133,7 @@ static void add_counts(struct user_counts *to, const struct user_counts *more)
     to->changed += more->changed;
 }
 
-/* Counts a compile.  Compiles of users beyond USERS_MAX count only for the total. */
+/* Compiles of users beyond USERS_MAX count only for the total. */
 static void count_compile(struct promotion *p, const struct kernel_record *r,
                           const struct user_counts *counts)
 {
@@ -148,9 +144,7 @@ static void count_compile(struct promotion *p, const struct kernel_record *r,
         add_counts(&p->total, counts);
 }
 
-/* ---- one kernel ---- */
-
-struct shared { /* what answers all users now */
+struct shared {
     struct digest object;
     bool is_there;
 };
@@ -162,9 +156,8 @@ static void note_shared(void *context, const struct kernel_record *record)
     shared->is_there = true;
 }
 
-/* Sets |ret_trusted| if the kernel may be promoted.  An administrator trusts the user whom the
- * request names, and themselves.  Any other kernel may be promoted only if a second user
- * has sent the same bytes for the same key. */
+/* An administrator trusts the user whom the request names, and themselves. Any other kernel may
+ * be promoted only if a second user has sent the same bytes for the same key. */
 static enum kiln_code is_trusted(struct admin *a, const struct promotion *p,
                                  const struct kernel_record *r, bool *ret_trusted)
 {
@@ -173,7 +166,7 @@ static enum kiln_code is_trusted(struct admin *a, const struct promotion *p,
                         : kernel_store_agrees(a->base.engine->store, r, ret_trusted, &a->base.err);
 }
 
-/* Stores the object for all users.  Skips a damaged object; its next fetch will quarantine it. */
+/* Skips a damaged object; its next fetch will quarantine it. */
 static enum kiln_code store_shared(struct admin *a, struct promotion *p,
                                    const struct kernel_record *r, const struct digest *key)
 {
@@ -238,14 +231,12 @@ static enum kiln_code work_on_kernel(struct admin *a, struct promotion *p, const
     struct candidate c;
     enum kiln_code rc =
         kernel_store_show(a->base.engine->store, key, copy_candidate, &c, &a->base.err);
-    if (rc == KILN_NOT_FOUND) /* removed meanwhile */
+    if (rc == KILN_NOT_FOUND)
         return KILN_OK;
     if (rc || !c.is_complete)
         return rc;
     return p->undoes ? withdraw_kernel(a, p, &c.record) : promote_kernel(a, p, &c.record);
 }
-
-/* ---- the answer ---- */
 
 static void put_counts(struct json *j, const struct promotion *p, const struct user_counts *counts)
 {
@@ -271,7 +262,6 @@ static void answer_promote(struct admin *a, const struct promotion *p)
     json_set_bool(a->base.answer, "dry_run", p->is_dry_run);
 }
 
-/* Works for one step's time. */
 static enum kiln_code work_promote(struct admin *a)
 {
     struct promotion *p = a->own;
@@ -293,8 +283,7 @@ static enum kiln_code work_promote(struct admin *a)
     return rc;
 }
 
-/* Empties the hot set if the store was changed: the hot set may have objects that were withdrawn or
- * replaced, under the keys of users who requested them. */
+/* The hot set may have objects that were withdrawn or replaced. */
 static void forget_changed(struct admin *a)
 {
     struct promotion *p = a->own;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests stats, status, config and events. */
 #include "common/base/clock.h"
 #include "common/base/subordinate_uids.h"
 #include "engine/service/budget.h"
@@ -117,8 +116,7 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* Returns the limits of the files that users upload as JSON.  kilnctl checks these limits before it
- * reads a file. */
+/* kilnctl checks these limits before it reads a file. */
 static struct json *describe_uploads(const struct engine *e)
 {
     struct json *uploads = json_object();
@@ -127,8 +125,8 @@ static struct json *describe_uploads(const struct engine *e)
     return uploads;
 }
 
-/* Completes the answer. Its members are in the order in which people read them: which daemon
- * answers, its health, its contents. */
+/* The members are in the order in which people read them: which daemon answers, its health, its
+ * contents. */
 static void finish_status(struct admin *a)
 {
     struct engine *e = a->base.engine;
@@ -182,10 +180,8 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-/* ---- events ---- */
-
-/* Maximum number of connections of one user that may get events. The number is limited because each
- * event is sent to all of them at once. */
+/* Limits the connections of one user that get events, because each event is sent to all of them
+ * at once. */
 #define SUBSCRIBERS_MAX_UID 64u
 
 static enum kiln_code check_subscribers(const struct engine *e, const struct caller *caller,

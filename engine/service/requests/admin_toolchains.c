@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The request toolchains. */
 #include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/admin.h"
 
 #include <string.h>
 
-/* Maximum number of targets in a question. Each new target costs a compile for every toolchain of
- * its family. */
+/* Each new target costs a compile for every toolchain of its family. */
 #define TARGETS_ASKED_MAX 16
 
-/* Requests the missing probes of the target |text|, one for each toolchain of the target's family.
- * Sets |waits| if the request waits for any of them. */
+/* Sets |waits| if the request must wait for any of the probes. */
 static enum kiln_code probe_all(struct deferred *d, const char *text, bool *waits,
                                 struct kiln_err *err)
 {
@@ -46,7 +43,7 @@ static enum kiln_code ask_for_probes(struct deferred *d)
     return !rc && waits ? KILN_BUSY : rc;
 }
 
-struct lists { /* borrowed */
+struct lists {
     struct json *targets, *untried;
 };
 
@@ -127,7 +124,7 @@ enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
         rc = kiln_fail(err, KILN_INVALID, "the request has %zu targets; the maximum is %d", count,
                        TARGETS_ASKED_MAX);
     if (!rc)
-        rc = deferred_charge(d, body.size, err); /* for the memory of the question */
+        rc = deferred_charge(d, body.size, err);
     rc = deferred_wait_or_destroy(d, rc);
     if (!rc)
         toolchains_need(d, &probes_need, (struct bytes){ 0 });

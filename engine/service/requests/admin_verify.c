@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The request package_verify. It may take long, so it does not wait in the queue of the
- * administrative requests, but has its own group. */
+/* A verification may take long, so it has its own group and does not wait behind administrative
+ * requests. */
 #include "engine/service/requests/admin.h"
 
 static const struct admin_member verify_members[] = { { "name", MEMBER_TEXT }, { 0 } };
 
 struct verify {
-    struct deferred base; /* first member */
+    struct deferred base;
     struct package_report report;
     struct json *quarantine; /* owned until it is in the answer */
 };

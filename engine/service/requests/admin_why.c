@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request why_miss: says whether a fetch of a kernel would be a hit.  If not, it lists the
+ * The request why_miss says whether a fetch of a kernel would be a hit. If not, it lists the
  * nearest stored kernels and the parts of the key that differ.
  *
- * The question names the kernel in one of three ways: by its key; by MIOpen's name, under which
- * imports and packages have it; or by a problem.  A problem stands for the first missing program of
- * the problem's plan.
+ * The question names the kernel by its key, by MIOpen's name, or by a problem. A problem stands for
+ * the first missing program of the problem's plan.
  */
 #include "engine/service/kernels/kernel_lookup.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -48,8 +47,6 @@ static enum kiln_code keep_wanted(struct why *w, const struct kernel_record *rec
     return KILN_OK;
 }
 
-/* ---- on a work queue ---- */
-
 static void take_stored(void *context, const struct kernel_record *record)
 {
     struct why *w = context;
@@ -58,8 +55,7 @@ static void take_stored(void *context, const struct kernel_record *record)
         w->base.rc = keep_wanted(w, record);
 }
 
-/* Sets the name under which a fetch looks for the program in packages. Returns false if a fetch
- * does not look there. */
+/* Returns false if a fetch does not look for the program in packages. */
 static bool name_for_packages(const struct why *w, const struct wanted_program *p,
                               struct kernel_name *ret_name)
 {
@@ -82,7 +78,6 @@ static bool is_hot(const struct why *w, const struct wanted_program *p)
     return kernel_lookup_hot(w->base.engine->hot, hot_set_peek, &lookup, &ignored) != NULL;
 }
 
-/* Does the first step of a fetch, which needs the engine's thread. */
 static void look_into_hot_set(struct deferred *d)
 {
     struct why *w = (struct why *)d;
@@ -91,8 +86,8 @@ static void look_into_hot_set(struct deferred *d)
         w->programs[i].is_hot = is_hot(w, &w->programs[i]);
 }
 
-/* Does the other steps of a fetch. Also looks for a kernel that is hot, because its key in the
- * store and its package are needed to exclude it from the nearest kernels. */
+/* Also looks for a hot kernel, because its key in the store and its package are needed to
+ * exclude it from the nearest kernels. */
 static void look_as_fetch(struct why *w, const struct wanted_program *p)
 {
     struct kernel_name name;
@@ -144,8 +139,7 @@ static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
     return w->base.rc;
 }
 
-/* Chooses the program that the answer is about: the first missing one or, if none is missing, the
- * last one. */
+/* Chooses the first missing program or, if none is missing, the last one. */
 static enum kiln_code look_for_programs(struct why *w)
 {
     w->found = true;
@@ -192,7 +186,6 @@ static void write_message(const struct why *w, char *ret_text, size_t size)
         snprintf(ret_text, size, "it is not in the store, and nothing similar is");
 }
 
-/* Adds kernels that were imported under the name that packages use. */
 static enum kiln_code find_namesakes(struct why *w)
 {
     const struct wanted_program *p = w->missing;
@@ -236,8 +229,6 @@ static const struct deferred_kind deferred_why = { .size = sizeof(struct why),
 static const struct deferred_step why_step = { .work_queue = WORK_QUEUE_READ,
                                                .begin = look_into_hot_set,
                                                .work = why_work };
-
-/* ---- the request ---- */
 
 static const struct admin_member why_members[] = {
     { "key", MEMBER_TEXT },    { "problem", MEMBER_TEXT },     { "name", MEMBER_TEXT },

@@ -6,29 +6,28 @@
 
 #include <string.h>
 
-/* After reading this many kernels, the writer gives the store's connection back, so that other
+/* After reading this many kernels, the writer returns the store's connection, so that other
  * look-ups can use it. */
 #define KERNELS_A_READ 256
-/* Bytes that are packed before the clock is read again. A larger object is packed in several
- * pieces. */
+/* Bytes that are packed before the clock is read again. */
 #define PIECE (256u << 10)
 
-struct large {          /* an object that is packed piece by piece */
+struct large {
     struct buffer copy; /* owned: object, name and arguments */
     struct kern_packing *packing;
 };
 
 struct cache_writer {
     struct cache_writer_options options;
-    struct kern_db_writer *db; /* owned */
+    struct kern_db_writer *db;
     struct kernel_position position;
-    bool is_read; /* no kernel is left after |position| */
+    bool is_read;
     struct large large;
     uint64_t granted, needed; /* bytes that |large| may use, and bytes that it needs */
     uint64_t kernels;
-    uint64_t end_ns, bytes; /* when this step ends, and bytes packed in it so far */
-    enum kiln_code rc;      /* result of adding the latest kernel */
-    struct kiln_err *err;   /* borrowed for this step */
+    uint64_t end_ns, bytes; /* when this step ends, and bytes packed in it */
+    enum kiln_code rc;
+    struct kiln_err *err;
 };
 
 enum kiln_code cache_writer_open(const struct cache_writer_options *options,
@@ -51,8 +50,7 @@ static void large_done(struct large *large)
     *large = (struct large){ 0 };
 }
 
-/* Returns the memory for packing a large object: the copy of the object and its texts, and as much
- * for the packed object. */
+/* Counts the copy of the object and its texts, and as much for the packed object. */
 static uint64_t memory_of(const struct kernel_record *r, struct bytes raw)
 {
     return 2 * (uint64_t)(raw.size + strlen(r->program) + strlen(r->options));
@@ -83,14 +81,12 @@ enum kiln_code cache_writer_finish(struct cache_writer *writer, struct kiln_err 
     return kern_db_writer_finish(writer->db, err);
 }
 
-/* ---- steps ---- */
-
 static bool is_time_up(const struct cache_writer *w)
 {
     return w->bytes >= CACHE_WRITER_STEP_BYTES || clock_monotonic_ns() >= w->end_ns;
 }
 
-/* Copies a large object, because the store's bytes are only valid during this call. */
+/* The store's bytes are only valid during this call. */
 static enum kiln_code begin_large(struct large *large, const struct kernel_record *r,
                                   struct bytes raw, struct kiln_err *err)
 {

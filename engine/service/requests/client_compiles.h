@@ -10,18 +10,15 @@
  *            connection ends
  * Threading  the engine's thread
  *
- * kilnd cannot check the result of such a compile, so it serves the result only to the user who
- * sent it. To ensure this, the result is stored under a key that contains the uid.
+ * kilnd cannot check such a result, so it serves the result only to the user who sent it: the key
+ * in the store contains the uid.
  */
 #include "engine/service/internal.h"
 
-/* Call it when |caller| has left. Each compile that |caller| may do passes to the next connection
- * that waits for the result. */
+/* Each compile that |caller| may do passes to the next connection that waits for the result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
-/* Call it when |caller| cancels a request that was answered already. If the answer was the right to
- * compile, the client did not wait for it, so this right goes to the next connection. */
+/* |caller| has cancelled a request that was answered already. If the answer gave the right to
+ * compile, this right goes to the next connection. */
 void client_compiles_cancel(struct engine *e, struct caller *caller, uint64_t request_id);
-/* Answers waiting requests whose time is up. */
 void client_compiles_tick(struct engine *e);
-/* Ends the waiting requests because kilnd is stopping. */
 void client_compiles_drain(struct engine *e);

@@ -14,25 +14,25 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* A file that cannot be watched counts as open for this long. */
+/* Applies to a file that cannot be watched. */
 #define UNKNOWN_S 600
 #define FREE_PART 16 /* a sixteenth of a small disk stays free */
 
 struct exported_file {
     struct list_link link;
     struct export_receiver to;
-    int watch; /* file_watches_add(); -1: none, since |since_s| */
+    int watch; /* -1: none, since |since_s| */
     struct exported_files *exported;
-    bool is_open; /* kilnd has the file's object */
-    int fd;       /* owned: kilnd's descriptor, if it is to be closed; -1: none */
+    bool is_open;
+    int fd; /* owned; a descriptor that is to be closed; -1: none */
     uint64_t size, since_s;
 };
 
 struct exported_files {
-    bool is_closing;       /* true while a task closes files; used only by the engine's thread */
+    bool is_closing;
     pthread_mutex_t mutex; /* guards what follows */
-    struct list files;     /* of struct exported_file; owned */
-    struct list spaces;    /* of struct export_space */
+    struct list files;
+    struct list spaces; /* of struct export_space */
     struct file_watches watches;
 };
 
@@ -71,7 +71,6 @@ void exported_files_destroy(struct exported_files *exported)
 
 static uint64_t now_s(void) { return clock_monotonic_ns() / 1000000000u; }
 
-/* Whether kilnd has a descriptor of the file. */
 static bool keeps_open(const struct exported_file *file) { return file->is_open || file->fd >= 0; }
 
 static void forget_watched(struct exported_files *exported, int watch)
@@ -110,8 +109,8 @@ static void forget_unwatched(struct exported_files *exported)
         forget_file(file);
 }
 
-/* Called instead of close(2) when an object is dropped.  Only notes the descriptor;
- * exported_files_close closes it. */
+/* Runs instead of close(2) when an object is dropped. exported_files_close closes the
+ * descriptor. */
 static void close_later(void *context, int fd)
 {
     struct exported_file *file = context;
@@ -123,7 +122,7 @@ static void close_later(void *context, int fd)
     pthread_mutex_unlock(&exported->mutex);
 }
 
-/* Takes the descriptor of a file that is to be closed. Returns -1 if there is none. */
+/* Returns -1 if no descriptor is to be closed. */
 static int take_descriptor(struct exported_files *exported)
 {
     int fd = -1;
@@ -169,8 +168,6 @@ unsigned exported_files_count(struct exported_files *exported)
     return count;
 }
 
-/* ---- limits ---- */
-
 static enum kiln_code check_disk(const char *directory, struct kiln_err *err)
 {
     struct statvfs disk;
@@ -202,7 +199,7 @@ static void add_held(struct held *held, const struct export_receiver *to, uint64
     held->bytes += is_own ? size : 0;
 }
 
-/* Returns what the user holds, without the reservation of |space| itself. */
+/* Leaves out the reservation of |space|. */
 static struct held held_besides(const struct exported_files *exported,
                                 const struct export_space *space)
 {
@@ -283,8 +280,6 @@ void export_space_release(struct export_space *space)
     pthread_mutex_unlock(&exported->mutex);
 }
 
-/* ---- exporting ---- */
-
 static enum kiln_code note_file(struct exported_files *exported, struct object *object,
                                 struct export_space *space, struct kiln_err *err)
 {
@@ -319,10 +314,8 @@ enum kiln_code exported_files_open(struct exported_files *exported, const char *
     return rc;
 }
 
-/* ---- closing ---- */
-
 struct close_task {
-    struct task task; /* first member */
+    struct task task;
     struct engine *engine;
 };
 

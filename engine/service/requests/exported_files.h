@@ -4,11 +4,10 @@
 /*
  * The files that were sent with answers and that any process still has open.
  *
- * Role       limits the disk space that such files take.  A client may keep an unlinked file open
- *            as long as it likes, and no other quota counts its space.  The space counts for the
- *            user who requested the file. So no user can fill the disk, whose space the tuning
- *            database also needs
- * Ownership  the engine's; a watch of each file reports when no process has it open.  The struct
+ * Role       limits the disk space of such files. A client may keep an unlinked file open as long
+ *            as it likes, and no other quota counts its space. The space counts for the user who
+ *            requested the file, so that no user can fill the disk
+ * Ownership  the engine's; a watch of each file reports when no process has it open. The struct
  *            takes over the descriptor when the last reference to a file's object is dropped
  * Threading  any thread
  */
@@ -20,9 +19,8 @@
 struct engine;
 struct exported_files;
 
-/* Limits of the files that a user who is not an administrator has open. The number of files is that
- * of two exports with ADMIN_FILES_MAX files each. The number of bytes allows a package of the
- * default maximum size. */
+/* Limits for a user who is not an administrator: two exports with ADMIN_FILES_MAX files each,
+ * and the bytes of a package of the default maximum size. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit for all such users together, because the number of watches is limited. */
@@ -39,40 +37,38 @@ KILN_MUST_CHECK enum kiln_code exported_files_create(struct exported_files **ret
                                                      struct kiln_err *err);
 void exported_files_destroy(struct exported_files *exported);
 
-/* Space that is reserved for a file while the file is written. A zeroed struct reserves nothing. It
- * must not move in memory. */
+/* Space that is reserved while a file is written. A zeroed struct reserves nothing. A struct
+ * with a reservation must not move in memory. */
 struct export_space {
     struct export_receiver to;       /* set by the caller */
-    struct exported_files *exported; /* this and the members below belong to exported_files.c; NULL:
-                                      * nothing is reserved */
+    struct exported_files *exported; /* this and the members below belong to exported_files.c;
+                                      * NULL: nothing is reserved */
     struct list_link link;
     uint64_t bytes;
 };
 
-/* Reserves |size| bytes for a file in |directory|, in place of what |space| reserved before. Call
- * it before the file is written, and again before the file grows beyond that size. KILN_BUSY: the
- * user has too many files or bytes open or reserved. KILN_FULL: there is too little free disk
- * space. */
+/* Replaces the reservation of |space| by one of |size| bytes. Call this function before the file
+ * is written, and before the file grows beyond that size. Returns KILN_BUSY if the user has too
+ * many files or bytes open or reserved, and KILN_FULL if there is too little free disk space. */
 KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exported,
                                                       const char *directory, uint64_t size,
                                                       struct export_space *space,
                                                       struct kiln_err *err);
-/* Ends the reservation of a file that will not be exported. Does nothing if nothing is reserved. */
+/* Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Opens the file as object_of_file does. From then on, the file counts instead of the reservation
- * |space|. The caller must then remove the file's name, and must not destroy |exported| before the
+/* Opens the file as object_of_file does. The file then counts instead of the reservation
+ * |space|. The caller must remove the file's name, and must not destroy |exported| before the
  * object. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* Closes the descriptors of dropped objects.  Closing the last descriptor of a removed file frees
- * its space, which takes 0.2 s for a GiB, so call it on a work queue. */
+/* Closes the descriptors of dropped objects. Closing the last descriptor of a removed file takes
+ * 0.2 s for a GiB, so call this function on a work queue. */
 void exported_files_close(struct exported_files *exported);
 /* Forgets the files that no process has open. */
 void exported_files_sweep(struct exported_files *exported);
 unsigned exported_files_count(struct exported_files *exported);
 
-/* Sweeps, and lets a work queue close descriptors. Call it every few seconds on the engine's
- * thread. */
+/* Sweeps, and lets a work queue close descriptors. Call this function every few seconds. */
 void exported_files_tick(struct engine *e);

@@ -60,8 +60,6 @@ enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, stru
     return KILN_OK;
 }
 
-/* ---- programs ---- */
-
 static struct program_inputs inputs_of(const struct message_compile_program *m)
 {
     return (struct program_inputs){ .library = m->library,
@@ -73,8 +71,7 @@ static struct program_inputs inputs_of(const struct message_compile_program *m)
                                     .expressions = m->expressions };
 }
 
-/* Checks that the program's compile depends only on |inputs|, so that the result may be served to
- * all users. */
+/* The compile must depend only on |inputs|, so that the result may be served to all users. */
 static enum kiln_code check_program(const struct program_inputs *inputs, struct target *ret_target,
                                     struct kiln_err *err)
 {
@@ -89,7 +86,6 @@ static enum kiln_code check_program(const struct program_inputs *inputs, struct 
     return rc ? rc : target_parse(program_inputs_target(inputs), ret_target, err);
 }
 
-/* Finds the toolchain that is the program's own NVRTC. */
 static enum kiln_code find_library(struct engine *e, const struct digest *library,
                                    const struct toolchain **ret_tc, struct kiln_err *err)
 {
@@ -182,8 +178,6 @@ enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader 
                      (unsigned)m.kind);
 }
 
-/* ---- toolchains ---- */
-
 static enum kiln_code ask_for_toolchain(struct deferred *d, const struct message_fetch_source *m,
                                         struct target *target, struct kiln_err *err)
 {
@@ -218,8 +212,8 @@ enum kiln_code fetch_input_ask_for_program(struct deferred *d)
     return rc == KILN_BUSY ? rc : KILN_OK;
 }
 
-/* Maximum number of new targets in one batch. Each needs probes, which are compiles that find out
- * whether a toolchain supports the target. */
+/* Limits the new targets in one batch. Each needs probes: compiles that find out whether a
+ * toolchain supports the target. */
 #define NEW_TARGETS_MAX 16
 
 struct new_targets {
@@ -241,10 +235,9 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Asks for the toolchains of all items. Most batches are for one target, so the function skips
- * items with the same target and toolchain as the last item whose toolchain was known. The loop is
- * not divided into slices, because it only examines the targets and toolchains of at most
- * LIMIT_BATCH_ITEMS items. */
+/* Skips items with the same target and toolchain as the last item whose toolchain was known,
+ * because most batches are for one target. The loop is not divided into slices, because a batch
+ * has at most LIMIT_BATCH_ITEMS items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
 {
     struct reader r = reader_of(d->body);

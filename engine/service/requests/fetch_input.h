@@ -4,51 +4,47 @@
 /*
  * Reads requests for kernels from their frames, and checks them.
  *
- * Role       request_fetch.c answers what was read here. A kernel is requested by its key, by its
- *            source, or by MIOpen's name; a batch may mix all three
+ * Role       a kernel is requested by its key, by its source, or by MIOpen's name; a batch may mix
+ *            all three
  * Ownership  an input borrows its options from |storage|, and everything else from the frame
  * Threading  the engine's thread
  */
 #include "engine/service/requests/results.h"
 #include "engine/store/kernel_name.h"
 
-/* One request for a kernel, or one item of a batch, with everything that its fetch needs. */
+/* One request for a kernel, or one item of a batch. */
 struct fetch_input {
     struct result_options result;
     enum priority priority;
     struct fetch_options fetch; /* its pointers point into this struct */
     struct target target;       /* only for an item with a source */
     struct compile_job job;
-    struct kernel_name name; /* only for an item with a name */
+    struct kernel_name name;
     struct digest shared_key;
-    bool is_rtc;         /* see fetch_ticket */
-    struct kiln_err err; /* if its code is not KILN_OK, this item fails */
+    bool is_rtc; /* see fetch_ticket */
+    struct kiln_err err;
 };
 
-/* These functions read one request. |ret_input| must be zeroed, except that its |err| must be
- * KILN_ERR_INIT. A failure is also stored in |ret_input|->err, and concerns only this item.
- * Exception for items with a source: KILN_BUSY without an error in |ret_input|->err means that the
+/* These functions read one request. The caller zeroes |ret_input|, except its |err|, which must
+ * be KILN_ERR_INIT. A failure is also stored in |ret_input|->err, and concerns only this item.
+ * For an item with a source, KILN_BUSY without an error in |ret_input|->err means that the
  * toolchain is not known yet. */
 enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input);
-/* |storage| must have space for 2 * LIMIT_OPTIONS_TEXT bytes, in which the canonical options are
- * stored. */
+/* |storage| must have space for 2 * LIMIT_OPTIONS_TEXT bytes, for the canonical options. */
 enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, struct buffer *storage,
                                        struct fetch_input *ret_input);
-/* Reads compile_program. KILN_BUSY as above. */
+/* Returns KILN_BUSY as fetch_input_read_source does. */
 enum kiln_code fetch_input_read_program(struct engine *e, struct bytes body,
                                         struct fetch_input *ret_input);
-/* Reads a request by name. Its fetch will search the caller's imports, then those for all users,
- * then packages. */
+/* The fetch will search the caller's imports, then those for all users, then packages. */
 enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_input *ret_input);
-/* Reads the next item of a batch. */
 enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader *items,
                                      struct buffer *storage, struct fetch_input *ret_input);
 
-/* These functions implement struct toolchain_need.ask: they ask for the toolchains that a request
- * needs. If asking fails for a source, the request continues; the error stays in d->err and becomes
- * the result of its item. */
+/* These functions implement struct toolchain_need.ask. If asking fails for a source, the request
+ * continues; the error stays in d->err and becomes the result of its item. */
 enum kiln_code fetch_input_ask_for_source(struct deferred *d);
 enum kiln_code fetch_input_ask_for_program(struct deferred *d);
-/* Asks for all items of a batch, before any item begins. Returns KILN_INVALID if there are too many
- * new targets, or if the number of items is not the |count| that the batch states. */
+/* Returns KILN_INVALID if there are too many new targets, or if the batch does not have |count|
+ * items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d);

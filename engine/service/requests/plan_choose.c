@@ -7,15 +7,12 @@
 #include <string.h>
 
 #define IDENTITY_DIGITS 12
-/* Maximum characters of the version in a toolchain's identity text. The rest of PLAN_TOOLCHAIN_MAX
- * is for the toolchain's name and IDENTITY_DIGITS. */
+/* Characters of a toolchain's version. The rest of PLAN_TOOLCHAIN_MAX is for name and identity. */
 #define VERSION_SHOWN 200
 
-/* ---- names ---- */
-
-/* Returns true if the id names a device of the target. Examples: gfx906_60 and gfx906_xnack_60 are
- * devices of gfx906; sm_90_132 is a device of sm_90 and of sm_90a. An OpenCL id is a hash, which
- * may be that of a device of another host, so it always matches. */
+/* Examples: gfx906_60 and gfx906_xnack_60 are devices of gfx906; sm_90_132 is a device of sm_90
+ * and of sm_90a. An OpenCL id is a hash, which may be that of a device of another host, so it
+ * always matches. */
 static bool is_of_target(const struct database_id *id, const struct target *target,
                          const char *arch)
 {
@@ -88,8 +85,6 @@ void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_M
         *at = *at < ' ' || *at > '~' ? '?' : *at;
 }
 
-/* ---- records ---- */
-
 static struct tuning_question question_of(const struct plan_options *options, enum tuning_kind kind)
 {
     return (struct tuning_question){
@@ -129,8 +124,7 @@ static struct plan_known *find_known(struct plan_known *known, unsigned count, s
     return NULL;
 }
 
-/* Reads the times of the solvers in |known| from a find record. Returns true if the record has any
- * of these times. */
+/* Returns true if the record has a time of a solver in |known|. */
 static bool read_find(struct bytes value, struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -146,8 +140,7 @@ static bool read_find(struct bytes value, struct plan_known *known, unsigned cou
     return has_any;
 }
 
-/* Returns whether the config is valid for this problem. A damaged config, or one of another solver,
- * is not. */
+/* Returns false for a damaged config and for one of another solver. */
 static bool config_fits(const struct solver *solver, const struct plan_options *options,
                         struct bytes params)
 {
@@ -159,7 +152,7 @@ static bool config_fits(const struct solver *solver, const struct plan_options *
            solver->config_is_valid(options->problem, options->target, &config);
 }
 
-/* Reads the configs of a tier's perf record. Does not replace a config of a more private tier. */
+/* Does not replace a config of a more private tier. */
 static void read_perf(const struct tuning_answer *answer, const struct plan_options *options,
                       struct plan_known *known, unsigned count)
 {
@@ -199,10 +192,7 @@ double plan_known_ms(const struct plan_known *known)
     return known->config_ms > 0 ? known->config_ms : known->find_ms;
 }
 
-/* ---- the choice ---- */
-
-/* Returns the fastest solver of the find record or, without a find record, the solver that the
- * heuristic picks. */
+/* Without a find record, returns the solver that the heuristic picks. */
 static const struct plan_known *find_fastest(const struct plan_known *known, unsigned count,
                                              const struct plan_options *options)
 {

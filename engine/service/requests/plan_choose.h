@@ -12,7 +12,7 @@
  *               time counts instead
  *            3. the solver that the solvers' heuristic prefers
  *            The config is the one that the caller forces, or else the one of the solver's perf
- *            record.  Configs that do not fit, and MIOpen's own solvers, are ignored
+ *            record. Configs that do not fit, and MIOpen's own solvers, are ignored
  * Ownership  a choice borrows from the options and from itself: do not copy it
  * Threading  plan_choose: the engine's thread, because it looks up records (microseconds);
  *            solver_solve of the choice: any thread
@@ -21,19 +21,18 @@
 #include "engine/solver/solver.h"
 #include "engine/tuning/tuning.h"
 
-/* Parses |text|, the target of a plan, and notes in |ret_target| whether a caller with
- * |capabilities| can launch kernels with tensor maps. */
+/* Notes in |ret_target| whether a caller with |capabilities| can launch kernels with tensor
+ * maps. */
 KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text,
                                                 struct target *ret_target, struct kiln_err *err);
 
 struct plan_ids {
-    char device[DATABASE_ID_MAX];  /* database id in tuning records; "": the caller named no
-                                    * device */
-    char package[DATABASE_ID_MAX]; /* database id of packages */
+    char device[DATABASE_ID_MAX];  /* id in tuning records; "": the caller named no device */
+    char package[DATABASE_ID_MAX]; /* id of packages */
 };
-/* Sets both ids from |given|, the caller's database id of its device. If |given| is empty, packages
- * are selected by the target's arch. For NVIDIA's GPUs, objects and packages do not depend on the
- * number of multiprocessors, so |package| leaves it out. The number is stored in |target|. */
+/* |given| is the caller's database id of its device. If it is empty, packages are selected by
+ * the target's arch. For NVIDIA's GPUs, |package| has no number of multiprocessors, because
+ * packages do not depend on it; the number is stored in |target|. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* Returns KILN_INVALID if the device and the target do not match. */
@@ -41,13 +40,12 @@ KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
                                               const struct plan_ids *ids, struct kiln_err *err);
 
 #define PLAN_TOOLCHAIN_MAX 256
-/* Writes the name of a toolchain in tuning records, for example "nvrtc 13.0 1a2b3c4d5e6f": name,
- * version and the first digits of its identity. So a rebuilt compiler of the same version has
- * another name. */
+/* Writes for example "nvrtc 13.0 1a2b3c4d5e6f": name, version and the first digits of the
+ * identity, in which a rebuilt compiler of the same version differs. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
 struct plan_options {
-    const struct problem *problem; /* valid */
+    const struct problem *problem;
     const struct target *target;
     struct bytes solver, config;    /* forced by the caller; empty: kiln chooses */
     const char *database_id;        /* "": records are ignored */
@@ -57,7 +55,7 @@ struct plan_options {
 };
 
 struct plan_choice {
-    struct solver_choice chosen; /* argument of solver_solve */
+    struct solver_choice chosen;
     char config[PERF_CONFIG_TEXT_MAX];
     enum plan_source source;
     double expected_ms; /* 0: unknown */
@@ -67,20 +65,16 @@ KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
                                            const struct plan_options *options,
                                            struct plan_choice *ret_choice, struct kiln_err *err);
 
-/* ---- records of kiln's solvers ---- */
-
 #define PLAN_SOLVERS_MAX 16
 
-struct plan_known { /* the records of one solver that can solve the problem */
+struct plan_known { /* records of a solver that can solve the problem */
     const struct solver *solver;
     double find_ms;                    /* time of its find record; 0: none */
-    char config[PERF_CONFIG_TEXT_MAX]; /* config of its perf record; "": none that fits */
-    double config_ms;                  /* median of that record; 0: unknown */
+    char config[PERF_CONFIG_TEXT_MAX]; /* of its perf record; "": none that fits */
+    double config_ms;                  /* median of the perf record; 0: unknown */
 };
-/* Lists the solvers that can solve the problem, in the order of |solvers[]|, with their records for
- * a device. All find_ms come from the record of one tier, which is the one that plan_choose uses.
- * Returns the number of solvers. */
+/* Lists the solvers that can solve the problem, in the order of |solvers[]|. All find_ms come
+ * from the record of the tier that plan_choose uses. Returns the number of solvers. */
 unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
-/* Returns the expected time of a plan with this solver; 0: unknown. */
 double plan_known_ms(const struct plan_known *known);

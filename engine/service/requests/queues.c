@@ -3,18 +3,17 @@
 
 #include <stdlib.h>
 
-/* Maximum number of administrative requests of one user that wait or run. */
+/* Limits the administrative requests of one user that wait or run. */
 #define ADMIN_MAX_UID 4
 #define ADMIN_MAX_UID_ADMIN 32
-/* Maximum number of waiting questions about solvers. A client asks one question at a time and waits
- * for its answer, and a user may have one client process for each GPU of the host. */
+/* A client waits for the answer to a question about solvers before it asks the next one, and a
+ * user may have one client process for each GPU of the host. */
 #define SOLVER_QUESTIONS_MAX 1024
 #define SOLVER_QUESTIONS_MAX_UID 256
-/* Maximum number of waiting puts. A client also sends one put at a time. */
+/* A client also sends one put at a time. */
 #define TUNING_PUTS_MAX 1024
 #define TUNING_PUTS_MAX_UID 64
-/* Maximum number of waiting requests compile_begin. Each is from one thread of a job that waits for
- * a kernel. */
+/* Each request compile_begin is from one thread of a job that waits for a kernel. */
 #define COMPILE_WAITS_MAX_UID 1024
 
 static void init_group(struct request_group *group, const char *noun)
@@ -23,8 +22,7 @@ static void init_group(struct request_group *group, const char *noun)
     list_init(&group->members);
 }
 
-/* Initializes a queue that has no limit of its own. Its requests also join groups (struct
- * request_group), and the groups limit their number. */
+/* The requests of this queue also join groups (struct request_group), which limit their number. */
 static void init_unbounded(struct request_queue *queue)
 {
     const struct fair_queue_options options = { .noun = "requests" };

@@ -12,22 +12,21 @@
 #include "engine/service/deferred.h"
 
 struct requests {
-    struct request_group admin; /* administrative requests */
+    struct request_group admin;
     struct request_group verifications;
     struct request_group builds;
     struct request_group lease_waits;
-    struct request_group compile_waits; /* requests compile_begin that wait */
-    struct hash_table compiles;         /* of struct client_compile, by key */
-    uint64_t compile_parts;             /* number of files that compile_end has brought */
-    struct request_group tuning_puts;   /* puts and results of leases */
-    /* Steps of scans of the whole store and of exports run one at a time. So fetches, which look up
-     * one kernel each, can use the other reader threads. */
+    struct request_group compile_waits;
+    struct hash_table compiles;       /* of struct client_compile, by key */
+    uint64_t compile_parts;           /* files that compile_end has brought */
+    struct request_group tuning_puts; /* puts and results of leases */
+    /* Steps of scans of the whole store and of exports run one at a time, so that fetches can
+     * use the other reader threads. */
     struct request_queue scans;
-    /* Questions that search tuning spaces take milliseconds. They run one at a time, so that kernel
-     * look-ups can use the other reader threads. */
+    /* Questions that search tuning spaces take milliseconds. They run one at a time, too. */
     struct request_queue solver_questions;
-    struct request_queue build_steps; /* steps of all builds run one at a time */
-    /* Steps of imports unpack one at a time, so that look-ups can use the other reader threads. */
+    struct request_queue build_steps;
+    /* Steps of imports unpack one at a time. */
     struct request_queue import_steps;
 };
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests compile_begin and compile_end. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/utf8.h"
@@ -14,24 +13,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Maximum time that a request waits.  After that, the reply is KILN_BUSY, and the client
- * compiles. */
+/* After this time, the reply is KILN_BUSY, and the client compiles. */
 #define WAIT_MAX_MS 60000u
-/* After this time, the next client that asks gets the right to compile, too.  Its holder may have
- * stopped, and others would otherwise wait for each compile that it began. */
+/* After this time, the next client that asks gets the right to compile, too, because the holder
+ * may have stopped. */
 #define HELD_MAX_NS 60000000000u
-/* Bytes of the user's budget that an unfinished compile takes.  It needs less memory than that, but
- * one user must not be able to begin millions of compiles. */
+/* Bytes that an unfinished compile takes from the user's budget, so that no user can begin
+ * millions of compiles. */
 #define COMPILE_COST 4096u
-/* Maximum size of a file that compile_end stores. */
 #define RESULT_MAX (64u << 20)
-#define PIECE_SIZE (64u << 10) /* bytes of the file that are copied at a time */
-#define STEP_SIZE (4u << 20)   /* bytes of the file that one step copies */
-/* Sizes of the texts that describe a result to users, with the terminating NUL. */
+#define PIECE_SIZE (64u << 10)
+#define STEP_SIZE (4u << 20)
+/* Sizes with the terminating NUL. */
 #define SHOWN_MAX 256
 #define OPTIONS_MAX 2048
 
-/* A compile that a client has begun but not ended. */
 struct client_compile {
     struct hash_link by_key;
     struct list_link link; /* in the holder's list */
@@ -39,23 +35,21 @@ struct client_compile {
     struct caller *holder; /* borrowed; the connection that may compile */
     uint64_t request_id;   /* of the holder's compile_begin */
     uint64_t since_ns;     /* when the holder got the right */
-    uid_t uid;             /* the user whose budget is charged */
+    uid_t uid;             /* this user's budget is charged */
     struct list waiting;   /* of struct begin, in order of arrival; borrowed */
 };
 
 struct begin {
-    struct deferred base; /* first member; in the group compile_waits */
+    struct deferred base;
     struct fetch_ticket ticket;
     bool is_fetching;
     struct digest key, shared_key;
     uint32_t inline_limit;
     bool only_looks;
     uint64_t until_ns;
-    uint64_t parts_before;  /* requests.compile_parts when the look-up began */
-    struct list_link place; /* in |waiting| of the compile whose result the request waits for */
+    uint64_t parts_before;  /* value of requests.compile_parts when the look-up began */
+    struct list_link place; /* in |waiting| of the compile whose result is needed */
 };
-
-/* ---- answers ---- */
 
 static void send_result(struct engine *e, struct caller *caller, uint64_t request_id,
                         uint32_t inline_limit, const struct fetch_result *result)
@@ -77,15 +71,13 @@ static void answer_begin(struct begin *b, const struct fetch_result *result)
     send_result(e, caller, request_id, inline_limit, result);
 }
 
-/* Replies without a result.  KILN_NOT_FOUND gives the client the right to compile; KILN_BUSY says
- * that another client is still compiling. */
+/* KILN_NOT_FOUND gives the client the right to compile. KILN_BUSY says that another client is
+ * still compiling. */
 static void answer_without(struct begin *b, enum kiln_code code)
 {
     const struct fetch_result result = { .err = { .code = code }, .key = b->key };
     answer_begin(b, &result);
 }
-
-/* ---- the table ---- */
 
 static struct client_compile *find_compile(struct engine *e, const struct digest *key)
 {
@@ -95,7 +87,6 @@ static struct client_compile *find_compile(struct engine *e, const struct digest
     return NULL;
 }
 
-/* Gives the right to compile to the connection of |b|. */
 static void give_to(struct client_compile *c, const struct begin *b)
 {
     list_remove(&c->link);
@@ -132,8 +123,8 @@ static void destroy_compile(struct engine *e, struct client_compile *c)
     free(c);
 }
 
-/* Takes the right to compile from its holder and gives it to the request that has waited longest.
- * If no request waits, destroys the compile. */
+/* Gives the holder's right to the request that has waited longest. If no request waits, destroys
+ * the compile. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
     if (list_is_empty(&c->waiting)) {
@@ -178,8 +169,6 @@ void client_compiles_drain(struct engine *e)
             deferred_fail(&b->base, &why, NULL);
 }
 
-/* ---- begin ---- */
-
 static bool stop_begin(struct deferred *d)
 {
     struct begin *b = (struct begin *)d;
@@ -195,8 +184,8 @@ static const struct deferred_kind begin_kind = { .size = sizeof(struct begin),
                                                  .stop = stop_begin,
                                                  .release = release_begin };
 
-/* Continues after a look-up that found no result. If no client compiles this key yet, this client
- * gets the right to compile; otherwise the request waits. */
+/* The look-up found no result. If no client compiles this key, this client gets the right to
+ * compile; otherwise the request waits. */
 static void compile_or_wait(struct begin *b)
 {
     struct engine *e = b->base.engine;
@@ -221,7 +210,6 @@ static void compile_or_wait(struct begin *b)
 
 static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result);
 
-/* Looks the result up once more. */
 static void look_again(struct begin *b)
 {
     struct engine *e = b->base.engine;
@@ -234,9 +222,9 @@ static void look_again(struct begin *b)
         answer_begin(b, &result);
 }
 
-/* While the store was searched for the result, the client that compiles it may have sent it.  If no
- * client compiles the result now, and some client has sent a file meanwhile, this file may be the
- * result, so the look-up is repeated. */
+/* While the store was searched, the client that compiles the result may have sent it. If no
+ * client compiles the result now, and some client has sent a file meanwhile, this file may be
+ * the result, so the look-up is repeated. */
 static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
     struct begin *b = LIST_ENTRY(ticket, struct begin, ticket);
@@ -251,7 +239,7 @@ static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *r
         compile_or_wait(b);
 }
 
-/* Returns the key to look up first: of what the user sent, or of what kilnd compiled itself. */
+/* With COMPILE_LOOK, returns the key of what kilnd compiled itself. */
 static struct digest first_key(const struct caller *caller, const struct message_compile_begin *m)
 {
     return kernel_client_key(
@@ -278,8 +266,7 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     return NULL;
 }
 
-/* Replies at once if the result is in memory, which is the usual case.  Otherwise creates a
- * deferred request. */
+/* Replies at once if the result is in memory, which is the usual case. */
 enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
@@ -310,20 +297,18 @@ enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-/* ---- end ---- */
-
 struct end {
-    struct deferred base; /* first member */
+    struct deferred base;
     struct digest key, client_key;
     enum object_kind kind;
-    int file;            /* owned; -1: no file */
-    uint64_t size;       /* bytes of the file when it arrived, which are charged to the user */
-    uint64_t compile_ns; /* as the client reports it */
-    uint64_t created;    /* seconds since the epoch */
+    int file;      /* owned; -1: no file */
+    uint64_t size; /* bytes when the file arrived; charged to the user */
+    uint64_t compile_ns;
+    uint64_t created;
     char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
-    int copy;              /* owned: the copied part of the file; -1: none */
-    uint64_t copied;       /* bytes */
-    struct sha256 sum;     /* over these */
+    int copy; /* owned; -1: none */
+    uint64_t copied;
+    struct sha256 sum;
     struct object *object; /* owned reference to the copy; NULL: not copied */
     struct kernel_putting putting;
 };
@@ -338,7 +323,6 @@ static void release_end(struct deferred *d)
     object_unref(x->object);
 }
 
-/* Sends the reply to compile_end. */
 static void send_recorded(struct engine *e, struct caller *caller, uint64_t request_id)
 {
     buffer_clear(&e->body);
@@ -391,10 +375,9 @@ static enum kiln_code end_copy(struct end *x, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies a part of the client's file. Without a copy, the client could still change the file, and
- * could make kilnd use more memory.  For example, if the file has holes, reading a mapping of it
- * would allocate memory that counts as kilnd's, but is freed only after the client has closed the
- * file. */
+/* Without a copy, the client could still change the file, and could make kilnd use more memory.
+ * For example, reading a mapping of a file with holes allocates memory that counts as kilnd's,
+ * but is freed only after the client has closed the file. */
 static void copy_some(struct deferred *d)
 {
     struct end *x = (struct end *)d;
@@ -410,7 +393,6 @@ static void copy_some(struct deferred *d)
         kiln_while(&d->err, "keeping the result of a compile");
 }
 
-/* Returns true to copy the next part. If the client has left, the work ends with this step. */
 static bool has_more_to_copy(struct deferred *d)
 {
     return !d->rc && d->caller && !((struct end *)d)->object;
@@ -447,7 +429,6 @@ static bool has_more_to_store(struct deferred *d)
     return d->caller && !((struct end *)d)->putting.is_over;
 }
 
-/* Sets the row of the usage accounting that counts the hits of the result. */
 static void label_result(struct end *x)
 {
     struct object_origin what = { .program = ACCOUNTING_RTC };
@@ -455,8 +436,7 @@ static void label_result(struct end *x)
     x->object->accounting_kind = accounting_kind_of(x->base.engine->metrics.accounting, &what);
 }
 
-/* Puts the result into the hot set and gives it to the requests that wait for it, even if it could
- * not be stored. */
+/* Even a result that could not be stored is given to the requests that wait for it. */
 static void give_result(struct end *x)
 {
     struct engine *e = x->base.engine;
@@ -475,7 +455,7 @@ static void give_result(struct end *x)
     destroy_compile(e, c);
 }
 
-/* If |caller| has the right to compile |key|, gives it to the next connection. */
+/* Does nothing if |caller| does not have the right to compile |key|. */
 static void give_back(struct engine *e, const struct digest *key, const struct caller *caller)
 {
     struct client_compile *c = find_compile(e, key);
@@ -510,9 +490,8 @@ static const struct deferred_step copy_step = {
     .work_queue = WORK_QUEUE_READ, .work = copy_some, .again = has_more_to_copy, .done = store_copy
 };
 
-/* Takes the client's file and charges its size.  Accepts only memory files: this runs on the loop's
- * thread, and fstat(2) of a file on FUSE would wait for the client's filesystem. F_GET_SEALS fails
- * at once for other files. */
+/* Accepts only memory files: this runs on the loop's thread, and fstat(2) of a file on FUSE
+ * would wait for the client's filesystem. F_GET_SEALS fails at once for other files. */
 static enum kiln_code take_file(struct end *x, struct caller *caller, struct kiln_err *err)
 {
     struct stat seen;
@@ -531,7 +510,7 @@ static enum kiln_code take_file(struct end *x, struct caller *caller, struct kil
     return KILN_OK;
 }
 
-/* Returns false if |text| has a control character, invalid UTF-8, or a NUL. */
+/* Returns false for a control character, invalid UTF-8, or a NUL. */
 static bool is_printable(const char *text, size_t size)
 {
     const unsigned char *at = (const unsigned char *)text, *end = at + size;
@@ -576,7 +555,6 @@ static enum object_kind kind_of_part(uint8_t part)
     return kinds[part];
 }
 
-/* Takes the result that came with the request. */
 static enum kiln_code take_result(struct engine *e, struct caller *caller, uint64_t request_id,
                                   const struct message_compile_end *m, struct kiln_err *err)
 {
@@ -599,8 +577,8 @@ static enum kiln_code take_result(struct engine *e, struct caller *caller, uint6
     return deferred_wait_or_destroy(&x->base, rc);
 }
 
-/* A refused request ends the compile, too.  A client of another build, whose messages kilnd does
- * not understand, has no other way to end it.  |key| is the first field in all builds. */
+/* A refused request ends the compile, too, because a client of another build, whose messages
+ * kilnd does not understand, has no other way to end it. |key| is the first field in all builds. */
 enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)

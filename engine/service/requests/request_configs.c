@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The request configs: the valid configs in a range of a solver's candidates. */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
 #include "engine/solver/candidates.h"
 
-/* Maximum number of candidates that one answer checks. Checking them takes 0.5 to 2.4 ms
- * (measured), and the answer has at most 430 kB. */
+/* Checking this many candidates takes 0.5 to 2.4 ms (measured), and the answer has at most 430
+ * kB. */
 #define POINTS_MAX 4096u
 
 struct configs_request {
-    struct deferred base; /* first member */
+    struct deferred base;
     struct problem problem;
     struct target target;
     const struct solver *solver;
     uint32_t first, end; /* candidates first .. end - 1 */
-    uint32_t next;       /* the candidate at which the next request continues */
-    uint32_t count;      /* number of configs in |records| */
+    uint32_t next;       /* where the client's next request continues */
+    uint32_t count;
     struct buffer records;
 };
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests fetch, fetch_source and batch. */
 #include "common/base/clock.h"
 #include "engine/service/kernels/toolchain_waits.h"
 #include "engine/service/requests/fetch_input.h"
 
 #include <string.h>
 
-/* Bytes that are charged for a waiting item. They exceed its memory, because the charge also limits
- * the time that the loop needs to answer or cancel the items. */
+/* Bytes that are charged for a waiting item. They exceed its memory, because the charge also
+ * limits the time that the loop needs to answer or cancel the items. */
 #define ITEM_COST 1024u
 
-struct item {                   /* waits for its kernel, or for the end of the loop iteration */
-    struct fetch_ticket ticket; /* first member */
+struct item { /* waits for its kernel, or for the end of the loop iteration */
+    struct fetch_ticket ticket;
     struct fetch_request *request;
-    struct list_link link; /* in |waiting| or |ready| of its request */
+    struct list_link link;
     struct result_options options;
-    /* The fields below are set from the moment when the item is ready until it is sent. */
+    /* The members from here on are set while the item is ready. */
     struct object *object; /* owned reference; NULL: not found, or failed */
     enum kiln_code code;
     enum tier tier;
@@ -24,21 +23,21 @@ struct item {                   /* waits for its kernel, or for the end of the l
 
 _Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
-/* Maximum bytes of objects that the frames of one request contain. All further objects are sent as
- * descriptors, because descriptors use no memory while a slow client does not read. */
+/* Further objects are sent as descriptors, because descriptors use no memory while a slow client
+ * does not read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
-    struct deferred base; /* first member */
+    struct deferred base;
     uint32_t remaining;   /* items that are not ready */
     uint64_t inline_left; /* bytes */
     struct list waiting;  /* of struct item; owned, as is |ready| */
-    struct list ready;    /* of struct item; found in this loop iteration, so they share frames */
-    uint64_t batch;       /* number of the batch; 0: none */
-    /* The fields below describe the items of a batch whose fetch has not begun. */
+    struct list ready;    /* found in this loop iteration, so they share frames */
+    uint64_t batch;
+    /* The members from here on describe the items of a batch whose fetch has not begun. */
     struct reader items; /* reads the frame, or |rest| once the handler has returned */
     uint32_t next, count;
-    uint8_t *rest; /* owned; NULL: none */
+    uint8_t *rest; /* owned; may be NULL */
 };
 
 static void destroy_item(struct item *item)
@@ -71,8 +70,7 @@ static const struct deferred_kind fetch_kind = { .size = sizeof(struct fetch_req
                                                  .stop = stop_fetch,
                                                  .release = release_fetch };
 
-/* Adds a result to the current frame. If the frame is full, sends it first, with the flag
- * FRAME_MORE. */
+/* If the frame is full, sends it first, with the flag FRAME_MORE. */
 static void add_result(struct fetch_request *rq, struct result_list *list,
                        struct result_options *options, const struct fetch_result *result)
 {
@@ -101,7 +99,6 @@ static void add_ready(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Sends the frame. If it has the last results, ends the request first. */
 static void send_results(struct fetch_request *rq, struct result_list *list)
 {
     struct caller *caller = rq->base.caller;
@@ -116,15 +113,14 @@ static void send_results(struct fetch_request *rq, struct result_list *list)
 static void go_on(struct deferred *d);
 static const struct deferred_step go_on_step = { .done = go_on };
 
-/* Runs go_on() at the end of this loop iteration. */
 static void go_on_later(struct fetch_request *rq)
 {
     if (!rq->base.is_running)
         deferred_run(&rq->base, &go_on_step);
 }
 
-/* Keeps a result until the end of this loop iteration, because other results of its request may be
- * ready by then and share the frame. */
+/* Other results of the request may be ready by the end of this loop iteration and share the
+ * frame. */
 static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
@@ -169,7 +165,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     return rq;
 }
 
-/* Creates an item. Returns NULL if the user's budget is used up or memory runs out. */
+/* Returns NULL if the user's budget is used up or memory runs out. */
 static struct item *create_item(struct fetch_request *rq, const struct fetch_ticket *ticket,
                                 const struct result_options *options, struct kiln_err *err)
 {
@@ -188,8 +184,8 @@ static struct item *create_item(struct fetch_request *rq, const struct fetch_tic
     return item;
 }
 
-/* Creates an item that waits for a kernel that is not in memory. Returns true if *ret_result
- * already has the answer. */
+/* Returns true if *ret_result already has the answer. Otherwise, the item waits for a kernel
+ * that is not in memory. */
 static bool start_item(struct fetch_request *rq, const struct fetch_input *input,
                        const struct fetch_ticket *ticket, const struct digest *key,
                        struct fetch_result *ret_result)
@@ -217,7 +213,7 @@ static struct fetch_ticket ticket_of(const struct caller *caller, const struct f
                                   .ready = item_ready };
 }
 
-/* Begins the fetch of an item. Returns true if *ret_result has the answer. */
+/* Returns true if *ret_result has the answer. */
 static bool begin_item(struct fetch_request *rq, const struct fetch_input *input,
                        struct fetch_result *ret_result)
 {
@@ -241,8 +237,7 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
     result_list_send(&list, caller, id, 0);
 }
 
-/* Handles a request for one kernel. Usually the kernel is in memory, and no deferred request is
- * needed. */
+/* Usually the kernel is in memory, and no deferred request is needed. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
                                  const struct fetch_input *input, struct kiln_err *err)
 {
@@ -320,8 +315,7 @@ static enum kiln_code answer_source(struct deferred *d)
 static const struct toolchain_need source_need = { .ask = fetch_input_ask_for_source,
                                                    .answer = answer_source };
 
-/* Handles a request with a source. Usually the toolchain is known and the kernel is in memory, and
- * no deferred request is needed. */
+/* Usually the toolchain is known and the kernel is in memory, and no deferred request is needed. */
 enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
@@ -372,8 +366,6 @@ enum kiln_code handle_compile_program(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-/* ---- batch ---- */
-
 /* The clock is read after this many small items. A hot item takes less than a microsecond. */
 #define ITEMS_A_CHECK 16u
 #define LARGE_ITEM 4096
@@ -391,7 +383,7 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
 }
 
 /* Begins items until a slice of the loop's time is used up. Results that are available at once
- * share frames; the others follow as they become ready. */
+ * share frames. */
 static void begin_some(struct fetch_request *rq, struct result_list *list)
 {
     BUFFER_AUTO struct buffer storage;
@@ -406,8 +398,7 @@ static void begin_some(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Copies the items that were not begun, to begin them later. Fails with KILN_BUSY if the user's
- * budget is used up. */
+/* Copies the items that were not begun. Returns KILN_BUSY if the user's budget is used up. */
 static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
 {
     size_t size = reader_left(&rq->items);
@@ -421,8 +412,8 @@ static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Refuses the items that were not begun. Does not read them, because this could take 0.2 s, in
- * which other users' requests would wait. */
+/* Does not read the items, because this could take 0.2 s, in which other users' requests would
+ * wait. */
 static void refuse_rest(struct fetch_request *rq, struct result_list *list,
                         const struct kiln_err *why)
 {
@@ -440,7 +431,6 @@ static void refuse_rest(struct fetch_request *rq, struct result_list *list,
     }
 }
 
-/* Sends the results that are ready, and begins further items. */
 static void go_on(struct deferred *d)
 {
     struct fetch_request *rq = (struct fetch_request *)d;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_lease and tuning_report. */
 #include "common/base/clock.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_put.h"
@@ -8,7 +7,7 @@
 
 #include <string.h>
 
-/* Maximum time that a request waits. A client that still wants the lease then asks again. */
+/* A client that still wants the lease then asks again. */
 #define WAIT_MAX_MS 600000u
 
 static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -34,16 +33,14 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
     service_reply_body(e, caller, MESSAGE_leased, request_id);
 }
 
-/* ---- waiting ---- */
-
 struct deferred_lease {
-    struct deferred base; /* first member; in the group lease_waits */
+    struct deferred base;
     struct lease_waiter place;
     struct lease_request request; /* its texts and problem are stored in the members below */
     char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
-    bool asks_again; /* a holder has left, so the request must ask again */
+    bool asks_again;
 };
 
 static void release_lease(struct deferred *d)
@@ -63,8 +60,7 @@ static void grant_lease(struct deferred_lease *lease, const struct lease_answer 
     deferred_destroy(d);
 }
 
-/* Called by the lease table. This function must not call the table, so it only notes that the
- * request must ask again. */
+/* This function must not call the lease table, so it only notes that the request must ask again. */
 static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
     struct deferred_lease *lease =
@@ -90,8 +86,7 @@ static enum kiln_code join_waiters(struct deferred_lease *lease, bool *ret_waits
     return KILN_OK;
 }
 
-/* Asks for the lease again. Set |is_last| if the waiting time is over: then the request gets the
- * current state and does not wait again. */
+/* If |is_last|, the request gets the current state and does not wait again. */
 static void retry_lease(struct deferred_lease *lease, bool is_last)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -140,8 +135,6 @@ void leases_drain(struct engine *e)
     LIST_EACH (&e->requests->lease_waits.members, struct deferred, member, lease)
         deferred_fail(lease, &why, NULL);
 }
-
-/* ---- lease ---- */
 
 static enum kiln_code read_lease(const struct message_tuning_lease *m, const struct caller *caller,
                                  struct deferred_lease *lease, struct kiln_err *err)
@@ -211,9 +204,7 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
     return rc;
 }
 
-/* ---- report ---- */
-
-struct report { /* the checked content of a tuning_report */
+struct report {
     char params[LEASE_PARAMS_MAX + 1];
     struct lease_report share;
     struct origin_texts texts;
@@ -223,7 +214,7 @@ static enum kiln_code read_measurement(const struct message_tuning_report *m, st
                                        struct kiln_err *err)
 {
     if (m->params.size == 0)
-        return KILN_OK; /* |params| is empty: no candidate of the share ran */
+        return KILN_OK;
     enum kiln_code rc = tuning_word_check("parameters", m->params, /* commas= */ true, err);
     if (!rc)
         rc = tuning_text_take("parameters", m->params, sizeof(x->params), x->params, err);
@@ -271,8 +262,7 @@ static const struct tuning_put_kind best_kind = { .stays = true,
                                                   .ended = finish_lease,
                                                   .reply = reply_to_last_report };
 
-/* Writes the best result to the user's records. Requests that wait for the lease are notified after
- * that. */
+/* Requests that wait for the lease are notified after the record is written. */
 static enum kiln_code record_best(struct engine *e, struct caller *caller, uint64_t request_id,
                                   const struct lease_answer *answer, struct kiln_err *err)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request plan: chooses a solver and returns its kernels, with the way to launch them.
- *
- * The solver lists the programs to compile.  Each program is fetched as if a client had sent its
- * source.  So plans and fetches share the store, single flight and stored compile failures.
+ * Each program of the plan is fetched as if a client had sent its source. So plans and fetches
+ * share the store, single flight and stored compile failures.
  */
 #include "common/base/clock.h"
 #include "engine/service/kernels/built_in.h"
@@ -16,25 +14,25 @@
 
 #include <stdio.h>
 
-struct part {                   /* one program of the plan */
-    struct fetch_ticket ticket; /* first member */
+struct part {
+    struct fetch_ticket ticket;
     struct plan_request *request;
-    struct fetch_result result; /* valid once ready; its object is an owned reference */
+    struct fetch_result result; /* valid once ready; the object is an owned reference */
 };
 
 struct plan_request {
-    struct deferred base; /* first member */
+    struct deferred base;
     uint64_t plan_ns;
     struct result_options result_options;
     enum priority priority;
-    struct plan_choice choice; /* borrows from the message until the plan is made */
+    struct plan_choice choice; /* borrows from the message */
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler, only the name "package" is set */
-    char toolchain_identity[PLAN_TOOLCHAIN_MAX]; /* "" without a compiler */
+    char toolchain_identity[PLAN_TOOLCHAIN_MAX];
     struct target target;
     struct plan_ids ids;
-    bool use_packages; /* packages are searched for the kernels by name, too */
+    bool use_packages;
     bool no_cache, has_named_solver;
     struct kiln_err why_not_compile; /* has a code if no compiler can build for the target */
     uint32_t remaining;
@@ -55,8 +53,6 @@ static void release_plan(struct deferred *d)
     for (uint32_t i = 0; i < rq->solution.program_count; i++)
         object_unref(rq->parts[i].result.object);
 }
-
-/* ---- the answer ---- */
 
 static void write_arguments(struct buffer *out, const struct solution *s,
                             const struct solution_kernel *k)
@@ -161,7 +157,7 @@ static void explain_unmet_plan(struct engine *e, const struct plan_request *rq,
     built_in_explain(e, &plan, err);
 }
 
-/* Fails the plan, and cancels the fetches of its other programs. */
+/* Also cancels the fetches of the plan's other programs. */
 static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
 {
     struct engine *e = rq->base.engine;
@@ -176,8 +172,7 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     deferred_fail(&rq->base, &err, log);
 }
 
-/* Stores a program's result. Returns true if the request has ended, because all results are there
- * or one failed. */
+/* Returns true if the request has ended, because all results are there or one failed. */
 static bool take_result(struct part *part, const struct fetch_result *result)
 {
     struct plan_request *rq = part->request;
@@ -199,9 +194,7 @@ static void part_ready(struct fetch_ticket *ticket, const struct fetch_result *r
     take_result((struct part *)ticket, result);
 }
 
-/* ---- the question ---- */
-
-struct name_texts { /* storage for a kernel's name and arguments */
+struct name_texts {
     struct buffer name, args;
 };
 
@@ -211,7 +204,6 @@ static void name_texts_done(struct name_texts *texts)
     buffer_done(&texts->args);
 }
 
-/* Determines the name under which packages have a program. */
 static enum kiln_code name_program(const struct plan_request *rq, const struct program_job *p,
                                    struct name_texts *texts, struct kernel_name *ret_name,
                                    struct kiln_err *err)
@@ -269,8 +261,8 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* Determines the toolchain. If no compiler is suitable, the plan continues without one, because a
- * package may have the kernels. */
+/* If no compiler is suitable, the plan continues without one, because a package may have the
+ * kernels. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct plan_request *rq = (struct plan_request *)d;
@@ -314,9 +306,9 @@ static enum kiln_code choose_solver(struct plan_request *rq, const struct messag
     return rc;
 }
 
-/* Makes the plan. This comes after the toolchain is known, because the choice of records may depend
- * on it. If no solver can solve the problem, the message says so, even if there is also no compiler
- * for the target. */
+/* Runs after the toolchain is known, because the choice of records may depend on it. If no
+ * solver can solve the problem, the message says so, even if there is also no compiler for the
+ * target. */
 static enum kiln_code make_plan(struct plan_request *rq)
 {
     struct deferred *d = &rq->base;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request solutions: the solvers that can solve a problem, their records, and how many configs
- * there are to tune.
- *
- * Records are looked up on the engine's thread.  A work queue computes the workspaces and, by
- * sampling each solver's tuning space, counts the valid configs.  The queue serves one of these
- * requests at a time.  The counts are cached for later requests.
+ * Records are looked up on the engine's thread. A work queue computes the workspaces and, by
+ * sampling each solver's tuning space, counts the valid configs. The counts are cached.
  */
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -17,36 +13,33 @@
 
 #include <stdio.h>
 
-struct listed { /* one solver of the answer */
+struct listed {
     const struct plan_known *known;
     char config[PERF_CONFIG_TEXT_MAX]; /* the config that the heuristic chooses */
     uint64_t workspace, best_workspace;
     uint32_t candidates;
     struct candidate_count valid;
-    bool is_counted; /* |valid| is known */
+    bool is_counted;
 };
 
 struct solutions_request {
-    struct deferred base; /* first member */
+    struct deferred base;
     struct problem problem;
     struct target target;
     struct plan_ids ids;
     char driver[TUNING_ORIGIN_TEXT], toolchain[PLAN_TOOLCHAIN_MAX];
     struct plan_known known[PLAN_SOLVERS_MAX];
-    struct listed listed[PLAN_SOLVERS_MAX]; /* in order of preference */
+    struct listed listed[PLAN_SOLVERS_MAX];
     unsigned count;
 };
-
-/* ---- order of preference, as for plans ---- */
 
 static bool is_favoured(const struct solutions_request *rq, const struct solver *solver)
 {
     return !solver->is_favoured || solver->is_favoured(&rq->problem, &rq->target);
 }
 
-/* Returns whether |a| is preferred to |b|. Solvers with find records come first, in the order of
- * their times. Then come the solvers that the heuristic favours, and then all others, both in the
- * order of solvers[]. */
+/* Solvers with find records come first, in the order of their times. Then come the solvers that
+ * the heuristic favours, and then all others, both in the order of solvers[]. */
 static bool comes_before(const struct solutions_request *rq, const struct plan_known *a,
                          const struct plan_known *b)
 {
@@ -64,8 +57,6 @@ static void sort_by_preference(struct solutions_request *rq)
         rq->listed[at] = (struct listed){ .known = &rq->known[i] };
     }
 }
-
-/* ---- on a work queue ---- */
 
 static enum kiln_code solve_with(const struct solutions_request *rq, const struct solver *solver,
                                  const char *config, struct solution *s, struct kiln_err *err)
@@ -105,8 +96,6 @@ static void describe_solutions(struct deferred *d)
     for (unsigned i = 0; !d->rc && i < rq->count; i++)
         d->rc = describe_solution(rq, &rq->listed[i], s, &d->err);
 }
-
-/* ---- the answer ---- */
 
 static void put_solution(const struct solutions_request *rq, const struct listed *l,
                          struct buffer *to)
@@ -174,10 +163,7 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
                                                     .work = describe_solutions,
                                                     .done = end_solutions };
 
-/* ---- the question ---- */
-
-/* Determines the toolchain. If there is no compiler for the target, no record is stale because of
- * its toolchain. */
+/* If there is no compiler for the target, no record is stale because of its toolchain. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct solutions_request *rq = (struct solutions_request *)d;

@@ -3,8 +3,7 @@
 
 #include "engine/store/held_objects.h"
 
-/* Bytes before the records in the body of a 'kernels' message: the number of records and their
- * length. */
+/* A 'kernels' message begins with the number of records and their length. */
 #define HEAD_SIZE 8
 
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller)
@@ -17,7 +16,7 @@ void result_list_begin(struct result_list *list, struct engine *e, const struct 
     list->segment_count = 0;
     list->segment_bytes = 0;
     buffer_clear(&e->records);
-    buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes; the values are set when the list is sent */
+    buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes; set when the list is sent */
 }
 
 void result_list_begin_frame(struct result_list *list, struct engine *e,
@@ -41,12 +40,11 @@ static bool travels_inline(const struct result_list *list, const struct result_o
            (list->caller->capabilities & CAPABILITY_INLINE) && object->data;
 }
 
-/* At most this many objects are evicted for one that is sent, so that the evictions take only
- * milliseconds. */
+/* Evicting this many objects takes only milliseconds. */
 #define EVICTED_AT_ONCE 256
 
 /* Evicts hot objects that count for the receiver of |object| while this user would exceed the
- * limit.  Evicted objects that no process has open free their memory. */
+ * limit. */
 static void make_space(struct engine *e, const struct object *object)
 {
     for (unsigned i = 0; i < EVICTED_AT_ONCE && held_objects_exceed(e->held, object); i++) {
@@ -57,7 +55,7 @@ static void make_space(struct engine *e, const struct object *object)
     }
 }
 
-/* Takes a reference to |object|, counts the object for its receiver, and returns it. */
+/* Counts |object| for its receiver. |ret_object| is a reference. */
 static enum kiln_code count_object(struct engine *e, struct object *object,
                                    struct object **ret_object, struct kiln_err *err)
 {
@@ -68,8 +66,8 @@ static enum kiln_code count_object(struct engine *e, struct object *object,
     return rc;
 }
 
-/* Copies an object that was given to another user.  If the object is hot, the copy becomes hot,
- * too.  Large objects are not copied here (inflight_may_answer). */
+/* Copies an object that was given to another user. If the object is hot, the copy becomes hot,
+ * too. Large objects are not copied here (inflight_may_answer). */
 static enum kiln_code count_copy(struct engine *e, const struct object *object, uid_t uid,
                                  struct object **ret_object, struct kiln_err *err)
 {
@@ -87,14 +85,14 @@ static enum kiln_code count_copy(struct engine *e, const struct object *object, 
     return rc;
 }
 
-/* Returns the hot copy of |object| that the user already has, or NULL. */
+/* Returns NULL if the user has no hot copy of |object|. */
 static struct object *find_copy(struct engine *e, const struct object *object, uid_t uid)
 {
     const struct digest *key = hot_set_key_of(object);
     return key ? hot_set_find_copy(e->hot, key, (uint32_t)uid) : NULL;
 }
 
-/* Returns a new reference to |object|, or to a copy, which may be sent to the caller as a file. */
+/* Returns a reference to |object|, or to a copy that may be sent to the caller as a descriptor. */
 static inline enum kiln_code object_for_caller(const struct result_list *list,
                                                struct object *object, struct object **ret_object,
                                                struct kiln_err *err)
@@ -106,7 +104,7 @@ static inline enum kiln_code object_for_caller(const struct result_list *list,
         return count_copy(e, object, uid, ret_object, err);
     if (!own->held)
         return count_object(e, own, ret_object, err);
-    *ret_object = object_ref(own); /* the usual case: it counts already */
+    *ret_object = object_ref(own); /* the usual case: the object counts already */
     return KILN_OK;
 }
 
@@ -137,8 +135,8 @@ static void put_u32_at(struct buffer *b, size_t at, uint32_t v)
     b->size = size;
 }
 
-/* Adds the object's bytes as a segment, without copying them. The bytes belong before the last two
- * fields of the record, text and log, which are empty in a successful result. */
+/* Adds the object's bytes without copying them. In the record, the bytes precede the last two
+ * fields, text and log, which are empty in a successful result. */
 static void add_segment(struct result_list *list, struct object *object)
 {
     struct buffer *records = &list->engine->records;

@@ -4,16 +4,15 @@
 /*
  * Results that are written into a frame: records, and objects that are sent as its descriptors.
  *
- * Role       fills and sends one list at a time. Its records are written directly to the engine's
- *            scratch buffer, from which they are sent
+ * Role       fills and sends one list at a time, in the engine's scratch buffer
  * Ownership  holds a reference to each object until result_list_done
  * Threading  the engine's thread
  */
 #include "engine/service/kernels/fetch.h"
 
 /* A frame of a batch is sent when it has this many descriptors or bytes. So the client gets its
- * first results early, and one call can write the whole frame into the socket's buffer (208 KiB by
- * default). */
+ * first results early, and one call can write the whole frame into the socket's buffer (208 KiB
+ * by default). */
 #define RESULT_LIST_OBJECTS 128
 #define RESULT_LIST_BYTES (96u << 10)
 /* A smaller object is copied into its record, because a segment would cost more. */
@@ -26,27 +25,26 @@ struct result_list {
     bool is_frame;
     size_t object_count;
     size_t segment_count, segment_bytes;
-    struct object *objects[RESULT_LIST_OBJECTS];  /* owned references, as are those of |segments| */
-    struct segment segments[RESULT_LIST_OBJECTS]; /* content that is sent between the records */
+    struct object *objects[RESULT_LIST_OBJECTS]; /* owned references */
+    struct segment segments[RESULT_LIST_OBJECTS];
 };
 
-struct result_options { /* how to return an item's object */
+struct result_options {
     uint32_t index;
     uint32_t inline_limit;
     bool no_object;
 };
 
-/* Begins a list for result_list_records. */
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller);
-/* Begins a list for result_list_send. */
+/* For result_list_send. */
 void result_list_begin_frame(struct result_list *list, struct engine *e,
                              const struct caller *caller);
 bool result_list_is_full(const struct result_list *list);
 void result_list_add(struct result_list *list, const struct result_options *options,
                      const struct fetch_result *result);
-/* Returns the records added so far, for a field of another message. */
+/* Returns the records for a field of another message. */
 struct bytes result_list_records(const struct result_list *list);
 void result_list_done(struct result_list *list);
-/* Sends the list as a 'kernels' frame, then calls result_list_done. */
+/* Also calls result_list_done. */
 void result_list_send(struct result_list *list, struct caller *caller, uint64_t request_id,
                       uint16_t flags);

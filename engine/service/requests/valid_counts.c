@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of counts in the cache. A hash of the question selects a place; a new count replaces the
- * old count in its place. */
+/* The hash of a question selects a place, whose old count is replaced. */
 #define VALID_COUNTS 128
 
 struct valid_counts {

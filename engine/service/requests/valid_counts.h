@@ -4,8 +4,7 @@
 /*
  * A cache of the number of valid configs in solvers' tuning spaces.
  *
- * Role       saves counting again: a count walks through a tuning space, and every rank of a job
- *            asks for the same number
+ * Role       a count walks through a tuning space, and every rank of a job asks for the same number
  * Ownership  copies what it stores
  * Threading  the engine's thread
  */
@@ -14,7 +13,7 @@
 struct valid_counts;
 
 struct valid_count {
-    const struct solver *solver; /* static */
+    const struct solver *solver;
     struct problem problem;
     struct target target;
     struct candidate_count count;

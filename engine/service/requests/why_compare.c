@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares a stored kernel with the wanted one: the parts that are the same, and those that
- * differ. */
 #include "engine/service/requests/why.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct comparison {
-    struct json *same, *different; /* owned by the answer */
+    struct json *same, *different;
 };
 
 static void compare_texts(struct comparison *c, const char *part, const char *wanted,
@@ -24,9 +22,9 @@ static void compare_texts(struct comparison *c, const char *part, const char *wa
     json_append(c->different, j);
 }
 
-#define SHORT_DIGEST 12 /* enough digits to tell two digests apart */
+#define SHORT_DIGEST 12
 
-/* Returns whether both digests are known. A digest of zeros is unknown, and is not compared. */
+/* A digest of zeros is unknown. */
 static bool are_known(const struct digest *a, const struct digest *b)
 {
     static const struct digest unknown;
@@ -45,8 +43,8 @@ static void compare_digests(struct comparison *c, const char *part, const struct
     compare_texts(c, part, a, b);
 }
 
-/* Writes for example "AMD clang version 15.0.0 (1f2e3d4c5b6a)". For a toolchain that is no longer
- * installed, only the identity is known. */
+/* Writes for example "AMD clang version 15.0.0 (1f2e3d4c5b6a)". For a toolchain that is no
+ * longer installed, only the identity is known. */
 static void show_version(const struct why *w, const struct digest *identity, char text[128])
 {
     char hex[DIGEST_HEX_SIZE];
@@ -96,7 +94,7 @@ static void only_here(const char *words, const char *others, struct buffer *ret_
     buffer_put_u8(ret_text, '\0');
 }
 
-/* Shows only the options that differ, because there may be many. */
+/* There may be many options, so only those that differ are shown. */
 static void compare_options(struct comparison *c, const char *wanted, const char *there)
 {
     BUFFER_AUTO struct buffer a, b;
@@ -135,8 +133,8 @@ static void compare_targets(struct comparison *c, const char *wanted, const char
     compare_texts(c, "features", wanted_features, there_features);
 }
 
-/* Compares kernels of MIOpen, which have a name, arguments and a database id, but no known
- * compiler. In "gfx906_60@3.2.0", the database id is followed by the version of MIOpen. */
+/* Kernels of MIOpen have no known compiler. In "gfx906_60@3.2.0", the version of MIOpen follows
+ * the database id. */
 static void compare_names(struct comparison *c, const char *const wanted[3],
                           const struct kernel_record *there)
 {
@@ -165,8 +163,7 @@ static void compare_made(const struct why *w, struct comparison *c,
     compare_digests(c, "headers", &wanted->headers_id, &there->headers_id);
 }
 
-/* Writes the name, arguments and database id by which clients request the kernel. Returns false if
- * it has none. */
+/* Returns false if clients cannot request the kernel by name. */
 static bool name_wanted(const struct why *w, const char *ret_names[3])
 {
     const struct wanted_program *p = w->missing;

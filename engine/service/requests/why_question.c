@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the question of why_miss: a key, a problem, or a kernel's name. For a problem, makes the
- * plan that the request "plan" would make. */
 #include "common/miopen/driver_line.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
@@ -92,7 +90,6 @@ static enum kiln_code parse_problem(const struct why *w, struct problem *ret_pro
     return rc ? rc : problem_check(ret_problem, err);
 }
 
-/* Solves the problem as a plan for the same caller would. */
 static enum kiln_code solve_problem(struct why *w, struct solution *s, struct kiln_err *err)
 {
     char toolchain[PLAN_TOOLCHAIN_MAX] = "";

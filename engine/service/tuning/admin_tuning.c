@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_show and tuning_stats. */
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_state.h"
 
 #include <string.h>
-
-/* ---- show ---- */
 
 static const struct admin_member show_members[] = {
     { "problem", MEMBER_TEXT },
@@ -53,13 +50,12 @@ static const struct tuning_row *row_of(const struct tuning_answer *answer, struc
     return NULL;
 }
 
-struct showing { /* state while an answer is built */
+struct showing {
     struct tuning *tuning;
-    struct tuning_question q; /* its kind and key are different for each record */
-    bool ignores_stale;       /* the setting tuning_stale is "ignore": look-ups leave out stale
-                               * entries */
-    unsigned records;         /* records in the answer */
-    uint64_t left_out;        /* entries in the answer that a look-up would leave out */
+    struct tuning_question q;
+    bool ignores_stale;
+    unsigned records;
+    uint64_t left_out;
 };
 
 static bool is_left_out(const struct showing *s, const struct tuning_row *row)
@@ -130,8 +126,7 @@ static void add_record(struct showing *s, struct json *records, const struct tun
     s->records++;
 }
 
-/* Returns whether a look-up uses at least one entry of |answer|. Imported records have no rows, and
- * look-ups always use them. */
+/* Imported records have no rows, and look-ups always use them. */
 static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
 {
     bool usable = answer->row_count == 0;
@@ -140,8 +135,7 @@ static bool is_usable(const struct showing *s, const struct tuning_answer *answe
     return usable;
 }
 
-/* Adds the answers that a look-up uses (if |usable|) or those that it does not use (if not).
- * Returns their number. */
+/* Returns the number of added answers. */
 static unsigned add_answers(struct showing *s, struct json *records,
                             const struct tuning_answer *answers, unsigned count, bool usable)
 {
@@ -163,8 +157,8 @@ static void add_nearest(struct showing *s, struct json *records)
         add_record(s, records, &answer);
 }
 
-/* Adds the records that look-ups use, from each tier that has some. If no tier has any, adds the
- * nearest neighbour if the question asks for it. Finally adds the records that look-ups ignore. */
+/* First come the records that look-ups use, or, if there are none and the question asks for it,
+ * the nearest neighbour. The records that look-ups ignore follow. */
 static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();
@@ -195,7 +189,7 @@ static struct json *show_problem(struct showing *s, const struct tuning_keys *ke
     return j;
 }
 
-struct show { /* a checked question */
+struct show {
     struct tuning_question q;
     struct tuning_keys keys;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
@@ -258,8 +252,6 @@ enum kiln_code handle_tuning_show(struct engine *e, struct caller *caller,
     admin_send(e, caller, header->request_id, answer, 0);
     return KILN_OK;
 }
-
-/* ---- stats ---- */
 
 static bool add_system(void *context, const struct tuning_system *system)
 {

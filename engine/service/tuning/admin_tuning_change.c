@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_promote, tuning_remove, tuning_vacuum and tuning_backup. */
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_select.h"
 #include "engine/service/tuning/tuning_service.h"
@@ -18,12 +17,12 @@ struct change {
     struct tuning_selected selected;
     enum tuning_tier tier;
     struct tuning_promotion promotion;
-    bool undoes; /* undoes the last promotion */
+    bool undoes;
 };
 
-/* Refuses a text that is neither a problem nor the key of a record. An import stores keys verbatim
- * if kiln cannot parse them, so only the search for records shows whether there is such a key.
- * Users who may not change a record do not learn that it exists. */
+/* Only the search for records shows whether an unparsable text is the key of a record, because
+ * an import stores keys verbatim if kiln cannot parse them. Users who may not change a record do
+ * not learn that it exists. */
 static void refuse_unknown(struct tuning_query *query, uint64_t found)
 {
     const struct change *c = query->state;
@@ -33,8 +32,6 @@ static void refuse_unknown(struct tuning_query *query, uint64_t found)
     query->base.rc = why->code;
     query->base.err = *why;
 }
-
-/* ---- promote ---- */
 
 static const struct admin_member promote_members[] = {
     { "database_id", MEMBER_TEXT }, { "kind", MEMBER_TEXT },   { "backend", MEMBER_TEXT },
@@ -111,8 +108,6 @@ static const struct tuning_query_kind promote_kind = {
 
 TUNING_QUERY_HANDLER(tuning_promote, promote_kind)
 
-/* ---- remove ---- */
-
 static const struct admin_member remove_members[] = {
     { "tier", MEMBER_TEXT },        { "uid", MEMBER_COUNT },
     { "database_id", MEMBER_TEXT }, { "kind", MEMBER_TEXT },
@@ -121,7 +116,6 @@ static const struct admin_member remove_members[] = {
     { "all", MEMBER_FLAG },         { 0 },
 };
 
-/* Checks a removal of a system database, which can only be removed as a whole. */
 static enum kiln_code check_system(const struct json *q, const struct tuning_selected *s,
                                    struct kiln_err *err)
 {
@@ -136,7 +130,7 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
     return KILN_OK;
 }
 
-/* Selects records of one user: the caller, or the user whom an administrator names. */
+/* The owner is the caller, or the user whom an administrator names. */
 static enum kiln_code select_owner(struct tuning_query *query, struct tuning_selected *s,
                                    struct kiln_err *err)
 {
@@ -203,8 +197,6 @@ static const struct tuning_query_kind remove_kind = {
 
 TUNING_QUERY_HANDLER(tuning_remove, remove_kind)
 
-/* ---- vacuum ---- */
-
 static enum kiln_code begin_vacuum(struct tuning_query *query, struct tuning *tuning,
                                    struct kiln_err *err)
 {
@@ -223,8 +215,6 @@ static const struct tuning_query_kind vacuum_kind = { .members = admin_no_member
                                                       .finish = finish_vacuum };
 
 TUNING_QUERY_HANDLER(tuning_vacuum, vacuum_kind)
-
-/* ---- backup ---- */
 
 struct backup {
     char path[PATH_MAX];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_diff: compares two tiers, a tier and a file, or two files. */
 #include "engine/service/packages/uploads.h"
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_view.h"
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STEP_NS 20000000u /* length of a step of comparing */
+#define STEP_NS 20000000u
 
 static const struct admin_member diff_members[] = {
     { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
@@ -24,14 +23,14 @@ struct diff {
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
     enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: this side is a file */
     uint32_t uid;
-    char paths[2][512];               /* paths of the files; "": the file has not arrived yet */
-    const char *names[2];             /* names of the files; borrowed from the question */
-    struct tuning_progress *progress; /* borrowed */
+    char paths[2][512];   /* "": no file, or a file that has not arrived yet */
+    const char *names[2]; /* borrowed from the question */
+    struct tuning_progress *progress;
     uint64_t same, different, only[2];
-    struct tuning_view sides[2]; /* owned */
-    unsigned gathered;           /* number of sides that are completely read */
-    uint64_t records[2];         /* for each side, the number of records that were compared */
-    uint64_t charged;            /* bytes of both sides that were charged to the user */
+    struct tuning_view sides[2];
+    unsigned gathered;
+    uint64_t records[2]; /* for each side, how many records were compared */
+    uint64_t charged;    /* bytes of both sides that were charged */
 };
 
 static void diff_done(struct diff *d)
@@ -39,8 +38,6 @@ static void diff_done(struct diff *d)
     tuning_view_done(&d->sides[0]);
     tuning_view_done(&d->sides[1]);
 }
-
-/* ---- the question ---- */
 
 static enum kiln_code read_sides(const struct json *q, struct diff *d, struct kiln_err *err)
 {
@@ -87,14 +84,10 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
     return rc ? rc : read_whose(q, uid, role, d, err);
 }
 
-/* ---- comparing ---- */
-
-struct difference {           /* difference between two records with the same key, or between two of
-                               * their entries */
-    struct bytes key, solver; /* |solver| is empty if whole records differ */
-    const char *what;         /* "only a", "only b", or the name of the part that differs */
-    struct bytes a, b;        /* values of both sides; empty: this side has no such record or
-                               * entry */
+struct difference {
+    struct bytes key, solver;
+    const char *what;  /* "only a", "only b", or the name of the part that differs */
+    struct bytes a, b; /* empty: this side has no such record or entry */
 };
 
 static void report_difference(struct diff *d, const struct difference *x)
@@ -111,9 +104,9 @@ static void report_difference(struct diff *d, const struct difference *x)
     tuning_progress_add(d->progress, "differences", j);
 }
 
-/* The entries of a record; |sorted| finds them by id. */
+/* |sorted| finds the entries by id. */
 struct entries {
-    struct tuning_entry all[TUNING_ENTRIES_MAX]; /* in the order of the record */
+    struct tuning_entry all[TUNING_ENTRIES_MAX];
     const struct tuning_entry *sorted[TUNING_ENTRIES_MAX];
     size_t count;
 };
@@ -159,9 +152,8 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* Reports the entries of |a| that |b| does not have, or has with other values. If |is_second|, |a|
- * is the second side. Entries with other values were then reported before, so only entries that |b|
- * does not have are reported. */
+/* Reports the entries of |a| that |b| lacks or has with other values. If |is_second|, reports
+ * only entries that |b| lacks, because the others were reported before. */
 static void compare_entries(struct diff *d, struct bytes key, const struct entries *a,
                             const struct entries *b, bool is_second)
 {
@@ -201,7 +193,7 @@ static void report_unpaired(struct diff *d, int side, const struct tuning_view_r
     report_difference(d, &x);
 }
 
-/* Compares the next record of either side. Returns false if no record is left. */
+/* Returns false if no record is left. */
 static bool compare_next(struct diff *d)
 {
     struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
@@ -227,7 +219,6 @@ static bool compare_next(struct diff *d)
     return true;
 }
 
-/* Compares records for one step. Returns true if some are left. */
 static bool compare_some(struct diff *d)
 {
     const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
@@ -238,7 +229,6 @@ static bool compare_some(struct diff *d)
     return false;
 }
 
-/* Reads a part of the first side that is not completely read. */
 static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, struct kiln_err *err)
 {
     const unsigned index = d->gathered;
@@ -259,7 +249,6 @@ static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, stru
     return rc;
 }
 
-/* Does one step: reads from a side, or compares some records. */
 static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret_more,
                                 struct kiln_err *err)
 {
@@ -272,9 +261,8 @@ static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret
     return KILN_OK;
 }
 
-/* Charges the user for the memory by which the sides have grown. Memory that was charged when a
- * file arrived (charge_file) is not charged again. Call it on the engine's thread between two
- * steps. */
+/* Charges the user for the memory by which the sides have grown. Memory that charge_file charged
+ * is not charged again. */
 static enum kiln_code charge_sides(struct diff *d, struct deferred *request, struct kiln_err *err)
 {
     uint64_t bytes = tuning_view_bytes(&d->sides[0]) + tuning_view_bytes(&d->sides[1]);
@@ -295,8 +283,6 @@ static void answer_diff(const struct diff *d, struct json *answer)
     json_set_u64(answer, "only_a", d->only[0]);
     json_set_u64(answer, "only_b", d->only[1]);
 }
-
-/* ---- two tiers ---- */
 
 static enum kiln_code check_tiers(struct tuning_query *query, struct kiln_err *err)
 {
@@ -335,9 +321,7 @@ static const struct tuning_query_kind tiers_kind = {
     .state_size = sizeof(struct diff),
 };
 
-/* ---- with files ---- */
-
-struct file_diff { /* is u->state */
+struct file_diff {
     struct tuning_change change;
     struct upload *upload;
     struct tuning_progress *progress; /* owned */
@@ -414,8 +398,7 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* Charges the user for a file. The keys and values are copied, and sorting the records takes about
- * as much memory again. */
+/* Keys and values are copied, and sorting the records takes about as much memory again. */
 static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;
@@ -426,8 +409,7 @@ static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_
     return KILN_OK;
 }
 
-/* Takes a file that has arrived. If another file is needed, starts its transfer and sets
- * *ret_more. */
+/* If another file is needed, starts its transfer and sets *ret_more. */
 static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
@@ -453,7 +435,7 @@ static void pass_file(struct upload *u)
     enum kiln_code rc = take_file(u, &more, &why);
     if (!rc && more)
         return;
-    /* After tuning_queue_add has succeeded, the change may have ended and freed |u|. */
+    /* After this call, the change may have ended and freed |u|. */
     if (!rc) {
         struct file_diff *f = u->state;
         rc = tuning_queue_add(&f->change, &why);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_export: writes kiln's records as files of MIOpen. */
 #include "engine/miopen/names/miopen_files.h"
 #include "engine/service/tuning/tuning_query.h"
 
@@ -18,23 +17,21 @@ static const struct admin_member export_members[] = {
 };
 
 struct export
-{                              /* is query->state */
-    struct tuning_export what; /* options of the current file */
+{
+    struct tuning_export what;
     bool has_kind, is_sqlite;
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX]; /* "": all ids */
     char backend[TUNING_BACKEND_TEXT]; /* "": all backends */
-    char version[MIOPEN_VERSION_TEXT]; /* in the form that MIOpen uses in the names of user files */
+    char version[MIOPEN_VERSION_TEXT]; /* as in MIOpen's names of user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
-    struct tuning_exporter *exporter; /* owned; writes the current file; NULL: none */
-    struct json *files;               /* borrowed from the answer; NULL: not begun */
-    struct tuning_selection tiers;    /* of |walk| */
-    struct tuning_walk walk;          /* over the measured records, to list the files */
-    bool more;                        /* there are more files than one answer may have */
+    struct tuning_exporter *exporter;
+    struct json *files;
+    struct tuning_selection tiers;
+    struct tuning_walk walk;
+    bool more; /* there are more files than one answer may have */
 };
-
-/* ---- the question ---- */
 
 static enum kiln_code read_words(const struct json *q, struct export *x, struct kiln_err *err)
 {
@@ -52,8 +49,7 @@ static enum kiln_code read_words(const struct json *q, struct export *x, struct 
     return KILN_OK;
 }
 
-/* Converts a version such as "2.17.0.a82233c22" to the form that it has in the names of user
- * files. */
+/* For example, converts "2.17.0.a82233c22". */
 static enum kiln_code read_version(const struct json *q, struct export *x, struct kiln_err *err)
 {
     const char *version = json_get_text(q, "version", "");
@@ -89,8 +85,6 @@ static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *
     return rc;
 }
 
-/* ---- which files to write ---- */
-
 static bool is_wanted(const struct export *x, enum tuning_kind kind, const char *database_id,
                       const char *backend)
 {
@@ -114,7 +108,7 @@ static void note_name(struct export *x, enum tuning_kind kind, const char *datab
     if (x->more || strlen(database_id) >= DATABASE_ID_MAX || strlen(backend) >= TUNING_BACKEND_TEXT)
         return;
     struct tuning_file_name *name = &x->names[x->count++];
-    /* MIOpen's SQLite files only exist for convolutions. */
+    /* MIOpen has SQLite files only for convolutions. */
     bool is_sqlite = kind == TUNING_PERF && x->is_sqlite && !backend[0];
     *name = (struct tuning_file_name){ .kind = kind,
                                        .format = is_sqlite ? TUNING_SQLITE : TUNING_TEXT };
@@ -152,8 +146,6 @@ static void begin_gathering(struct export *x, const struct tuning *tuning)
                                     .context = x,
                                     .is_over = tier == TUNING_TIER_SYSTEM };
 }
-
-/* ---- writing ---- */
 
 static enum kiln_code reserve_export_space(void *context, uint64_t bytes, struct kiln_err *err)
 {
@@ -206,7 +198,6 @@ static enum kiln_code end_file(struct tuning_query *query, struct kiln_err *err)
     return rc;
 }
 
-/* Writes some records of the current file. */
 static enum kiln_code write_some(struct tuning_query *query, struct tuning *tuning, uint64_t end_ns,
                                  struct kiln_err *err)
 {
@@ -226,7 +217,6 @@ static enum kiln_code write_some(struct tuning_query *query, struct tuning *tuni
 
 static bool is_gathered(const struct export *x) { return x->files && x->walk.is_over; }
 
-/* Lists files to write for one step, and checks their number. */
 static enum kiln_code gather_some(struct tuning_query *query, const struct tuning *tuning,
                                   uint64_t end_ns, struct kiln_err *err)
 {

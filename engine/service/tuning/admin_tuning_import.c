@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_import and tuning_merge, which read MIOpen's tuning files. */
 #include "engine/service/packages/uploads.h"
 #include "engine/service/tuning/tuning_query.h"
 
@@ -15,10 +14,10 @@ static const struct admin_member import_members[] = {
     { "url", MEMBER_TEXT },     { "sha256", MEMBER_TEXT },      { 0 },
 };
 
-struct import { /* state of the upload; describes the import of a file that has arrived */
+struct import {
     struct tuning_change change;
     struct upload *upload;
-    struct tuning_progress *progress; /* owned */
+    struct tuning_progress *progress;
     struct tuning_file_name name;
     enum tuning_tier tier;
     bool merges;
@@ -37,10 +36,7 @@ static void import_destroy(void *state)
     free(import);
 }
 
-/* ---- kind and device of the file ---- */
-
-/* Parses the name with |id| in place of its device. So the rest of the name can be parsed even if
- * the device is unknown. */
+/* Parses the name with |id| in place of its device, which kiln may not know. */
 static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
 {
     char other[300];
@@ -50,8 +46,7 @@ static bool parse_for(const char *id, const char *name, struct tuning_file_name 
     return tuning_file_name_parse(other, ret_name, &ignored) == KILN_OK;
 }
 
-/* Determines kind, device and backend from the question and, for parts that it does not state, from
- * the file's name. */
+/* Prefers the parts that the question states to those of the file's name. */
 static enum kiln_code read_name(const struct upload *u, struct tuning_file_name *ret_name,
                                 struct kiln_err *err)
 {
@@ -89,7 +84,7 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
                                bytes_of_text(backend ? backend : ""), ret_name->backend, err);
 }
 
-/* Determines the format by the file's content, not by its name. */
+/* Looks at the file's content, not at its name. */
 static enum kiln_code read_format(const char *path, enum tuning_format *ret_format,
                                   struct kiln_err *err)
 {
@@ -112,8 +107,6 @@ static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
     enum kiln_code rc = tuning_tier_of_question(question, "tier", otherwise, &import->tier, err);
     return rc ? rc : tuning_publisher_check(import->upload->base.role, import->tier, err);
 }
-
-/* ---- in the queue ---- */
 
 static const char *source_of(const struct upload *u)
 {
@@ -210,8 +203,6 @@ static const struct tuning_change_kind change_kind = { .begin = begin_import,
                                                        .send_progress = send_import_progress,
                                                        .ended = import_ended };
 
-/* ---- receiving the file ---- */
-
 static const struct upload_kind merge_kind;
 
 static enum kiln_code import_create(struct upload *u, struct kiln_err *err)
@@ -238,12 +229,11 @@ static void pass_import(struct upload *u)
         u->base.rc = read_name(u, &import->name, &u->base.err);
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
-    /* The records take at least this much memory; each later step charges what they take in
-     * addition. */
+    /* The records take at least this much memory. Later steps charge more. */
     if (!u->base.rc)
         u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;
-    /* After tuning_queue_add has succeeded, the change may have ended and freed |u|. */
+    /* After this call, the change may have ended and freed |u|. */
     if (!rc) {
         struct kiln_err why = KILN_ERR_INIT;
         import->change.charged = u->transfer.result.size;
@@ -277,7 +267,6 @@ static const struct upload_kind merge_kind = {
     .state_destroy = import_destroy,
 };
 
-/* Checks what can be checked before the file arrives. */
 static enum kiln_code check_question(struct engine *e, const struct caller *caller,
                                      const struct json *q, bool merges, struct kiln_err *err)
 {

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request tuning_verify: reports entries that should be measured again, and damaged
- * databases. */
 #include "engine/service/tuning/tuning_query.h"
 
 #include "common/base/clock.h"
@@ -17,42 +15,37 @@ static const struct admin_member verify_members[] = {
     { "driver", MEMBER_TEXT }, { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 }
 };
 
-struct newest { /* the newest measurement of a device; one allocation with its texts */
+struct newest { /* the newest measurement of a device; texts are in the same allocation */
     struct hash_link link;
     uint64_t measured_at;
     const char *device, *driver, *toolchain;
     char texts[];
 };
 
-/* What the next step does. */
 enum stage {
-    STAGE_NEWEST, /* looks for the newest measurement of each device */
-    STAGE_STALE,  /* reports stale entries */
-    STAGE_SYSTEM, /* checks system databases */
+    STAGE_NEWEST,
+    STAGE_STALE,
+    STAGE_SYSTEM,
 };
 
-struct verify { /* is query->state */
+struct verify {
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MAX];
     struct tuning_query *query;
     enum stage stage;
-    struct tuning_selection selection; /* of |walk| */
+    struct tuning_selection selection;
     struct tuning_walk walk;
     struct hash_table devices; /* of struct newest, by name */
     struct hash_key key;
-    uint64_t bytes, charged; /* bytes of |devices|, and the part of them that was charged to the
-                              * user */
+    uint64_t bytes, charged; /* bytes of |devices|, and the part of them that was charged */
     bool is_out_of_memory;
-    uint64_t checked, unchecked; /* records that were checked, and records of databases that cannot
-                                  * be opened */
-    uint64_t stale;              /* stale entries */
-    uint64_t damaged;            /* number of damaged databases */
-    unsigned next, seen; /* |next|: index of the system database to check next; |seen|: databases
-                            visited so far */
-    struct tuning_index *index; /* a reference; the index of the system database that is being
-                                 * checked */
+    uint64_t checked, unchecked; /* |unchecked|: records of databases that cannot be opened */
+    uint64_t stale;
+    uint64_t damaged;
+    unsigned next, seen; /* system databases: the one to check next, and those visited so far */
+    struct tuning_index *index;
     struct tuning_index_check check;
-    char what[200];     /* names that database */
-    bool is_db_checked; /* tuning.db was checked, which needs an administrator */
+    char what[200];
+    bool is_db_checked;
 };
 
 static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *err)
@@ -74,12 +67,9 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
     return rc ? rc : hash_key_draw(&v->key, err);
 }
 
-/* ---- the newest measurement of each device ---- */
-
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-/* Returns whether the entry has an origin. Entries without an origin, such as imported ones, cannot
- * be recognized as stale. */
+/* Entries without an origin, such as imported ones, cannot be recognized as stale. */
 static bool has_origin(const struct tuning_row *row)
 {
     const struct tuning_origin *o = &row->measured.origin;
@@ -158,8 +148,6 @@ static bool note_record(void *context, const struct tuning_held *held)
     return !v->is_out_of_memory;
 }
 
-/* ---- stale records ---- */
-
 static void report_stale(struct verify *v, const struct tuning_place *place,
                          const struct tuning_row *row)
 {
@@ -181,8 +169,8 @@ static void report_stale(struct verify *v, const struct tuning_place *place,
     tuning_progress_add(v->query->progress, "stale", j);
 }
 
-/* Compares an entry with the driver and toolchain that the question names. If it names neither,
- * compares the entry with those of the device's newest measurement. */
+/* Compares an entry with the driver and toolchain that the question names or, if it names
+ * neither, with those of the device's newest measurement. */
 static bool is_stale(const struct verify *v, const struct tuning_origin *origin)
 {
     if (v->driver[0] || v->toolchain[0])
@@ -206,7 +194,6 @@ static bool check_record(void *context, const struct tuning_held *held)
     return true;
 }
 
-/* Walks over some records for the current stage. After the last record, begins the next stage. */
 static enum kiln_code walk_some(struct verify *v, const struct tuning *tuning, struct kiln_err *err)
 {
     v->walk.selection = &v->selection;
@@ -221,8 +208,6 @@ static enum kiln_code walk_some(struct verify *v, const struct tuning *tuning, s
         return kiln_fail(err, KILN_NO_MEMORY, "cannot check the records: out of memory");
     return KILN_OK;
 }
-
-/* ---- damaged databases ---- */
 
 static void report_damaged(struct verify *v, const char *what, const char *why)
 {
@@ -267,7 +252,6 @@ static void end_system(struct verify *v)
     tuning_progress_set_stage(v->query->progress, "reading", v->checked, 0);
 }
 
-/* Checks a part of a system database. */
 static void check_some(struct verify *v)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -278,7 +262,7 @@ static void check_some(struct verify *v)
         end_system(v);
 }
 
-/* Does a step for the system databases. Returns false if all were checked. */
+/* Returns false if all system databases were checked. */
 static bool check_systems(struct verify *v, const struct tuning *tuning)
 {
     const unsigned before = v->next;
@@ -290,7 +274,6 @@ static bool check_systems(struct verify *v, const struct tuning *tuning)
     return v->next > before || v->index;
 }
 
-/* Charges the user for the list of devices, between two steps. */
 static enum kiln_code begin_step(struct tuning_query *query, struct tuning *tuning,
                                  struct kiln_err *err)
 {
@@ -304,8 +287,6 @@ static enum kiln_code begin_step(struct tuning_query *query, struct tuning *tuni
     return KILN_OK;
 }
 
-/* Does one step: walks over measured entries, or checks a part of a system database. The last step
- * checks tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
@@ -317,8 +298,7 @@ static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tun
     if (check_systems(v, tuning))
         return KILN_OK;
     query->change.more = false;
-    /* Only administrators may check tuning.db, because it takes one long step, during which other
-     * users wait. */
+    /* A check of tuning.db is one long step, during which other users wait. */
     v->is_db_checked = query->base.role == ROLE_ADMIN;
     if (v->is_db_checked && tuning_check_db(tuning, &why) != KILN_OK)
         report_damaged(v, "tuning.db", why.text);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_get and tuning_put. */
 #include "common/base/clock.h"
 #include "engine/service/tuning/tuning_put.h"
 #include "engine/service/tuning/tuning_state.h"
@@ -7,23 +6,20 @@
 
 #include <string.h>
 
-/* A frame is sent when it has at least this many bytes. Below this size, one more record always
- * fits. */
+/* A frame is sent when it has this many bytes. One more record always fits. */
 #define FRAME_ENOUGH (1u << 20)
 
-/* ---- get ---- */
-
-struct get { /* the question of a request, and the progress of answering it */
+struct get {
     struct engine *engine;
     struct caller *caller;
     uint64_t request_id;
-    struct tuning_question question; /* its texts are stored in the members below */
+    struct tuning_question question;
     bool wants_measurements;
     struct tuning_database database;
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT];
     struct reader problems;
     uint32_t count, next;
-    uint32_t written; /* number of answers in the current frame */
+    uint32_t written;
 };
 
 static enum kiln_code read_get(struct bytes body, struct get *get, struct kiln_err *err)
@@ -161,13 +157,13 @@ static void answer_next(struct get *get)
     get->written++;
 }
 
-/* Answers some of the problems. Returns false if problems are left because the time is used up. One
- * answer can take long: a search for a neighbour visits thousands of records, and a record may have
- * hundreds of entries in each tier. */
+/* Returns false if problems are left because the time is used up. One answer can take long: a
+ * search for a neighbour visits thousands of records, and a record may have hundreds of entries
+ * in each tier. */
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
-    bool may_be_long = get->count - get->next > 1; /* for one problem, the clock need not be read */
+    bool may_be_long = get->count - get->next > 1;
     uint64_t end_ns = may_be_long ? clock_monotonic_ns() + TASK_SLICE_NS : 0;
     buffer_clear(&e->records);
     while (get->next < get->count) {
@@ -184,10 +180,8 @@ static bool answer_some(struct get *get)
     return true;
 }
 
-/* ---- look-ups that take several loop iterations ---- */
-
 struct long_get {
-    struct deferred base; /* first member */
+    struct deferred base;
     struct get get;
     uint8_t *problems; /* owned: the problems that are left */
 };
@@ -250,17 +244,15 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
     return go_on_later(&get, err);
 }
 
-/* ---- put ---- */
-
-struct measured { /* the checked content of a tuning_put */
+struct measured {
     struct tuning_place place;
     struct tuning_put_token token; /* valid if |has_token| */
     bool has_token;
-    struct tuning_measurement measured; /* statistics that all entries share */
+    struct tuning_measurement measured;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MAX];
     struct origin_texts texts;
-    char direction;       /* the problem's direction as keys have it */
-    struct buffer values; /* owned; only for find: the entries as text */
+    char direction; /* the problem's direction, as in keys */
+    struct buffer values;
     struct tuning_row rows[TUNING_ENTRIES_MAX];
     size_t ends[TUNING_ENTRIES_MAX]; /* where each entry ends in |values| */
 };
@@ -359,8 +351,7 @@ static enum kiln_code read_perf_entry(const struct message_tuning_entry *m, stru
     if (m->algorithm.size > 0 || m->workspace > 0)
         return kiln_fail(err, KILN_INVALID,
                          "a perf entry must have neither an algorithm nor a workspace");
-    return m->params.size > 0 ? tuning_word_check("parameters", m->params, /* commas= */ true, err)
-                              : KILN_OK;
+    return m->params.size > 0 ? tuning_word_check("parameters", m->params, true, err) : KILN_OK;
 }
 
 static enum kiln_code read_entry(struct reader *entries, struct measured *x, size_t index,

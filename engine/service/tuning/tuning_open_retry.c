@@ -10,17 +10,16 @@
 #define RETRY_EVERY_NS 10000000000u
 
 struct open_try {
-    struct task task; /* first member */
+    struct task task;
     struct engine *engine;
-    struct tuning_options options; /* a copy; its directory belongs to the service */
-    struct tuning *databases;      /* owned */
+    struct tuning_options options;
+    struct tuning *databases;
     char notice[512];
     enum kiln_code rc;
     struct kiln_err err;
 };
 
-/* Returns whether a later try may succeed, for example because space was freed, a filesystem was
- * mounted again, or a mode was corrected. */
+/* A later try may succeed, for example because space was freed or a mode was corrected. */
 static bool may_pass(enum kiln_code rc)
 {
     return rc == KILN_IO || rc == KILN_FULL || rc == KILN_DENIED || rc == KILN_BUSY ||
@@ -59,8 +58,7 @@ static void open_done(struct task *task)
         note_trouble(service, &o->err);
     } else {
         service->databases = o->databases;
-        tuning_set_limits(service->databases,
-                          &service->options); /* uses the current limits, which may have changed */
+        tuning_set_limits(service->databases, &service->options);
         service->trouble[0] = '\0';
         memcpy(service->notice, o->notice, sizeof(o->notice));
         event_note(e, "tuning_available", "the tuning databases could be opened");

@@ -10,9 +10,8 @@
 
 struct tuning_service;
 
-/* Opens the databases at the start. Also returns KILN_OK if that fails but a later try may succeed;
- * service->trouble then has the reason. */
+/* Returns KILN_OK if the databases are open or a later try may open them; in the second case,
+ * service->trouble has the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
                                                  struct kiln_err *err);
-/* Tries again if the next try is due. */
 void tuning_open_retry_tick(struct engine *e);

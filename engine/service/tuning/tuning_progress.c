@@ -9,30 +9,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A frame is full when it reaches one of these limits. It usually has a tenth of a megabyte. One
- * more item never makes it exceed the protocol's limit of a frame. */
+/* One more item never makes a frame exceed the protocol's limit. A frame usually has a tenth of
+ * a megabyte. */
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 
 struct progress_list {
-    const char *name;            /* a string literal */
-    struct progress_frame *open; /* borrowed; the frame to which the next item is added; NULL:
-                                  * none */
+    const char *name;
+    struct progress_frame *open; /* borrowed; receives the next item; may be NULL */
     uint64_t kept, kept_bytes, left_out;
 };
 
 struct progress_frame {
     struct list_link link;
-    struct progress_list *list; /* borrowed */
-    struct json *items;         /* owned */
+    struct progress_list *list;
+    struct json *items;
     unsigned count;
-    size_t bytes; /* size of the items as text */
+    size_t bytes; /* as text */
 };
 
 struct tuning_progress {
     pthread_mutex_t lock;
-    struct list frames; /* of struct progress_frame, in order; owned */
-    const char *stage;  /* a string literal; NULL: unchanged since the last frame */
+    struct list frames;
+    const char *stage; /* a string literal; NULL: unchanged since the last frame */
     uint64_t done, total;
     struct progress_list lists[PROGRESS_LISTS_MAX];
     unsigned list_count;
@@ -73,7 +72,7 @@ void tuning_progress_destroy(struct tuning_progress *progress)
     free(progress);
 }
 
-/* Returns the frame to which the next item of |list| is added, or NULL if memory runs out. */
+/* Returns NULL if memory runs out. */
 static struct progress_frame *frame_for(struct tuning_progress *progress,
                                         struct progress_list *list)
 {
@@ -89,7 +88,6 @@ static struct progress_frame *frame_for(struct tuning_progress *progress,
     return frame;
 }
 
-/* Returns the size of the item as text, or 0 if memory runs out. */
 static size_t size_of(const struct json *item)
 {
     KILN_AUTO(mem) char *text = json_print(item, /* indent= */ false);
@@ -113,8 +111,8 @@ static bool has_space(const struct progress_list *list, size_t size)
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
 }
 
-/* If the list is full, counts an item that need not be created. This saves time, because a change
- * may have millions of items. */
+/* Counts an item that need not be created, because the list is full. This saves time, because a
+ * change may have millions of items. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name)
 {
     pthread_mutex_lock(&progress->lock);
@@ -204,8 +202,7 @@ bool tuning_progress_is_stopped(const struct tuning_progress *progress)
     return atomic_load(&progress->is_stopped);
 }
 
-/* Returns the number of items that were left out of the list |name|, or of all lists if it is
- * NULL. */
+/* NULL as |name| means all lists. */
 static uint64_t count_left_out(struct tuning_progress *progress, const char *name)
 {
     uint64_t count = 0;
@@ -227,8 +224,6 @@ uint64_t tuning_progress_left_out_of(struct tuning_progress *progress, const cha
 {
     return count_left_out(progress, name);
 }
-
-/* ---- events of a job ---- */
 
 static void on_bad(void *context, uint64_t line, const char *why)
 {

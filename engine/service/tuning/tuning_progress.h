@@ -4,14 +4,14 @@
 /*
  * The progress of a long change of the tuning databases, and the items that it reports.
  *
- * Role       a job on WORK_QUEUE_TUNING adds items; the engine's thread takes the items in frames,
- *            which it sends: {"progress": {stage, done, total}} and {NAME: [item...]}, where NAME
- *            is for example "bad" or "conflicts"
+ * Role       a job on WORK_QUEUE_TUNING adds items; the engine's thread sends frames of items:
+ *            {"progress": {stage, done, total}} and {NAME: [item...]}, where NAME is for example
+ *            "bad" or "conflicts"
  * Ownership  lists own the items that are added; the request owns the struct
  * Threading  one thread may add while another takes
  *
  * Each list stores its first PROGRESS_ITEMS_MAX items, up to PROGRESS_BYTES_MAX, and counts the
- * rest.  Each list has its own limits, so that many hints do not displace errors.
+ * rest. Each list has its own limits, so that many hints do not displace errors.
  */
 #include "common/base/json.h"
 #include "engine/tuning/tuning.h"
@@ -19,7 +19,7 @@
 #define PROGRESS_ITEMS_MAX 20000u
 #define PROGRESS_BYTES_MAX (32u << 20)
 #define PROGRESS_VALUE_MAX 1024u
-#define PROGRESS_LISTS_MAX 3u /* lists of one request, such as "bad", "verbatim", "conflicts" */
+#define PROGRESS_LISTS_MAX 3u
 
 struct tuning_progress;
 
@@ -27,25 +27,21 @@ KILN_MUST_CHECK enum kiln_code tuning_progress_create(struct tuning_progress **r
                                                       struct kiln_err *err);
 void tuning_progress_destroy(struct tuning_progress *progress);
 KILN_DEFINE_AUTO(tuning_progress)
-/* Returns the callbacks with which a job reports to |progress|. */
 struct tuning_job_events tuning_progress_events(struct tuning_progress *progress);
 void tuning_progress_set_stage(struct tuning_progress *progress, const char *stage, uint64_t done,
                                uint64_t total);
-/* Takes ownership of |item| and adds it to the list |name|, a string literal. There are at most
- * PROGRESS_LISTS_MAX names. */
+/* Takes ownership of |item|. |name| is a string literal. There are at most PROGRESS_LISTS_MAX
+ * names. */
 void tuning_progress_add(struct tuning_progress *progress, const char *name, struct json *item);
-/* Call it before an item is created. If it returns true, the list is full; the item is counted, and
- * need not be created. */
+/* Returns true if the list is full. The item is then counted, and need not be created. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name);
-/* Sets |text| as a member of an item. A text longer than PROGRESS_VALUE_MAX is replaced by its
- * beginning and its length. */
+/* Replaces a text longer than PROGRESS_VALUE_MAX by its beginning and its length. */
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);
-/* Gets the next frame, which the caller then owns; it is NULL if memory ran out. Returns false if
- * there is nothing new. */
+/* The caller owns the frame, which is NULL if memory ran out. Returns false if there is nothing
+ * new. */
 bool tuning_progress_take(struct tuning_progress *progress, struct json **ret_frame);
-/* Call it when the client has left. The thread that adds items then stops. */
+/* The client has left, so the thread that adds items must stop. */
 void tuning_progress_stop(struct tuning_progress *progress);
 bool tuning_progress_is_stopped(const struct tuning_progress *progress);
-/* Return the number of items that were left out, in all lists or in one list. */
 uint64_t tuning_progress_left_out(struct tuning_progress *progress);
 uint64_t tuning_progress_left_out_of(struct tuning_progress *progress, const char *name);

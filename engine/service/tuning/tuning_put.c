@@ -8,8 +8,6 @@ static struct tuning_put *put_of(struct tuning_change *change)
     return LIST_ENTRY(change, struct tuning_put, change);
 }
 
-/* ---- in the queue ---- */
-
 static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tuning,
                                 struct kiln_err *err)
 {
@@ -36,8 +34,6 @@ static void put_ended(struct tuning_change *change)
 }
 
 static const struct tuning_change_kind change_kind = { .begin = begin_put, .ended = put_ended };
-
-/* ---- the request ---- */
 
 static void reply_put(struct deferred *d, struct caller *caller)
 {
@@ -69,7 +65,6 @@ static uint64_t size_of(const struct tuning_row *rows, size_t count)
     return size;
 }
 
-/* Copies the rows and charges their memory to the user. */
 static enum kiln_code keep_rows(struct tuning_put *put, const struct tuning_putting *what,
                                 struct kiln_err *err)
 {

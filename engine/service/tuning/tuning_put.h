@@ -4,8 +4,8 @@
 /*
  * Writes a measured record to tuning.db.
  *
- * Role       used by the request tuning_put and at the end of a lease: waits in the queue, writes
- *            the record, then answers
+ * Role       for the request tuning_put and for the end of a lease: waits in the queue, writes the
+ *            record, then answers
  * Ownership  a put owns a copy of its rows and frees itself after the answer
  * Threading  the engine's thread
  */
@@ -15,33 +15,33 @@
 struct tuning_put;
 
 struct tuning_put_kind {
-    bool stays; /* continues if its caller leaves, because other clients wait for it, too */
-    /* Called before the answer, whether the put succeeded or not; may be NULL. */
+    bool stays; /* continues without its caller, because other clients wait for it, too */
+    /* Called before the answer, even if the put failed; may be NULL. */
     void (*ended)(struct tuning_put *put);
-    /* Sends the answer once the record was written, unless the caller has left. */
+    /* Called after a successful write, unless the caller has left. */
     void (*reply)(struct tuning_put *put, struct caller *caller);
 };
 
 struct tuning_put {
-    struct deferred base; /* first member */
+    struct deferred base;
     struct tuning_change change;
     const struct tuning_put_kind *kind;
-    struct record *record;         /* owned */
+    struct record *record;
     struct tuning_put_token token; /* valid if |is_once| */
     bool is_once;
     uint64_t lease; /* the lease that the put ends; 0: none */
 };
 
-struct tuning_putting { /* rows to record; all members are borrowed */
+struct tuning_putting { /* members are borrowed */
     const struct tuning_put_kind *kind;
-    /* The rows of one record. Rows of a find record must be in the new dialect; they are converted
+    /* The rows of one record. Rows of a find record are in the new dialect; they are converted
      * if the stored record is in the old dialect. */
     const struct tuning_row *rows;
     size_t count;
     const struct tuning_put_token *token; /* NULL: the client will not repeat the request */
     uint64_t lease;
 };
-/* Defers the request. The request may already be answered when this returns. */
+/* The request may already be answered when this returns. */
 KILN_MUST_CHECK enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller,
                                                 uint64_t request_id,
                                                 const struct tuning_putting *what,

@@ -37,7 +37,7 @@ static enum kiln_code query_begin(struct tuning_change *change, struct tuning *t
                                   struct kiln_err *err)
 {
     struct tuning_query *query = query_of(change);
-    if (!query->base.caller) /* the caller left between two steps */
+    if (!query->base.caller)
         return err->code = KILN_CANCELLED;
     return query->kind->begin ? query->kind->begin(query, tuning, err) : KILN_OK;
 }
@@ -69,15 +69,13 @@ static const struct tuning_change_kind change_kind = { .begin = query_begin,
                                                        .send_progress = query_send_progress,
                                                        .ended = query_ended };
 
-/* ---- the request ---- */
-
 static void reply_with_files(struct deferred *d, struct caller *caller)
 {
     const struct tuning_query *query = (const struct tuning_query *)d;
     admin_send_files(d, caller, query->files, query->file_count);
 }
 
-/* Called when the caller has left. Drops the change if it has not begun. */
+/* Drops the change if it has not begun. */
 static bool stop_query(struct deferred *d)
 {
     return tuning_queue_may_stop(&((struct tuning_query *)d)->change);

@@ -33,9 +33,6 @@ static bool send_progress(struct tuning_change *change)
     return change->kind->send_progress && change->kind->send_progress(change);
 }
 
-/* ---- one step ---- */
-
-/* Charges the user for the memory by which the job grew in the previous step. */
 static enum kiln_code charge_job(struct tuning_change *change)
 {
     struct deferred *d = change->request;
@@ -54,7 +51,7 @@ static enum kiln_code begin(struct tuning_change *change)
     struct deferred *d = change->request;
     if (!change->job)
         return change->kind->begin(change, d->engine->tuning->databases, &d->err);
-    if (!d->caller) /* NULL: the caller left */
+    if (!d->caller) /* the caller left */
         return d->err.code = KILN_CANCELLED;
     return charge_job(change);
 }
@@ -85,9 +82,8 @@ static void work_step(struct deferred *d)
         d->rc = change->kind->work(change, d->engine->tuning->databases, &d->err);
 }
 
-/* Does the part of a step that runs on the engine's thread. Returns true if some of this part is
- * left. The request then runs an additional step only to continue, so that other requests are
- * served in between. */
+/* Returns true if work on the engine's thread is left. The request then runs an additional step
+ * only to continue, so that other requests are served in between. */
 static bool follow_up(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
@@ -114,7 +110,7 @@ static void end_step(struct deferred *d)
     if (!d->rc && change->more && d->engine->draining)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, TUNING_STOPPING);
     if (!d->rc && change->more) {
-        /* Not d->err: the call may begin the next step, and if that step fails, it sets d->err. */
+        /* Not d->err, which the next step may set if it begins and fails within this call. */
         struct kiln_err err = KILN_ERR_INIT;
         if (deferred_enqueue(d, &d->engine->tuning->queue, d->step, &err) == KILN_OK)
             return;
@@ -130,8 +126,6 @@ static const struct deferred_step step = { .work_queue = WORK_QUEUE_TUNING,
                                            .work = work_step,
                                            .again = follow_up,
                                            .done = end_step };
-
-/* ---- all changes ---- */
 
 enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err)
 {

@@ -4,13 +4,12 @@
 /*
  * Changes of the tuning databases, one step at a time.
  *
- * Role       runs changes. A change's job is created on the engine's thread, run on
- *            WORK_QUEUE_TUNING, then applied in parts, between which look-ups are served.  A
- *            request that reads all of the databases (an export, a diff) is queued as a change,
- *            too.  A change consists of steps.  The steps of all changes wait in one request queue,
- *            which next serves the user whose steps took the least time.  So a put waits for at
- *            most one step of another user's import, and the steps of two users' imports alternate
- * Ownership  a change is part of a request, which owns it.  The queue borrows it from
+ * Role       A change's job is created on the engine's thread, run on WORK_QUEUE_TUNING, then
+ *            applied in parts, between which look-ups are served. A request that reads all of the
+ *            databases (an export, a diff) is queued as a change, too. The steps of all changes
+ *            wait in one request queue, which next serves the user whose steps took the least time.
+ *            So a put waits for at most one step of another user's import
+ * Ownership  a change is part of a request, which owns it. The queue borrows the change from
  *            tuning_queue_add until |ended| was called or the request was cancelled
  * Threading  the engine's thread, except for |work| and the job's events
  */
@@ -23,24 +22,23 @@ struct tuning_change;
 struct tuning_change_kind {
     /* Called on the engine's thread before each step, unless change->job continues. Creates
      * change->job, or leaves it NULL if the step only needs |work|. |begin| and |work| may set
-     * change->more to request another step. Other changes run between steps, so a change must not
-     * borrow from the databases from one step to the next. */
+     * change->more to request another step. Other changes run between steps, so a change must
+     * not borrow from the databases from one step to the next. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
     /* Called on the work queue after the step of the job, if there is a job. May be NULL. */
     enum kiln_code (*work)(struct tuning_change *change, struct tuning *tuning,
                            struct kiln_err *err);
-    /* Called on the engine's thread from time to time. Sends a frame of progress, or returns false
-     * if there is none. May be NULL. */
+    /* Sends a frame of progress, or returns false if there is none. May be NULL. */
     bool (*send_progress)(struct tuning_change *change);
-    /* Called once, on the engine's thread, at the end; the request's rc and err have the result.
+    /* Called once, on the engine's thread, when request->rc and request->err have the result.
      * The queue then no longer borrows the change. */
     void (*ended)(struct tuning_change *change);
 };
 
 struct tuning_change {
     const struct tuning_change_kind *kind;
-    struct deferred *request; /* the request that the change is part of; borrowed */
+    struct deferred *request; /* borrowed; the change is part of it */
     struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* sums of the change's jobs so far */
@@ -49,12 +47,11 @@ struct tuning_change {
     bool gives_up; /* the job runs no further step, and frees what further steps would need */
 };
 
-/* Adds a change. The caller must set |kind| and |request|, and may set |events|. The queue has no
- * limit, but the request's group has one. Returns KILN_UNAVAILABLE if there are no databases. */
+/* The caller sets |kind| and |request|, and may set |events|. The request's group limits the
+ * number of changes. Returns KILN_UNAVAILABLE if there are no databases. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
 /* Returns true if the change has not begun, so that its request may be destroyed. */
 bool tuning_queue_may_stop(const struct tuning_change *change);
-/* Ends waiting changes with KILN_UNAVAILABLE. */
+/* Waiting changes end with KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);
-/* Sends the progress of the running change. */
 void tuning_queue_tick(struct engine *e);

@@ -11,8 +11,7 @@ static void add_key(struct tuning_selected *s, enum tuning_kind kind, struct byt
     s->selected_keys[all->key_count++] = (struct tuning_key){ kind, key };
 }
 
-/* Adds the keys of a problem: one for each kind of database, or the only key of a record that was
- * stored verbatim. */
+/* Adds one key for each kind of database, or the only key of a record that was stored verbatim. */
 static enum kiln_code add_problems(struct tuning_selected *s, const char *problem,
                                    struct kiln_err *err)
 {

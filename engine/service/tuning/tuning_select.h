@@ -12,19 +12,17 @@
 #define TUNING_SELECTED_KEYS 6 /* a command line names up to three problems, each with two keys */
 
 struct tuning_selected {
-    struct tuning_selection selection; /* the selected records */
+    struct tuning_selection selection;
     struct tuning_key selected_keys[TUNING_SELECTED_KEYS];
     bool selects_some; /* the question has conditions, so not all records are selected */
     struct tuning_keys keys;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
 
-/* Reads the members database_id, kind, backend, problem, solver and older_than, for records of
- * |tier|. A problem that does not parse as a key of MIOpen can still be the key of a record,
- * because an import stores such keys unchanged. If no record has it, |keys.why| says why it did not
- * parse. */
+/* Reads the members database_id, kind, backend, problem, solver and older_than. If the problem
+ * is not a key of MIOpen, |keys.why| says why. A record may still have it as its key, because an
+ * import stores such keys unchanged. */
 KILN_MUST_CHECK enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
                                              struct tuning_selected *ret_selected,
                                              struct kiln_err *err);
-/* Limits the selection to records of this user. */
 void tuning_select_uid(struct tuning_selected *selected, uint32_t uid);

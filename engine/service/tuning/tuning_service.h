@@ -4,9 +4,8 @@
 /*
  * The tuning databases, as the rest of the engine sees them.
  *
- * Role       owns the engine's state for tuning: the databases, the queue of their changes, the
- *            leases.  If the databases cannot be opened, kilnd still serves kernels; it refuses
- *            tuning requests, and says why
+ * Role       owns the databases, the queue of their changes, and the leases. If the databases
+ *            cannot be opened, kilnd still serves kernels; it refuses tuning requests, and says why
  * Ownership  the engine owns the struct; tables and texts that it returns are borrowed
  * Threading  the engine's thread
  */
@@ -14,28 +13,26 @@
 
 struct tuning_service;
 
-/* Opens the databases. Fails only if a later try cannot succeed, because the directory is on a
+/* Fails only if a later try to open the databases cannot succeed, because the directory is on a
  * network filesystem, tuning.db is from a newer kiln, or memory ran out. */
 KILN_MUST_CHECK enum kiln_code tuning_service_create(const struct engine_options *options,
                                                      struct tuning_service **ret_service,
                                                      struct kiln_err *err);
-/* Accepts NULL. */
 void tuning_service_destroy(struct tuning_service *service);
 /* Reports what opening the databases found. */
 void tuning_service_start(struct engine *e);
-/* Applies the limits of |options|, also to databases that are opened later. */
+/* The limits also apply to databases that are opened later. */
 void tuning_service_set_limits(struct engine *e, const struct engine_options *options);
-/* Call it about once a second. Opens the databases if that failed before, and reports progress. */
+/* Must run about once a second. Opens the databases if that failed before, and reports progress. */
 void tuning_service_tick(struct engine *e);
-/* Ends waiting changes with KILN_UNAVAILABLE. */
+/* Waiting changes end with KILN_UNAVAILABLE. */
 void tuning_service_drain(struct engine *e);
 
-/* Returns the databases, borrowed; NULL if they could not be opened. */
+/* Returns NULL if the databases could not be opened. */
 struct tuning *tuning_databases(const struct engine *e);
 struct lease_table *tuning_leases(const struct engine *e);
-/* Returns the directory of tuning.db; NULL if there is none. */
 const char *tuning_directory(const struct engine *e);
-/* Returns KILN_OK if the databases are open, otherwise KILN_UNAVAILABLE with the reason. */
+/* Returns KILN_UNAVAILABLE with the reason if the databases are not open. */
 KILN_MUST_CHECK enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err);
-/* Describes the databases for the request status; the caller owns the result. */
+/* The caller owns the result. */
 struct json *tuning_service_describe(const struct engine *e);

@@ -12,12 +12,12 @@
 
 struct tuning_service {
     struct tuning *databases;        /* owned; NULL: not open, for the reason in |trouble| */
-    struct tuning_options options;   /* its directory is owned */
+    struct tuning_options options;   /* the directory is owned */
     struct tuning_database asked[2]; /* the databases of the latest look-ups in find and in perf */
     char trouble[512];
-    char notice[512];           /* what opening the databases found; "" if nothing */
-    uint64_t retry_ns;          /* when to try again to open the databases */
-    bool is_opening;            /* a try to open the databases is running */
-    struct request_queue queue; /* the changes that wait or run (tuning_queue.h) */
-    struct lease_table *leases; /* owned */
+    char notice[512];  /* what opening the databases found; may be "" */
+    uint64_t retry_ns; /* when to try again to open the databases */
+    bool is_opening;
+    struct request_queue queue;
+    struct lease_table *leases;
 };

@@ -146,8 +146,6 @@ enum kiln_code tuning_publisher_check(enum role role, enum tuning_tier tier, str
                      tuning_tier_name(tier));
 }
 
-/* ---- JSON questions ---- */
-
 enum kiln_code tuning_tier_of_question(const struct json *question, const char *name,
                                        enum tuning_tier otherwise, enum tuning_tier *ret_tier,
                                        struct kiln_err *err)

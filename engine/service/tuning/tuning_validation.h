@@ -12,14 +12,14 @@
 #include "engine/miopen/problem_key.h"
 #include "engine/tuning/tuning.h"
 
-#define TUNING_ORIGIN_TEXT 257 /* size of each text of an origin, with its NUL */
+#define TUNING_ORIGIN_TEXT 257 /* with the NUL */
 #define TUNING_BACKEND_TEXT 16
-/* Maximum size of an uploaded file after unpacking. It is limited because the file's records are
- * collected in memory. AMD's largest file has 60 MB. */
+/* Maximum size of an uploaded file after unpacking, because the file's records are collected in
+ * memory. AMD's largest file has 60 MB. */
 #define TUNING_FILE_MAX (256u << 20)
 
-/* Copies |text|, which must be printable ASCII of at most |most| - 1 characters. If it is not,
- * returns KILN_INVALID with a message that names |what|. */
+/* |text| must be printable ASCII of at most |most| - 1 characters. Otherwise, returns
+ * KILN_INVALID with a message that names |what|. */
 KILN_MUST_CHECK enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most,
                                                 char *ret_text, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kind *ret_kind,
@@ -27,44 +27,41 @@ KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kin
 KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
                                                        char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
-/* Checks a backend under which records of the device may be stored. For perf, it must be empty. For
- * find, an empty backend means the device's backend (common/miopen/device_database_id.h). */
+/* For perf, the backend must be empty. For find, an empty backend means the device's backend
+ * (common/miopen/device_database_id.h). */
 KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
                                                    struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],
                                                    struct kiln_err *err);
 
-struct tuning_database { /* the database of a request's records; zeroed: none */
+struct tuning_database { /* zeroed: no database */
     char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
-/* Checks a database id and a backend, as the two functions above do. |known| has the texts that
- * were checked last for this kind, and receives the new ones. Texts that equal those in |known|, as
- * in most look-ups, are not checked again. */
+/* |known| has the texts that were checked last for this kind, and receives the new ones. Texts
+ * that equal those in |known|, as in most look-ups, are not checked again. */
 KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
                                                     struct bytes backend,
                                                     struct tuning_database *known,
                                                     struct kiln_err *err);
 
-/* Writes the key of a valid problem's record. Returns KILN_UNSUPPORTED if PerfDbs have no key for
- * the problem. */
+/* The problem must be valid. Returns KILN_UNSUPPORTED if PerfDbs have no key for it. */
 KILN_MUST_CHECK enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
                                              char text[PROBLEM_KEY_MAX], struct bytes *ret_key,
                                              struct kiln_err *err);
 
-struct origin_fields { /* the fields as the client sent them */
+struct origin_fields { /* as the client sent them */
     struct bytes device_uuid, device, driver, toolchain, library;
 };
 struct origin_texts {
     char device_uuid[TUNING_ORIGIN_TEXT], device[TUNING_ORIGIN_TEXT], driver[TUNING_ORIGIN_TEXT],
         toolchain[TUNING_ORIGIN_TEXT], library[TUNING_ORIGIN_TEXT];
 };
-/* Checks the fields. |ret_origin| borrows from |texts|. */
+/* |ret_origin| borrows from |texts|. */
 KILN_MUST_CHECK enum kiln_code tuning_origin_take(const struct origin_fields *fields,
                                                   uint32_t clock_mhz, struct origin_texts *texts,
                                                   struct tuning_origin *ret_origin,
                                                   struct kiln_err *err);
 
-/* Convert between a double and its bits. */
 double tuning_double_of(uint64_t bits);
 uint64_t tuning_bits_of(double value);
 /* Returns KILN_INVALID unless |bits| is a number from 0 to TUNING_FIGURE_MAX. */
@@ -76,24 +73,21 @@ bool tuning_may_publish(enum role role);
 KILN_MUST_CHECK enum kiln_code tuning_publisher_check(enum role role, enum tuning_tier tier,
                                                       struct kiln_err *err);
 
-/* ---- JSON questions ---- */
-
-/* Reads the member "backend", which selects records; "" if the question has none. */
+/* Returns "" if the question has no backend. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_of_question(const struct json *question,
                                                           char ret_backend[TUNING_BACKEND_TEXT],
                                                           struct kiln_err *err);
 
-/* Reads the tier from the member |name|. Without this member, the tier is |otherwise|. If the tier
- * is unknown, returns KILN_INVALID with a message that lists the tiers. */
+/* Without the member |name|, the tier is |otherwise|. If the tier is unknown, returns
+ * KILN_INVALID with a message that lists the tiers. */
 KILN_MUST_CHECK enum kiln_code tuning_tier_of_question(const struct json *question,
                                                        const char *name, enum tuning_tier otherwise,
                                                        enum tuning_tier *ret_tier,
                                                        struct kiln_err *err);
-/* Reads the member "kind". |ret_has| is false if there is none. */
 KILN_MUST_CHECK enum kiln_code tuning_kind_of_question(const struct json *question,
                                                        enum tuning_kind *ret_kind, bool *ret_has,
                                                        struct kiln_err *err);
-/* Reads the member "database_id"; "" if there is none. */
+/* Returns "" if the question has no database id. */
 KILN_MUST_CHECK enum kiln_code tuning_database_id_of_question(const struct json *question,
                                                               char ret_id[DATABASE_ID_MAX],
                                                               struct kiln_err *err);
@@ -101,17 +95,15 @@ KILN_MUST_CHECK enum kiln_code tuning_database_id_of_question(const struct json 
 struct tuning_keys { /* the keys of the problem that a question names */
     struct problem problems[3];
     char find[3][PROBLEM_KEY_MAX],
-        perf[3][PROBLEM_KEY_MAX]; /* in |perf|, "": PerfDbs have no key for the problem */
-    unsigned count;               /* 0: the text is not a problem, but a record may have it verbatim
-                                   * as its key */
+        perf[3][PROBLEM_KEY_MAX]; /* "": PerfDbs have no key for the problem */
+    unsigned count;               /* 0: the text is not a problem, but may be a record's
+                                   * verbatim key */
     struct bytes verbatim;        /* borrowed */
-    struct kiln_err why; /* KILN_INVALID if the text is neither a key nor a command line; this is an
-                          * error unless a record has it as its key */
+    struct kiln_err why; /* KILN_INVALID: the text is neither a key of MIOpen nor a command line */
 };
 KILN_MUST_CHECK enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys,
                                               struct kiln_err *err);
-unsigned tuning_keys_count(
-    const struct tuning_keys *keys); /* the number of problems; 1 for a verbatim key */
-/* Returns the key of problem |index| in databases of this kind. If PerfDbs have no key for the
- * problem, returns its FindDb key, which records from old text PerfDbs may have verbatim. */
+unsigned tuning_keys_count(const struct tuning_keys *keys); /* 1 for a verbatim key */
+/* If PerfDbs have no key for the problem, returns its FindDb key, which records from old text
+ * PerfDbs may have verbatim. */
 struct bytes tuning_keys_at(const struct tuning_keys *keys, enum tuning_kind kind, unsigned index);

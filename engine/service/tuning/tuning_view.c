@@ -12,11 +12,11 @@
 
 #define TEXTS_MAX (1ull << 30)
 /* A step reads for this time, or until it has read this many bytes of keys and values. Then it
- * sorts what it has read. */
+ * sorts. */
 #define READ_NS 10000000u
 #define READ_BYTES (4u << 20)
 
-struct item { /* a record: its key at offset |at|, followed by its value */
+struct item {
     uint64_t at;
     uint32_t key_size, value_size;
 };
@@ -36,10 +36,8 @@ uint64_t tuning_view_bytes(const struct tuning_view *side)
            tuning_reader_bytes(side->reader);
 }
 
-/* ---- order ---- */
-
-/* Returns the address to which the offsets in items refer. Items have offsets, because the copies
- * move in memory while more are added. */
+/* Items have offsets instead of pointers, because the copies move in memory while more are
+ * added. */
 static uint8_t *base_of(const struct tuning_view *side)
 {
     return side->index ? (uint8_t *)tuning_index_text(side->index).data : side->texts.data;
@@ -50,7 +48,7 @@ static struct bytes key_at(const uint8_t *base, const struct item *item)
     return bytes_of(base + item->at, item->key_size);
 }
 
-/* Compares items by their keys. Of two equal keys, the one that was read first comes first. */
+/* Of two equal keys, the one that was read first comes first. */
 static int by_key(const void *a, const void *b, void *base)
 {
     const struct item *x = a, *y = b;
@@ -79,8 +77,6 @@ void tuning_view_pop(struct tuning_view *side)
     sorted_runs_pop(&side->records, base_of(side));
 }
 
-/* ---- adding ---- */
-
 static bool is_stopped(const struct tuning_view *side)
 {
     return side->is_too_long || side->is_out_of_memory || side->texts.failed ||
@@ -103,11 +99,9 @@ static bool add_copy(struct tuning_view *side, struct bytes key, struct bytes va
     return add_item(side, item);
 }
 
-/* ---- a tier ---- */
-
 struct tier_step {
     struct tuning_view *side;
-    size_t begin; /* size of |texts| before the step */
+    size_t begin;
     bool is_late;
 };
 
@@ -122,7 +116,6 @@ static bool add_held(void *context, const struct tuning_held *held)
     return !step->is_late;
 }
 
-/* Reads some records of a tier. They come in the order of their keys. */
 static enum kiln_code read_tier(struct tuning_view *side, struct tuning *tuning,
                                 const struct tuning_view_source *from, bool *ret_more,
                                 struct kiln_err *err)
@@ -146,8 +139,6 @@ static enum kiln_code read_tier(struct tuning_view *side, struct tuning *tuning,
     *ret_more = !rc && step.is_late;
     return rc;
 }
-
-/* ---- a system database ---- */
 
 struct system_walk {
     struct tuning_view *side;
@@ -205,10 +196,7 @@ static void read_system(struct tuning_view *side, bool *ret_more)
     *ret_more = false;
 }
 
-/* ---- a file ---- */
-
-/* Returns the key as stored records have it. Old text PerfDbs have FindDb keys, which are converted
- * to PerfDb keys. */
+/* Old text PerfDbs have FindDb keys, which are converted to PerfDb keys. */
 static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -270,8 +258,6 @@ static enum kiln_code read_file(struct tuning_view *side, const struct tuning_vi
         return kiln_while(err, "reading '%.100s'", from->name);
     return KILN_OK;
 }
-
-/* ---- steps ---- */
 
 static enum kiln_code begin(struct tuning_view *side, const struct tuning *tuning,
                             const struct tuning_view_source *from, struct kiln_err *err)
