@@ -3,33 +3,31 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* Memory bandwidth and arithmetic speed that no GPU reaches. They are at least twice those of the
- * fastest GPUs (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
+/* No GPU reaches these. They are at least twice those of the fastest GPUs (in 2026: 8 TB/s, and
+ * 2.5 PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
-/* Limits of real measurements. Nobody times a solver for an hour. A sample is the time of one
- * launch, which takes more than a microsecond. */
+/* Nobody times a solver for an hour, and a launch takes more than a microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-/* At most this many taps (positions of the filter along one axis) are counted. Counting only some
- * of them still gives a lower bound of the work. */
+/* Counting only some taps (positions of the filter along one axis) still gives a lower bound of
+ * the work. */
 #define TAPS_MAX 64u
 
-struct axis { /* one spatial dimension */
+struct axis {
     int64_t in, filter, pad, stride, dilation, out;
 };
 
-struct reach {       /* lower bounds of the work along one axis */
-    double products; /* number of pairs (output, tap) whose input is not in the padding */
-    double taps;     /* number of taps that such pairs have */
-    double points;   /* lower bound of the number of different inputs in such pairs, and of
-                      * different outputs */
+struct reach {       /* along one axis */
+    double products; /* pairs (output, tap) whose input is not in the padding */
+    double taps;     /* taps that such pairs have */
+    double points;   /* lower bound of the different inputs, and of the different outputs, of
+                      * such pairs */
 };
 
-/* The number of outputs for which the tap's input is not in the padding. */
 static int64_t outputs_of_tap(const struct axis *a, int64_t tap)
 {
-    int64_t offset = tap * a->dilation - a->pad; /* the position of this tap's input for output 0 */
+    int64_t offset = tap * a->dilation - a->pad; /* position of this tap's input for output 0 */
     int64_t first = offset < 0 ? (-offset + a->stride - 1) / a->stride : 0;
     int64_t end = offset >= a->in ? 0 : (a->in - 1 - offset) / a->stride + 1;
     end = end < a->out ? end : a->out;

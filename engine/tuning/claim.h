@@ -2,32 +2,30 @@
 #pragma once
 
 /*
- * Checks measured times, because a client can claim any time.  Rejects times that no GPU can reach.
+ * Checks measured times, because a client can claim any time. Rejects times that no GPU can reach.
  *
  * Role       the only place that checks times, for measurements (put, lease) and imported records
  * Threading  pure functions
  *
- * The limits are far from any real time, so a real measurement is never rejected.  A time within
- * the limits can still be false.  Therefore `kilnctl db promote` also needs a measurement of a
- * second user.
+ * The limits are far from any real time, so a real measurement is never rejected. A time within the
+ * limits can still be false. Therefore `kilnctl db promote` also needs a measurement of a second
+ * user.
  */
 #include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
-/* The shortest time that |problem|, which must be valid, can take on any GPU. It is the time to
- * access each tensor in memory once, or the time to compute all products whose inputs are outside
- * the padding, whichever is longer. */
+/* The shortest time that |problem|, which must be valid, can take on any GPU: the time to access
+ * each tensor in memory once, or the time to compute all products whose inputs are outside the
+ * padding, whichever is longer. */
 double claim_floor_ms(const struct problem *problem);
-/* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would have
- * taken longer than anybody waits, or if there are several samples but no spread. |problem| is NULL
- * if it is unknown. */
+/* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would
+ * have taken longer than anybody waits, or if there are several samples but no spread. |problem|
+ * is NULL if it is unknown. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);
-/* Checks the time of a FindDb entry like claim_check. Accepts 0, because AMD's files have it for
- * kernels that were too fast for the clock. */
+/* Accepts 0, because AMD's files have it for kernels that were too fast for the clock. */
 KILN_MUST_CHECK enum kiln_code claim_check_time(const struct problem *problem, double ms,
                                                 struct kiln_err *err);
-/* Determines the problem of a record's key in a database of this kind. Returns false if kiln cannot
- * describe the problem. */
+/* Returns false if kiln cannot describe the key's problem. */
 bool claim_problem(enum tuning_kind kind, struct bytes key, struct problem *ret_problem);

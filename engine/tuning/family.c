@@ -6,9 +6,7 @@
 #include <string.h>
 
 /* Writes seven bits in each byte, the lowest first. The top bit says that another byte follows
- * (LEB128). Most sizes then take one byte instead of four, and an index has hundreds of thousands
- * of names.
- */
+ * (LEB128). Most sizes then take one byte, and an index has hundreds of thousands of names. */
 static size_t put_number(uint8_t *to, uint32_t v)
 {
     size_t size = 0;
@@ -30,7 +28,7 @@ static struct bytes name_of(const struct problem *p, enum family family, uint8_t
                    "the longest name fits");
     memcpy(fields, &general, sizeof(fields));
 
-    /* The last number, allow_tf32, is left out if it is 0. It is 0 in all databases of MIOpen. */
+    /* The last number, allow_tf32, is 0 in all databases of MIOpen, and then left out. */
     size_t size = 0, count = sizeof(fields) / sizeof(fields[0]) - !general.allow_tf32;
     name[size++] = (uint8_t)family;
     for (size_t i = 0; i < count; i++)

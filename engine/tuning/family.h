@@ -4,14 +4,13 @@
 /*
  * Families of records. If nobody measured a problem, a record of the same family may answer for it.
  *
- * Role       computes the names of a problem's two families, and its position in them. tuning_index
- *            and tuning_table find the records of a family by its name
+ * Role       computes the names of a problem's two families, and its position in them
  * Ownership  struct kinship borrows the names from a struct family_names of the caller
  * Threading  pure functions
  *
- * Family names are only compared.  A name consists of one byte for the kind of family and the
- * problem's fields, without those that may differ.  Index files contain such names, so a change of
- * the names needs a new version of the index format.
+ * A name consists of one byte for the kind of family and the problem's fields, without those that
+ * may differ. Index files contain such names, so a change of the names needs a new version of the
+ * index format.
  */
 #include "common/miopen/tuning_text.h"
 #include "common/protocol/problem.h"
@@ -29,16 +28,14 @@ struct family_names {
 };
 
 struct kinship {
-    struct bytes families[FAMILIES]; /* names; empty: the problem has no such family */
-    uint64_t batch;                  /* batch size */
-    uint64_t volume;                 /* elements of one channel of the input: d * h * w */
+    struct bytes families[FAMILIES]; /* empty: the problem has no such family */
+    uint64_t batch;
+    uint64_t volume; /* elements of one channel of the input: d * h * w */
 };
 
-/* Returns the kinship of |p|, which must be valid (problem_check). Its names are stored in
- * |storage|. */
+/* |p| must be valid (problem_check). The names are stored in |storage|. */
 struct kinship kinship_of(const struct problem *p, struct family_names *storage);
 
-/* Returns the kinship of a key in a database of this kind. It is zeroed if kiln cannot parse the
- * key as a problem. */
+/* The result is zeroed if kiln cannot parse the key as a problem. */
 struct kinship kinship_of_key(enum tuning_kind kind, struct bytes key,
                               struct family_names *storage);

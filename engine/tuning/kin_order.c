@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tree is that of tsearch(3), which is balanced. tfind() compares the nodes on the way to a
- * place in the tree. The last node that is less and the last that is greater are the neighbours of
- * that place. So this file calls tfind() with a comparison function that never returns 0 and
- * remembers both nodes.
+ * place. The last node that is less and the last that is greater are the neighbours of that place.
+ * So this file calls tfind() with a comparison function that never returns 0 and remembers both
+ * nodes.
  */
 #include "engine/tuning/kin_order.h"
 
@@ -19,7 +19,7 @@ static int compare_places(const struct kin_link *a, const struct kin_link *b)
     return c ? c : compare_numbers(a->batch, b->batch);
 }
 
-/* Compares two links by their places, and by their addresses if the places are equal. */
+/* Equal places are ordered by their addresses. */
 static int compare_links(const void *a, const void *b)
 {
     int c = compare_places(a, b);
@@ -40,13 +40,11 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
         order->count--;
 }
 
-/* ---- neighbours ---- */
-
-struct probe { /* a place between two links */
+struct probe {
     const struct kin_link *at;
-    /* A link at the same place as |at| counts as left if its own address is lower than this. */
+    /* Decides if a link is at the same place as |at|. */
     uintptr_t address;
-    const struct kin_link *left, *right; /* the neighbours found so far */
+    const struct kin_link *left, *right;
 };
 
 static int compare_probe(const void *key, const void *node)
@@ -90,8 +88,6 @@ static const struct kin_link *link_behind(const struct kin_order *order,
     return same_group(find_neighbours(order, link, (uintptr_t)link + 1).right, link);
 }
 
-/* ---- walks ---- */
-
 static struct kin_group find_group(const struct kin_walk *walk, uint64_t volume)
 {
     const struct kin_link at = { walk->wanted.family, volume, walk->wanted.batch };
@@ -103,7 +99,7 @@ static struct kin_group find_group(const struct kin_walk *walk, uint64_t volume)
 
 static bool is_empty(const struct kin_group *group) { return !group->below && !group->above; }
 
-/* Returns the group with the largest volume below |volume|; it is empty if there is none. */
+/* The group is empty if no volume is smaller. */
 static struct kin_group smaller_group(const struct kin_walk *walk, uint64_t volume)
 {
     const struct kin_link at = { walk->wanted.family, volume, 0 };
@@ -129,13 +125,12 @@ void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,
     walk->large = larger_group(walk, wanted->volume);
 }
 
-/* Returns the larger of the two divided by the smaller. */
 static double size_ratio(uint64_t a, uint64_t b)
 {
     return a > b ? (double)a / (double)b : (double)b / (double)a;
 }
 
-/* Returns the nearer of two links, |a| if both are equally near. One of them may be NULL. */
+/* Prefers |a| if both are equally near. One of them may be NULL. */
 static const struct kin_link *nearer(const struct kin_walk *walk, const struct kin_link *a,
                                      const struct kin_link *b)
 {

@@ -6,9 +6,8 @@
  * without a scan.
  *
  * Role       an ordered set by family, volume and batch size. A walk returns the members of one
- *            family, the nearest first. Each step takes time proportional to the logarithm of the
- *            set's size, so a user who measures 100 000 problems of one family does not make
- *            look-ups slow
+ *            family, the nearest first. Each step takes logarithmic time, so a user who measures
+ *            100 000 problems of one family does not make look-ups slow
  * Ownership  links are embedded in records, which leave the set before they are freed; the set owns
  *            the nodes of its tree
  * Threading  one thread (the engine's)
@@ -20,25 +19,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct kin_link {           /* set before kin_order_add, and not changed until kin_order_remove */
+struct kin_link {           /* must not change while it is in the set */
     uint64_t family;        /* hash of the family's name and group */
     uint64_t volume, batch; /* see struct kinship; not 0 */
 };
 
 struct kin_order { /* a zeroed struct is an empty order */
-    void *root;    /* owned */
+    void *root;
     size_t count;
 };
 
-/* Memory that the set takes for one link. */
 #define KIN_NODE_BYTES 48u
 
 /* Returns false if memory runs out. */
 bool kin_order_add(struct kin_order *order, const struct kin_link *link);
 void kin_order_remove(struct kin_order *order, const struct kin_link *link);
 
-/* Of the members with the volume |volume| that a walk has not returned yet, those with the nearest
- * batch sizes: |below| up to the wanted batch size, |above| beyond it. */
+/* The members with this volume that a walk has not returned yet and that have the nearest batch
+ * sizes: |below| up to the wanted batch size, |above| beyond it. */
 struct kin_group {
     const struct kin_link *below, *above; /* NULL: none */
     uint64_t volume;
@@ -51,8 +49,7 @@ struct kin_walk {
                                     * larger volume */
 };
 
-/* Begins a walk. The order must not change during the walk. */
 void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,
                     const struct kin_link *wanted);
-/* Returns the next member of the wanted family, or NULL. */
+/* Returns NULL after the last member. The order must not change during a walk. */
 const struct kin_link *kin_walk_next(struct kin_walk *walk);

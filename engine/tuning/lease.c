@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sizes of a share. Shares are large, so that asking for the next one takes little time in
- * comparison, but small enough that eight ranks end at about the same time. */
+/* Shares are large, so that asking for the next one takes little time in comparison, but small
+ * enough that eight ranks end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 
@@ -26,17 +26,17 @@ struct lease {
     char solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint32_t candidates;
-    uint32_t granted;    /* all candidates below this number are in shares or reported */
+    uint32_t granted;    /* candidates below this number are in shares or reported */
     struct list shares;  /* of struct share, owned: granted and not yet reported */
     struct list waiting; /* of struct lease_waiter, borrowed */
     unsigned waiting_count;
     bool is_done; /* every candidate was reported; the lease lives until lease_finish */
     char best_params[LEASE_PARAMS_MAX + 1];
-    struct record *best; /* owned; the measurement of best_params; NULL: none yet */
+    struct record *best; /* owned; the measurement of best_params; may be NULL */
 };
 
 struct lease_table {
-    struct list leases; /* of struct lease, owned; short, so a list is fast enough */
+    struct list leases;
     unsigned count;
     uint64_t last_id;
 };
@@ -76,8 +76,6 @@ void lease_table_destroy(struct lease_table *table)
     free(table);
 }
 
-/* ---- finding ---- */
-
 static struct lease *find_lease(const struct lease_table *table,
                                 const struct lease_request *request)
 {
@@ -107,7 +105,7 @@ static struct share *share_of(const struct lease *lease, const void *holder)
     return NULL;
 }
 
-/* Returns the holder's share that begins with |first|, or else any of the holder's shares. */
+/* Prefers the share that begins with |first|. */
 static struct share *share_at(const struct lease *lease, const void *holder, uint32_t first)
 {
     LIST_EACH (&lease->shares, struct share, link, s) {
@@ -124,8 +122,6 @@ static unsigned count_of_uid(const struct lease_table *table, uint32_t uid)
         count += is_one_user(l->uid, uid);
     return count;
 }
-
-/* ---- granting shares ---- */
 
 static struct lease_best best_of(const struct lease *lease)
 {
@@ -148,8 +144,7 @@ static uint32_t share_size(const struct lease *lease)
     return size < left ? size : left;
 }
 
-/* Takes a share for |holder|: one whose holder left, or else a new one. If no share is left,
- * *ret_share stays NULL. */
+/* Prefers a share whose holder left. If no share is left, *ret_share stays NULL. */
 static enum kiln_code take_share(struct lease *lease, const void *holder, struct share **ret_share,
                                  struct kiln_err *err)
 {
@@ -202,8 +197,7 @@ static bool has_holder(const struct lease *lease)
     return false;
 }
 
-/* Drops leases without a holder. Such a lease was kept for a waiter, which was notified but never
- * asked again. */
+/* A lease without a holder was kept for a waiter, which was notified but never asked again. */
 static void drop_abandoned_leases(struct lease_table *table)
 {
     LIST_EACH (&table->leases, struct lease, link, l) {
@@ -268,8 +262,6 @@ enum kiln_code lease_ask(struct lease_table *table, const void *holder,
     return rc;
 }
 
-/* ---- waiting ---- */
-
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full)
 {
@@ -292,8 +284,7 @@ void lease_unwait(struct lease_waiter *waiter)
     waiter->lease = NULL;
 }
 
-/* Notifies at most |max| waiters. Takes the first one of the list each time, because a callback may
- * remove others. */
+/* Takes the first waiter each time, because a callback may remove others. */
 static void notify_waiters(struct lease *lease, unsigned max, enum lease_state state)
 {
     for (unsigned i = 0; i < max && !list_is_empty(&lease->waiting); i++) {
@@ -302,8 +293,6 @@ static void notify_waiters(struct lease *lease, unsigned max, enum lease_state s
         waiter->reported(waiter, state);
     }
 }
-
-/* ---- reports ---- */
 
 static enum kiln_code keep_best(struct lease *lease, const struct lease_best *best,
                                 struct kiln_err *err)
@@ -384,10 +373,7 @@ void lease_finish(struct lease_table *table, uint64_t id)
     drop_lease(table, lease);
 }
 
-/* ---- leaving ---- */
-
-/* Frees the holder's shares.  A lease without holders stays, with its reported results, while a
- * client waits to continue it. */
+/* A lease without holders stays, with its reported results, while a client waits to continue it. */
 static void leave_lease(struct lease_table *table, struct lease *lease, const void *holder)
 {
     bool returned = false;

@@ -2,19 +2,17 @@
 #pragma once
 
 /*
- * Tuning leases.  The first client that asks to tune a problem gets the lease.  Other clients take
- * a share of it, wait, or continue with the records that exist.
+ * Tuning leases. The first client that asks to tune a problem gets the lease. Other clients take a
+ * share of it, wait, or continue with the records that exist.
  *
- * Role       prevents the ranks of a job from measuring the same candidates.  It divides the
- *            candidates of a tuning space into shares, keeps the best reported result, and gives
- *            the shares of holders that left to others
- *
- * Ownership  the table owns the leases.  A holder is identified by the address of the object for
- *            its connection, which is never dereferenced
- *
+ * Role       prevents the ranks of a job from measuring the same candidates. Divides the candidates
+ *            of a tuning space into shares, keeps the best reported result, and gives the shares of
+ *            holders that left to others
+ * Ownership  the table owns the leases. A holder is identified by the address of the object for its
+ *            connection, which is never dereferenced
  * Threading  one thread (the engine's)
  *
- * A lease is for (uid, database id, problem, solver).  It ends when every candidate was reported
+ * A lease is for (uid, database id, problem, solver). It ends when every candidate was reported
  * (lease_finish), or when its last holder leaves and nobody waits.
  */
 #include "common/base/err.h"
@@ -24,8 +22,8 @@
 
 #define LEASES_MAX 4096u
 #define LEASES_MAX_UID 512u
-#define LEASE_WAITERS_MAX 1024u /* waiters of one lease */
-#define LEASE_PARAMS_MAX 1024u  /* characters */
+#define LEASE_WAITERS_MAX 1024u
+#define LEASE_PARAMS_MAX 1024u /* characters */
 #define LEASE_CANDIDATES_MAX (1u << 20)
 #define LEASE_NAME_MAX 128u /* characters of a solver's name or of a database id */
 
@@ -47,19 +45,19 @@ enum lease_state {
     LEASE_DONE,    /* every candidate was measured */
 };
 
-struct lease_best {     /* the best candidate; |params| is empty if no candidate ran */
+struct lease_best {     /* |params| is empty if no candidate ran */
     const char *params; /* borrowed; never NULL */
     double median_ms, spread_ms;
     uint32_t samples;
-    struct tuning_origin origin; /* where the best candidate was measured */
+    struct tuning_origin origin;
     uint64_t measured_at;
 };
 
 struct lease_answer {
     enum lease_state state;
-    uint64_t lease;         /* the lease's id for reports; 0 unless granted or done */
+    uint64_t lease;         /* 0 unless granted or done */
     uint32_t first, count;  /* the share; both 0 for a lease that cannot be shared */
-    struct lease_best best; /* the best result so far; borrowed until the next call */
+    struct lease_best best; /* so far; borrowed until the next call */
 };
 
 KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table,
@@ -67,9 +65,9 @@ KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table
 void lease_table_destroy(struct lease_table *table); /* no client may be waiting */
 KILN_DEFINE_AUTO(lease_table)
 
-/* Asks for a lease.  A holder that asks again gets the share that it already holds, unless it asks
- * for more.  Returns KILN_INVALID if the number of candidates differs from the lease's, or a name
- * is too long, and KILN_BUSY if a limit is reached. */
+/* A holder that asks again gets the share that it already holds, unless it asks for more.
+ * Returns KILN_INVALID if the number of candidates differs from the lease's, or a name is too
+ * long, and KILN_BUSY if a limit is reached. */
 KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *holder,
                                          const struct lease_request *request,
                                          struct lease_answer *ret_answer, struct kiln_err *err);
@@ -78,41 +76,41 @@ struct lease_waiter { /* owned by the caller, which zeroes it; linked while it w
     struct list_link link;
     struct lease *lease;
     /* Called once, after the waiter was unlinked, never from within the call that links it.
-     * LEASE_DONE: every candidate was measured.  LEASE_TAKEN: the lease or a share of it is free,
-     * so ask again.  The callback must not call the table. */
+     * LEASE_DONE: every candidate was measured. LEASE_TAKEN: the lease or a share of it is free,
+     * so ask again. The callback must not call the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
-/* Lets |waiter| wait for a lease. Returns false if no client holds the lease, or if the lease has
- * too many waiters, in which case |ret_full| is true. */
+/* Returns false if no client holds the lease, or if the lease has too many waiters, in which
+ * case |ret_full| is true. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
-void lease_unwait(struct lease_waiter *waiter); /* |waiter| may also be one that does not wait */
+void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */
 
 struct lease_report {
-    uint64_t lease;         /* the lease's id */
-    uint32_t first;         /* first candidate of the measured share */
-    struct lease_best best; /* the best result of the share */
+    uint64_t lease;
+    uint32_t first; /* first candidate of the measured share */
+    struct lease_best best;
 };
 
 /*
- * Completes the holder's share that begins with |report->first|.  The state of the answer:
- *   - GRANTED: the answer has the holder's next share.  Two threads of the holder may have measured
- *     the same share.  Then the second report only returns the share that the holder has now.
+ * Completes the holder's share that begins with |report->first|. The state of the answer:
+ *   - GRANTED: the answer has the holder's next share. If two threads of the holder measured the
+ *     same share, the second report only returns the share that the holder has now.
  *   - TAKEN: no share is left, but other holders still measure, or this holder has further shares.
- *   - DONE: this was the last share.  ret_answer->best is the best of all results, and the caller
+ *   - DONE: this was the last share. ret_answer->best is the best of all results, and the caller
  *     must call lease_finish.
  * Returns KILN_NOT_FOUND if the holder has no such share of that lease.
  */
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
                                             const struct lease_report *report,
                                             struct lease_answer *ret_answer, struct kiln_err *err);
-/* Fills the request with which the lease was created; its texts are borrowed.  Returns false if
- * there is no such lease. */
+/* Fills the request with which the lease was created. Texts are borrowed. Returns false if there
+ * is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Reports LEASE_DONE to the lease's waiters and removes the lease. Call it after the best result
- * was stored, or could not be stored. */
+/* Reports LEASE_DONE to the waiters and removes the lease. Call this function after the best
+ * result was stored, or could not be stored. */
 void lease_finish(struct lease_table *table, uint64_t id);
-/* Call it when the holder's connection was closed.  Frees the holder's shares, and ends leases that
- * have neither another holder nor a waiter. */
+/* The holder's connection was closed. Frees the holder's shares, and ends leases that have
+ * neither another holder nor a waiter. */
 void lease_leave(struct lease_table *table, const void *holder);
 unsigned lease_count(const struct lease_table *table);

@@ -7,24 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IMPORTED_TOLERANCE 0.05 /* two runs of one benchmark usually differ by up to this much */
+#define IMPORTED_TOLERANCE 0.05 /* two runs of one benchmark often differ by this much */
 
-struct side { /* one of two measurements, with the values on which the decision depends */
+struct side {
     const struct tuning_row *row;
     double time_ms;
-    uint32_t samples;    /* 0: no statistics */
+    uint32_t samples;
     struct bytes solver; /* only in find entries; empty if the entry is malformed */
 };
 
-/* Returns whether two entries with the same id have different solvers.  In FindDb's old dialect, an
- * entry's id is an algorithm, and the entry describes the best solver of that algorithm. */
+/* In FindDb's old dialect, the id of an entry is an algorithm, and the entry describes the best
+ * solver of that algorithm. */
 static bool differ_in_solver(const struct side *a, const struct side *b)
 {
     return a->solver.size && b->solver.size && !bytes_equal(a->solver, b->solver);
 }
 
-/* Returns whether the two entries measured different parameters or solvers. If so, the faster one
- * replaces the other. */
 static bool are_alternatives(enum tuning_kind kind, const struct side *a, const struct side *b)
 {
     return kind == TUNING_PERF ? !bytes_equal(a->row->values, b->row->values)
@@ -70,8 +68,8 @@ static bool is_equal(const struct tuning_row *a, const struct tuning_row *b)
            x->measured_at == y->measured_at && merge_is_same_setting(a, b);
 }
 
-/* Estimates median and spread as if all samples had been taken together.  The distance between the
- * two medians widens the spread.  Returns false, without a change, if the numbers allow no
+/* Estimates median and spread as if all samples had been taken together. The distance between
+ * the two medians widens the spread. Returns false, without a change, if the numbers allow no
  * estimate. */
 static bool pool_samples(struct tuning_row *into, const struct tuning_row *from)
 {
@@ -100,8 +98,7 @@ static double relative_spread(const struct side *s)
     return s->row->measured.spread_ms / s->time_ms;
 }
 
-/* Decides which of two measurements stays if they are not pooled. Returns true if the second one
- * does; |ret_reason| says why. */
+/* |ret_reason| says why the second or the first measurement stays. */
 static bool second_counts(const struct side *a, const struct side *b, const char **ret_reason)
 {
     *ret_reason = "more samples";

@@ -9,17 +9,17 @@
  *
  *   - A measurement with known samples wins over an imported one without statistics.
  *   - Measurements from the same setting (kind of device, driver, toolchain) are pooled if their
- *     medians differ by no more than the sum of their spreads.  Median and spread become those of
- *     all samples.  If the result is not finite, the existing measurement stays and a conflict is
+ *     medians differ by no more than the sum of their spreads. Median and spread become those of
+ *     all samples. If the result is not finite, the existing measurement stays and a conflict is
  *     reported.
  *   - Of two measurements that are not pooled, the one with more samples wins; if these are equal,
  *     the one with the smaller spread relative to its median; if these are equal, too, the newer
- *     one.  It is a conflict if the medians differ by more than the sum of the spreads.
+ *     one. It is a conflict if the medians differ by more than the sum of the spreads.
  *   - If neither has statistics, a find record keeps the faster one, and a perf record keeps the
- *     existing one.  It is a conflict if the times in find records differ by more than 5 %, or if
+ *     existing one. It is a conflict if the times in find records differ by more than 5 %, or if
  *     the parameters in perf records differ at all.
  *   - Perf entries with different parameters compete, and so do find entries of one algorithm with
- *     different solvers (old dialect).  If their times, with the spreads, do not overlap, the
+ *     different solvers (old dialect). If their times, with the spreads, do not overlap, the
  *     faster one wins; otherwise the one with more samples.
  */
 #include "engine/tuning/tuning_db.h"
@@ -27,11 +27,11 @@
 #define MERGE_SAMPLES_MAX 1000000u
 
 enum merge_result {
-    MERGE_SAME,   /* nothing to do: equal in every relevant field */
-    MERGE_KEPT,   /* the existing measurement wins */
-    MERGE_TAKEN,  /* the new measurement wins */
-    MERGE_POOLED, /* both were pooled: |measured| covers all samples; in find entries, |values|
-                   * still has the old time */
+    MERGE_SAME, /* equal in every relevant field */
+    MERGE_KEPT,
+    MERGE_TAKEN,
+    MERGE_POOLED, /* |measured| covers the samples of both; in find entries, |values| still has
+                   * the old time */
 };
 
 struct merge {
@@ -40,10 +40,9 @@ struct merge {
     char why[256]; /* if is_conflict: both times, and why one of them won */
 };
 
-/* Merges |from| into |into|, which then borrows from |from| everything that it takes over,
- * including the id.  Both must have the same id or, for find, the same solver. */
+/* |into| then borrows from |from| everything that it takes over, including the id. Both must
+ * have the same id or, for find, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
-/* Returns whether both were measured on the same kind of device, with the same driver and
- * toolchain. */
+/* Compares the kind of device, the driver and the toolchain. */
 bool merge_is_same_setting(const struct tuning_row *a, const struct tuning_row *b);

@@ -11,24 +11,24 @@
 
 struct record {
     struct tuning_place place;
-    size_t bytes; /* of the allocation */
-    size_t count; /* number of rows; 0: this record asks to remove the stored one */
+    size_t bytes;
+    size_t count; /* 0: this record asks to remove the stored one */
     struct tuning_row *rows;
 };
 
-/* Copies |rows| and sets their places to the record's.  Returns NULL if memory runs out. */
+/* Copies |rows|, and sets their places to |place|. Returns NULL if memory runs out. */
 struct record *record_create(const struct tuning_place *place, const struct tuning_row *rows,
                              size_t count);
 void record_destroy(struct record *record);
 KILN_DEFINE_AUTO(record)
 
-struct record_list { /* owns its records */
+struct record_list {
     struct record **records;
     size_t count, max;
-    uint64_t bytes; /* of all records that were added */
+    uint64_t bytes;
 };
-/* Takes ownership of |record|, even on failure (KILN_NO_MEMORY).  A |record| of NULL is treated as
- * a failed allocation. */
+/* Takes ownership of |record|, even on failure (KILN_NO_MEMORY). NULL as |record| counts as a
+ * failed allocation. */
 KILN_MUST_CHECK enum kiln_code record_list_add(struct record_list *list, struct record *record,
                                                struct kiln_err *err);
 void record_list_done(struct record_list *list);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define INDEX_SUFFIX ".kti"
-#define INDEX_UNFINISHED ".XXXXXX" /* suffix of the name of a file that is being written */
+#define INDEX_UNFINISHED ".XXXXXX"
 #define SCRATCH_MAX (4u * TUNING_VALUE_MAX)
 
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend)
@@ -33,8 +33,6 @@ void scratch_done(struct scratch *scratch)
     free(scratch->joined_rows);
 }
 
-/* ---- system databases ---- */
-
 void system_slot_destroy(struct system_slot *slot)
 {
     if (!slot)
@@ -47,8 +45,7 @@ void system_slot_destroy(struct system_slot *slot)
     free(slot);
 }
 
-/* Checks that the index is the imported one. Another index would give wrong answers, even if it is
- * not damaged. */
+/* Another index would give wrong answers, even if it is not damaged. */
 static enum kiln_code check_index(const struct system_slot *slot, struct kiln_err *err)
 {
     struct digest digest = tuning_index_digest(slot->index);
@@ -82,7 +79,6 @@ static void open_index(struct tuning *t, struct system_slot *slot)
              slot->file.source);
 }
 
-/* Creates a slot that has no index yet. */
 static enum kiln_code create_slot(const struct tuning_system_file *file,
                                   struct system_slot **ret_slot, struct kiln_err *err)
 {
@@ -124,9 +120,8 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* Opens an index that is built into the program.  If the index is damaged, its slot has no
- * index. If the data is no index at all, tuning_open fails, so that the developer who built it
- * in notices. */
+/* The slot of a damaged index has no index. If the data is no index at all, tuning_open fails,
+ * so that the developer who built it in notices. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
@@ -211,9 +206,7 @@ struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
     return slot && system_slot_is_usable(slot) ? slot : NULL;
 }
 
-/* ---- opening ---- */
-
-struct load { /* loading the records from the disk */
+struct load {
     struct tuning *tuning;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -281,7 +274,7 @@ static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
     return rc ? rc : load.rc;
 }
 
-/* Adds the built-in databases, except those that an imported one replaces. */
+/* An imported database replaces a built-in one. */
 static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *data,
                                     struct kiln_err *err)
 {
@@ -363,8 +356,6 @@ void tuning_destroy(struct tuning *t)
     free(t);
 }
 
-/* ---- lists and numbers ---- */
-
 static bool is_wanted(const char *wanted, const char *text)
 {
     return !wanted || !*wanted || strcmp(wanted, text) == 0;
@@ -381,8 +372,8 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* Returns whether the row belongs to |solver|. In FindDb's old dialect, the id of an entry is an
- * algorithm, so the solver's name is in its values. */
+/* In FindDb's old dialect, the id of an entry is an algorithm, and the solver's name is in its
+ * values. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {
     struct tuning_entry entry;
@@ -455,7 +446,8 @@ static bool visit_stored(void *context, const struct tuning_place *place,
     const struct tuning_held *held = tuning_table_find(walk->tuning->table, place);
     (void)rows;
     (void)count;
-    return !held || walk->each(walk->context, held); /* NULL: the record did not fit into memory */
+    return !held || walk->each(walk->context, held); /* NULL: memory ran out when the record was
+                                                      * loaded */
 }
 
 enum kiln_code tuning_each_after(struct tuning *t, const struct tuning_place *after,

@@ -10,13 +10,11 @@
  *
  * Role       searches the user tier first, then host, then system; combines tuning.db, its records
  *            in memory and the mapped indices
- *
  * Ownership  an answer is borrowed until the next look-up or tuning_job_take
- *
- * Threading  tuning_find and listing functions: the engine's thread.  A change is prepared and
- *            written on the tuning work queue (tuning_job_work).  Then the engine's thread
- *            copies it into memory (tuning_job_take), so a look-up never waits for the disk.  Only
- *            one step runs at a time
+ * Threading  tuning_find and listing functions: the engine's thread. A change is prepared and
+ *            written on the tuning work queue (tuning_job_work). Then the engine's thread copies it
+ *            into memory (tuning_job_take), so a look-up never waits for the disk. Only one step
+ *            runs at a time
  */
 #include "common/protocol/problem.h"
 #include "engine/data/engine_data.h"
@@ -27,104 +25,93 @@
 
 struct tuning;
 
-/* What look-ups do with stale entries, which were measured with another driver or toolchain than
- * the client's: TRUST serves them, WARN counts them, IGNORE leaves them out. Answers always mark
- * them. */
+/* Stale entries were measured with another driver or toolchain than the client's. TRUST serves
+ * them, WARN counts them, IGNORE leaves them out. Answers always mark them. */
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
-    const char *directory; /* the state directory; NULL: measurements stay in memory, and all other
-                            * changes fail with KILN_UNSUPPORTED */
-    const struct engine_data *data;    /* borrowed; may be NULL; its indices are system databases,
-                                        * unless imported ones replace them */
-    bool without_user, without_system; /* ignore that tier's records; without_user also refuses new
-                                        * ones */
+    const char *directory; /* NULL: measurements stay in memory, and all other changes fail with
+                            * KILN_UNSUPPORTED */
+    const struct engine_data *data;    /* borrowed; may be NULL; imported system databases
+                                        * replace these indices */
+    bool without_user, without_system; /* ignore that tier's records; without_user also refuses
+                                        * new ones */
     uint64_t records_per_uid, bytes_per_uid; /* limits of one user (tuning_db.h); 0: no limit;
-                                              * without a directory, bytes_per_uid limits the memory
-                                              * of all records */
+                                              * without a directory, bytes_per_uid limits all
+                                              * records */
     enum tuning_stale stale;
     bool allow_network_fs;
 };
 KILN_MUST_CHECK enum kiln_code tuning_open(const struct tuning_options *options,
                                            struct tuning **ret_tuning, char ret_notice[512],
                                            struct kiln_err *err);
-/* Applies the limits and the stale policy of |options|; ignores its directory.  Jobs in progress
- * may finish under their old limits. */
+/* Ignores the directory of |options|. Jobs in progress may finish under their old limits. */
 void tuning_set_limits(struct tuning *tuning, const struct tuning_options *options);
 void tuning_destroy(struct tuning *tuning);
 KILN_DEFINE_AUTO(tuning)
 
-/* ---- look-up ---- */
-
 struct tuning_question {
     enum tuning_kind kind;
     const char *database_id, *backend; /* for find, an empty backend means that of the device */
-    uint32_t uid;                      /* the user whose tier to search */
-    const struct problem *problem;     /* NULL: look up by |key| */
+    uint32_t uid;
+    const struct problem *problem; /* NULL: look up by |key| */
     struct bytes key;
     const char *driver, *toolchain; /* of the client; "": no entry is stale */
-    bool nearest;                   /* on a miss, look for a record with another batch size, then
-                                       for one with another spatial size */
+    bool nearest;                   /* on a miss, search the problem's families (family.h) */
 };
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id; /* the database id of the record. If the client's device has no system
-                              * database, the one of the same arch with the nearest number of
-                              * compute units is used (MIOpen's rule) */
-    struct bytes key;        /* of the record; differs from the key of the question if the record is
-                              * only near */
-    struct bytes value;      /* the record's text (common/miopen/tuning_text.h); for perf, it has
-                              * the entries of all tiers: the user's first, then the host's, then
-                              * the system's */
-    const struct tuning_row *rows; /* measurements, one for each entry, in the same order; entries
-                                    * of the system tier, which come last, have none */
+    const char *database_id; /* of the record; the device of the client may have another number
+                              * of compute units */
+    struct bytes key;        /* of the record; differs from the key of the question if |is_near| */
+    struct bytes value;      /* the record's text (common/miopen/tuning_text.h); for perf, it
+                              * has the entries of all tiers: the user's first, then the host's,
+                              * then the system's */
+    const struct tuning_row *rows; /* one for each entry, in the same order; entries of the
+                                    * system tier, which come last, have none */
     size_t row_count;
     bool is_stale;
     bool is_near;
-    double batch_ratio;   /* the larger batch size divided by the smaller, so at least 1 */
-    double spatial_ratio; /* the same ratio for the input's area (in 3-D, volume) */
+    double batch_ratio;   /* the larger batch size divided by the smaller */
+    double spatial_ratio; /* the same for the input's area (in 3-D, volume) */
 };
-/* Returns whether a measurement was made with a driver other than |driver| or a toolchain other
- * than |toolchain|.  A text that is unknown ("" or NULL) on either side does not make the
- * measurement stale. */
+/* A text that is unknown ("" or NULL) on either side does not make the measurement stale. */
 bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);
 /* Returns KILN_NOT_FOUND without a message on a miss. */
 KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
                                            const struct tuning_question *question,
                                            struct tuning_answer *ret_answer, struct kiln_err *err);
 
-/* Looks in one tier only, for a question without |nearest|, and does not count in statistics.
- * Returns false on a miss. */
+/* |question| must not set |nearest|. The look-up does not count in statistics. Returns false on
+ * a miss. */
 bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *question,
                       enum tuning_tier tier, struct tuning_answer *ret_answer);
-
-/* ---- changes ---- */
 
 /*
  * A change. It is created on the engine's thread, executed on the tuning work queue, then taken
  * over (tuning_job_take) and destroyed on the engine's thread. If it is destroyed before its work
- * succeeded, it has no effect. If it is destroyed after that, it stays on the disk, and look-ups
- * see the whole change.
+ * succeeded, it has no effect. If it is destroyed later, it stays on the disk, and look-ups see the
+ * whole change.
  */
 struct tuning_job;
 
-struct tuning_counts {                 /* results of a job */
-    uint64_t records, entries;         /* number read or examined */
-    uint64_t added, replaced, removed; /* number of records changed */
-    uint64_t bad;                      /* malformed lines or rows */
-    uint64_t verbatim;                 /* records whose key kiln cannot parse as a problem */
+struct tuning_counts {
+    uint64_t records, entries; /* read or examined */
+    uint64_t added, replaced, removed;
+    uint64_t bad;      /* malformed lines or rows */
+    uint64_t verbatim; /* records whose key kiln cannot parse as a problem */
     uint64_t conflicts;
-    uint64_t held;   /* entries that a promotion did not copy, because only one user has them */
-    uint64_t bytes;  /* size of the file that was read */
-    uint64_t before; /* number of records in the system database that the import replaced */
+    uint64_t held; /* entries that were not promoted, because only one user has them */
+    uint64_t bytes;
+    uint64_t before; /* records of the system database that the import replaced */
 };
 
-struct tuning_promoter { /* one user of a promotion */
+struct tuning_promoter {
     uint32_t uid;
-    uint64_t entries, promoted; /* entries that were examined, and entries that were copied */
-    /* Number of other users' plans (choices of a solver and its parameters) that these entries
-     * change. Entries that are not copied for lack of a second user count as well. */
+    uint64_t entries, promoted;
+    /* Number of other users' plans (choices of a solver and its parameters) that the examined
+     * entries change or, with a second user, would change. */
     uint64_t changes;
 };
 
@@ -132,17 +119,13 @@ struct tuning_plan_change {           /* borrowed for the call */
     uint32_t uid;                     /* the user whose entry decides */
     const struct tuning_place *place; /* of the host's record */
     struct bytes solver;
-    struct bytes from, to; /* for find, solvers; for perf, parameters; |from| empty: the plan used a
-                            * heuristic before */
-    bool is_held;          /* true: the entry was not promoted, because no other user has measured
-                            * it */
+    struct bytes from, to;
+    bool is_held; /* the entry was not promoted, because no other user has measured it */
 };
 
 struct tuning_job_events { /* called on the work queue; any may be NULL */
-    /* A malformed line or row. */
     void (*bad)(void *context, uint64_t line, const char *why);
-    /* A record whose key kiln cannot parse as a problem; |why| is the reason. It is stored
-     * verbatim. */
+    /* The record is stored verbatim, because kiln cannot parse its key as a problem. */
     void (*verbatim)(void *context, uint64_t line, struct bytes key, const char *why);
     void (*conflict)(void *context, const struct tuning_place *place, const char *why);
     void (*plan_change)(void *context, const struct tuning_plan_change *change);
@@ -151,79 +134,78 @@ struct tuning_job_events { /* called on the work queue; any may be NULL */
     void *context;
 };
 
-struct tuning_key { /* a problem's key in one kind of database */
+struct tuning_key {
     enum tuning_kind kind;
     struct bytes key;
 };
 
-struct tuning_selection { /* selects records of the host and user tiers; NULL, empty and NONE select
-                           * any */
+struct tuning_selection { /* records of the host and user tiers; NULL, empty and NONE select any */
     enum tuning_tier tier;
-    uint32_t uid; /* if by_uid is set, only this user's records are selected in the user tier, and a
-                   * removal in any tier (NONE) is limited to the user tier */
+    uint32_t uid; /* with |by_uid|: selects only this user's records of the user tier; a removal
+                   * in any tier (NONE) is limited to the user tier */
     bool by_uid;
     bool by_kind;
     enum tuning_kind kind;
     const char *database_id, *backend;
-    const char *solver; /* only entries of this solver */
+    const char *solver;
     struct bytes key;
-    const struct tuning_key *keys; /* array of |key_count|; 0: any key */
+    const struct tuning_key *keys; /* |key_count| keys; 0: any key */
     size_t key_count;
-    uint64_t older_than; /* selects entries measured before this time; entries whose time is unknown
-                          * are not selected; 0: any */
+    uint64_t older_than; /* entries measured before this time; 0: any, also entries whose time
+                          * is unknown */
 };
 
 struct tuning_import {
-    const char *path;             /* an unpacked copy that only kilnd can access */
-    const char *source_name;      /* what the user calls the file */
-    struct tuning_file_name name; /* kind, format, database id, backend */
-    enum tuning_tier tier;        /* for the system tier, the import makes an index, which replaces
-                                   * the existing one */
-    uint32_t uid;                 /* the user who imports; in the user tier, also the owner */
-    bool strict;                  /* fail on the first bad line */
-    const char *library;          /* the library that wrote the file, if its name says so */
+    const char *path;        /* an unpacked copy that only kilnd can access */
+    const char *source_name; /* what the user calls the file */
+    struct tuning_file_name name;
+    enum tuning_tier tier; /* for the system tier, the import makes an index, which
+                            * replaces the existing one */
+    uint32_t uid;          /* the user who imports; in the user tier, also the owner */
+    bool strict;           /* fail on the first bad line */
+    const char *library;   /* the library that wrote the file, if its name says so */
 };
 KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
                                                  const struct tuning_import *import,
                                                  struct tuning_job **ret_job, struct kiln_err *err);
-#define TUNING_FIGURE_MAX 1e9 /* times in milliseconds above this (11 days) are rejected */
-/* Stores measured entries of one record; entries of other solvers stay.  If the same solver was
+#define TUNING_FIGURE_MAX 1e9
+/* Stores measured entries of one record; entries of other solvers stay. If the same solver was
  * measured before on the same device, driver and toolchain, the two are merged
- * (engine/tuning/merge.h); otherwise the old entry is replaced.  |rows| are not trusted: the
+ * (engine/tuning/merge.h); otherwise the old entry is replaced. |rows| are not trusted: the
  * message of KILN_INVALID names what cannot be stored. */
 KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struct tuning_row *rows,
                                               size_t count, struct tuning_job **ret_job,
                                               struct kiln_err *err);
-/* Makes a put idempotent. If a put of this user with the same token was recorded recently, the job
- * succeeds without effect and counts no records. */
+/* Makes a put idempotent. If a put of this user with the same token was recorded recently, the
+ * job succeeds without effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
-    bool needs_two;  /* copy only entries that a second user confirms: this user has an entry with
-                      * about the same time and, for perf, the same parameters */
-    uint32_t caller; /* entries of this user are copied without a second user */
-    bool is_dry_run; /* change nothing */
+    bool needs_two;  /* copy only entries that a second user confirms: with about the same time
+                      * and, for perf, the same parameters */
+    uint32_t caller; /* entries of this user need no second user */
+    bool is_dry_run;
 };
-/* Copies records of the user tier to the host tier, in the order in which they were stored, and
- * merges them with the host's (engine/tuning/merge.h).  The users keep their records. */
+/* Merges records of the user tier into the host's, in the order in which they were stored. The
+ * users keep their records. */
 KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_selection *selection,
                                                   const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
-/* Restores the host's records that the last promotion changed. Records that were changed after the
- * promotion stay as they are, and each is reported as a conflict. If no promotion is stored, the
- * job's work fails with KILN_NOT_FOUND. */
+/* Restores the host's records that the last promotion changed. Records that were changed later
+ * stay, and are reported as conflicts. If no promotion is stored, the job's work fails with
+ * KILN_NOT_FOUND. */
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_job_remove(struct tuning *tuning,
                                                  const struct tuning_selection *selection,
                                                  struct tuning_job **ret_job, struct kiln_err *err);
-/* Merges a file's records into those of the host or of a user (engine/tuning/merge.h). */
+/* Merges into the records of the host or of a user (engine/tuning/merge.h). */
 KILN_MUST_CHECK enum kiln_code tuning_job_merge(struct tuning *tuning,
                                                 const struct tuning_import *import,
                                                 struct tuning_job **ret_job, struct kiln_err *err);
-/* Removes the system database with the selection's kind, database id and backend. */
+/* Uses only the kind, database id and backend of |database|. */
 KILN_MUST_CHECK enum kiln_code tuning_job_remove_system(struct tuning *tuning,
                                                         const struct tuning_selection *database,
                                                         struct tuning_job **ret_job,
@@ -234,44 +216,43 @@ KILN_MUST_CHECK enum kiln_code tuning_job_backup(struct tuning *tuning, const ch
                                                  struct tuning_job **ret_job, struct kiln_err *err);
 void tuning_job_destroy(struct tuning_job *job);
 KILN_DEFINE_AUTO(tuning_job)
-/* Executes a step of the job.  Call it on the work queue.  An import, a merge and a removal have
- * steps of about 20 ms; other jobs have one step.  When it returns, the step's changes are on disk
- * completely or not at all.  An import stores nothing until its whole file was read. */
+/* Executes a step on the work queue. Imports, merges and removals have steps of about 20 ms;
+ * other jobs have one step. When the function returns, the step's changes are on disk completely
+ * or not at all. An import stores nothing until its whole file was read. */
 KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
                                                const struct tuning_job_events *events,
                                                struct kiln_err *err);
-/* Makes the changes of a step visible to look-ups, some hundred records in each call.  After the
- * step succeeded, call it on the engine's thread until it returns true.  Until then, no job may
- * execute a step. If memory runs out, the next call tries again, at most ten times for a job. */
+/* Makes the changes of a step visible to look-ups, some hundred records in each call. After a
+ * successful step, call this function on the engine's thread until it returns true. Until then,
+ * no job may execute a step. If memory runs out, the next call tries again, at most ten times
+ * for a job. */
 bool tuning_job_take(struct tuning *tuning, struct tuning_job *job);
-/* Returns whether the job has another step. */
 bool tuning_job_has_more(const struct tuning_job *job);
-/* Frees what the step replaced, which may be an index of many megabytes. Call it on the work queue
- * after tuning_job_take. Otherwise tuning_job_destroy does it on the engine's thread. */
+/* Frees what the step replaced, which may be an index of many megabytes. Call this function on
+ * the work queue after tuning_job_take; otherwise tuning_job_destroy does this on the engine's
+ * thread. */
 void tuning_job_clear(struct tuning_job *job);
-/* Frees what further steps would need.  Call it on the work queue if there will be no further
- * step. */
+/* Frees, on the work queue, what further steps would need. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
-/* Memory that the records of an import, a merge or a removal take between two steps; records that
- * were stored count as well.  0 for the other jobs. */
+/* Memory that the records of an import, a merge or a removal take between two steps, including
+ * stored records. 0 for the other jobs. */
 uint64_t tuning_job_bytes(const struct tuning_job *job);
 
-/* ---- lists ---- */
-
-struct tuning_walk { /* over selected records of the user and host tiers, in no particular order */
+struct tuning_walk { /* visits selected records of the user and host tiers, in no particular
+                      * order */
     const struct tuning_selection *selection; /* borrowed; the caller sets these three members */
-    bool (*each)(void *context, const struct tuning_held *held); /* false: ends the walk */
+    bool (*each)(void *context, const struct tuning_held *held); /* returns false to end the walk */
     void *context;
     size_t cursor; /* zeroed at first */
     bool is_over;
 };
-/* Visits some records, until |end_ns|.  Records may change between two calls: a record that stays
- * until the end is visited once. */
+/* Runs until |end_ns|. Records may change between two calls: a record that stays until the end
+ * is visited once. */
 void tuning_walk_step(const struct tuning *tuning, struct tuning_walk *walk, uint64_t end_ns);
-/* Calls |each| for the records that have |after|'s tier, user, kind and device and a greater key.
- * Records come in the order of their keys, until |each| returns false.  Call it on the tuning work
- * queue. */
+/* Calls |each| for the records that have |after|'s tier, user, kind and device and a greater
+ * key, in the order of their keys, until |each| returns false. Call this function on the tuning
+ * work queue. */
 KILN_MUST_CHECK enum kiln_code tuning_each_after(struct tuning *tuning,
                                                  const struct tuning_place *after,
                                                  bool (*each)(void *context,
@@ -279,15 +260,13 @@ KILN_MUST_CHECK enum kiln_code tuning_each_after(struct tuning *tuning,
                                                  void *context, struct kiln_err *err);
 struct tuning_system { /* one imported or built-in system database */
     const struct tuning_system_file *file;
-    const struct tuning_index *index; /* NULL: the file is damaged or missing; |why| is the
-                                       * message */
+    const struct tuning_index *index; /* NULL: damaged or missing, as |why| says */
     const char *why;
 };
 void tuning_each_system(const struct tuning *tuning,
                         bool (*each)(void *context, const struct tuning_system *system),
                         void *context);
-/* Looks in every tier, and fills |ret_answers| with the answers that were found, in the order user,
- * host, system. Returns their number. */
+/* Returns the number of answers, which are in the order user, host, system. */
 unsigned tuning_find_all(struct tuning *tuning, const struct tuning_question *question,
                          struct tuning_answer ret_answers[3]);
 
@@ -302,43 +281,38 @@ struct tuning_stats {
     uint64_t memory_bytes, disk_bytes, mapped_bytes;
 };
 struct tuning_stats tuning_stats_of(const struct tuning *tuning);
-uint64_t tuning_count_of(const struct tuning *tuning,
-                         uint32_t uid); /* number of the user's records */
-/* Runs SQLite's integrity check on tuning.db.  Call it on the tuning work queue.  If it returns
- * KILN_CORRUPT, the message says what is wrong. */
+uint64_t tuning_count_of(const struct tuning *tuning, uint32_t uid);
+/* Runs SQLite's integrity check, on the tuning work queue. If the function returns KILN_CORRUPT,
+ * the message says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_check_db(struct tuning *tuning, struct kiln_err *err);
 
-/* ---- exporting MIOpen's files ---- */
-
 struct tuning_export {
-    struct tuning_file_name name; /* what to write: kind, format, database id, backend */
+    struct tuning_file_name name;
     enum tuning_tier tier;
     uint32_t uid;
-    bool merged;   /* combine the tier with lower tiers, as a look-up does; used to write a system
-                    * file for a host */
-    bool converts; /* convert records from another dialect */
-    enum find_dialect dialect; /* with |converts|, the dialect to convert to; the old dialect keeps
-                                * only the fastest solver of each algorithm */
-    /* Called before the first record, and then about every megabyte, before the file grows to
-     * |bytes|. If it returns an error, the export ends.  May be NULL. */
+    bool merged;               /* combine the tier with lower tiers, as a look-up does */
+    bool converts;             /* convert records to |dialect| */
+    enum find_dialect dialect; /* the old dialect keeps only the fastest solver of each algorithm */
+    /* Called before the file grows to |bytes|, about every megabyte. If it returns an error, the
+     * export ends. May be NULL. */
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Writes a file in steps.  Records may change between two steps; each step writes the records that
- * it finds.  |path| must not exist. */
+/* Records may change between two steps; each step writes the records that it finds. |path| must
+ * not exist. */
 struct tuning_exporter;
 KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
                                                       const struct tuning_export *what,
                                                       const char *path,
                                                       struct tuning_exporter **ret_exporter,
                                                       struct kiln_err *err);
-/* Writes at least one record, and others until |end_ns|.  Call it on a work queue, and not at the
- * same time as tuning_job_take.  |ret_more|: call it again. */
+/* Writes at least one record, and others until |end_ns|. Runs on a work queue, but not at the
+ * same time as tuning_job_take. |ret_more|: another step is needed. */
 KILN_MUST_CHECK enum kiln_code tuning_exporter_step(struct tuning_exporter *exporter,
                                                     uint64_t end_ns, bool *ret_more,
                                                     struct kiln_err *err);
-/* Call it after the last step.  A system database that is exported unchanged has the same bytes as
- * its source.  Returns KILN_NOT_FOUND if there is nothing to write. */
+/* Must follow the last step. A system database that is exported unchanged has the same bytes as
+ * its source. Returns KILN_NOT_FOUND if there is nothing to write. */
 KILN_MUST_CHECK enum kiln_code tuning_exporter_finish(struct tuning_exporter *exporter,
                                                       struct tuning_counts *ret_counts,
                                                       struct kiln_err *err);

@@ -5,27 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
-struct blend { /* a record that is being merged */
+struct blend {
     struct tuning_job *job;
     const struct tuning_place *place;
-    struct tuning_row *rows; /* owned */
+    struct tuning_row *rows;
     size_t count;
-    size_t size;               /* bytes of the record's text */
+    size_t size;               /* of the record's text */
     struct record_list owners; /* own the values that were rewritten */
     bool changed;
     struct kiln_err *err;
 };
 
-/* Returns whether the entry belongs to |solver|. Comparing ids is not enough: in FindDb's old
- * dialect, the id is an algorithm, and the solver is one of the entry's values. */
+/* In FindDb's old dialect, the id of an entry is an algorithm, and the solver is one of its
+ * values. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;
     return tuning_row_entry(row, &entry) && bytes_equal(entry.solver, solver);
 }
 
-/* Returns the existing entry that |from| measured again: one with the same id, or one with the same
- * solver in the other dialect. */
 static struct tuning_row *row_of(struct blend *b, const struct tuning_row *from)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -52,11 +50,9 @@ static void report_conflict(struct blend *b, struct bytes id, const char *why)
         job->events->conflict(job->events->context, b->place, text);
 }
 
-/* ---- one entry ---- */
-
 static size_t size_of(const struct tuning_row *row)
 {
-    return row->id.size + 1 + row->values.size + 1; /* 1 each for ':' and ';' */
+    return row->id.size + 1 + row->values.size + 1;
 }
 
 static enum kiln_code refuse_entry(struct blend *b, const struct tuning_row *from)
@@ -87,7 +83,7 @@ static enum kiln_code add_entry(struct blend *b, const struct tuning_row *from)
     return KILN_OK;
 }
 
-/* Writes the pooled time into the values of a find entry, which contain the time. */
+/* The values of a find entry contain the time. */
 static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
 {
     struct tuning_entry entry;
@@ -109,8 +105,8 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     return rc;
 }
 
-/* Merges two entries. A put replaces an entry that was measured with another driver or toolchain,
- * however many samples that entry has. */
+/* A put replaces an entry that was measured with another driver or toolchain, however many
+ * samples that entry has. */
 static struct merge merge_rows(struct blend *b, struct tuning_row *into,
                                const struct tuning_row *from)
 {
@@ -146,10 +142,8 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
     return KILN_OK;
 }
 
-/* ---- the record ---- */
-
-/* Returns the record at |place|: as this job has already changed it, or else as it is stored.  A
- * job may change a record twice, for example when it promotes two users' records. */
+/* A job may change a record twice, for example when it promotes two users' records. Prefers the
+ * record as this job has changed it. */
 static const struct tuning_held *find_held(const struct tuning_job *job,
                                            const struct tuning_place *place, bool *ret_pending)
 {
@@ -158,8 +152,8 @@ static const struct tuning_held *find_held(const struct tuning_job *job,
     return held ? held : tuning_table_find(job->tuning->table, place);
 }
 
-/* Adds the record to the job's changes. It may borrow texts from the pending record, so it is
- * copied before tuning_table_put frees that one. */
+/* The record may borrow texts from the pending one, so it is copied before tuning_table_put
+ * frees that one. */
 static enum kiln_code keep_record(struct blend *b)
 {
     struct tuning_job *job = b->job;
@@ -172,9 +166,8 @@ static enum kiln_code keep_record(struct blend *b)
     return rc;
 }
 
-/* Returns whether the entry can be stored.  If not, a put fails.  Other jobs leave the entry out
- * and report a conflict, so that one bad record does not prevent the promotion of other users'
- * records. */
+/* A put fails if an entry cannot be stored. Other jobs leave the entry out and report a
+ * conflict, so that one bad record does not prevent the promotion of other users' records. */
 static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum kiln_code *ret_rc)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -207,7 +200,7 @@ static void start_with(struct blend *b, const struct tuning_held *held)
         b->size += size_of(&b->rows[i]);
 }
 
-/* Keeps the existing measured entries of solvers that the imported record does not have. */
+/* Keeps measured entries of solvers that the imported record does not have. */
 static enum kiln_code keep_measured(struct blend *b, const struct tuning_held *held)
 {
     enum kiln_code rc = KILN_OK;
@@ -224,7 +217,7 @@ enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_plac
 {
     bool is_pending;
     const struct tuning_held *held = find_held(job, place, &is_pending);
-    /* If a file has two records of the same place, the second one is merged into the first. */
+    /* Of two records of the same place in a file, the second one is merged into the first. */
     bool replaces = !held || (job->type == JOB_IMPORT && !is_pending);
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(((held ? held->row_count : 0) + count) * sizeof(*rows));

@@ -49,15 +49,13 @@ const char *tuning_tier_name(enum tuning_tier tier)
     return "none";
 }
 
-/* ---- one file ---- */
-
 static char *path_of(const struct tuning_db *db, const char *name)
 {
     char *path = NULL;
     return asprintf(&path, "%s/%s", db->directory, name) < 0 ? NULL : path;
 }
 
-/* Creates the file with mode 0600 if it is absent, because SQLite would let every user read it. */
+/* SQLite would let every user read a file that it creates. */
 static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
@@ -89,8 +87,6 @@ enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, st
     enum kiln_code rc = make_private(db, name, err);
     return rc ? rc : db_open(&options, ret_db, err);
 }
-
-/* ---- opening ---- */
 
 static struct tuning_db *create_db(const struct tuning_db_options *options)
 {
@@ -133,8 +129,8 @@ static enum kiln_code rename_to(const struct tuning_db *db, const char *from, st
     return db_directory_sync(&db->home, err);
 }
 
-/* Creates the first tuning.db under another name and renames it when it is complete. So if a
- * tuning.db is empty or incomplete, it was damaged. */
+/* The first tuning.db is renamed when it is complete. So if a tuning.db is empty or incomplete,
+ * it was damaged. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
@@ -147,9 +143,9 @@ static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *er
     return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
 }
 
-/* Creates a tuning.db if there is none, because kilnd starts for the first time, or was killed
- * between the two renames of a salvage.  Moves a log without a database away, because SQLite would
- * apply that log to the new database. */
+/* Creates a tuning.db if kilnd starts for the first time, or was killed between the two renames
+ * of a salvage. Moves a log without a database away, because SQLite would apply that log to the
+ * new database. */
 static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *salvage,
                                    struct kiln_err *err)
 {
@@ -196,7 +192,7 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Removes unfinished files that a killed process left. */
+/* Removes unfinished files of a killed process. */
 static void tidy_directory(const struct tuning_db *db)
 {
     db_directory_remove(&db->home, TUNING_FILE_NEW);

@@ -4,52 +4,52 @@
 /*
  * tuning.db: what was measured on this host, and which system databases were imported.
  *
- * Role       the persistent store (in the state directory): SQLite, WAL, full sync.  Each change is
+ * Role       the persistent store (in the state directory): SQLite, WAL, full sync. Each change is
  *            one transaction, which is on disk when tuning_change_commit returns
  * Ownership  rows are borrowed for the duration of a call
  * Threading  one thread at a time (the tuning work queue), also for tuning_db_each
  * On disk    docs/formats/tuning-db.md; schema in db/schema/tuning/
  *
- * A damaged file is renamed to tuning.db.damaged-<time> and kept.  Every readable row is copied
- * into a new file; lost rows are counted and reported.  Network filesystems are refused
+ * A damaged file is renamed to tuning.db.damaged-<time> and kept. Every readable row is copied into
+ * a new file; lost rows are counted and reported. Network filesystems are refused
  * (KILN_UNSUPPORTED).
  */
 #include "common/base/digest.h"
 #include "common/miopen/tuning_text.h"
 
 enum tuning_tier { TUNING_TIER_NONE, TUNING_TIER_SYSTEM, TUNING_TIER_HOST, TUNING_TIER_USER };
-const char *tuning_tier_name(enum tuning_tier tier); /* "system", "host", "user" */
+const char *tuning_tier_name(enum tuning_tier tier);
 
 #define TUNING_NOBODY 0xffffffffu /* owner of host-tier records */
 
-struct tuning_origin {       /* where a measurement was made; texts are borrowed, "" when unknown */
+struct tuning_origin {       /* where a measurement was made; texts are borrowed, "" if unknown */
     const char *device_uuid; /* "GPU-..." */
     const char *device;      /* "gfx90a:sramecc+:xnack-" */
-    const char *driver;      /* version text */
-    const char *toolchain;   /* identity text */
-    const char *library;     /* "libkiln 0.1.0", "MIOpen 2.17.0" */
-    uint32_t clock_mhz;      /* 0: unknown */
+    const char *driver;
+    const char *toolchain;
+    const char *library; /* "libkiln 0.1.0", "MIOpen 2.17.0" */
+    uint32_t clock_mhz;  /* 0: unknown */
 };
 
-struct tuning_measurement { /* statistics of one entry */
+struct tuning_measurement {
     struct tuning_origin origin;
     uint32_t samples;     /* 0: unknown, as for imported files */
     double median_ms;     /* of the samples; 0: unknown */
     double spread_ms;     /* half the distance between the 25th and 75th percentiles; 0: unknown */
-    uint64_t measured_at; /* seconds since the epoch; 0: not known */
-    uint32_t uid;         /* the user that measured it */
+    uint64_t measured_at; /* seconds since the epoch; 0: unknown */
+    uint32_t uid;
 };
 
-struct tuning_place {      /* identifies a record */
+struct tuning_place {
     enum tuning_tier tier; /* host or user */
     uint32_t uid;          /* owner; TUNING_NOBODY for host */
     enum tuning_kind kind;
     const char *database_id; /* "gfx90a68" */
     const char *backend;     /* "HIP", "CUDA", "OpenCL"; "" for perf */
-    struct bytes key;        /* in the format of engine/miopen/problem_key.h, or verbatim */
+    struct bytes key;        /* as in engine/miopen/problem_key.h, or verbatim */
 };
 
-struct tuning_row { /* one entry of a record; rows are in the order of the record */
+struct tuning_row { /* one entry of a record */
     struct tuning_place place;
     struct bytes id, values; /* verbatim, common/miopen/tuning_text.h */
     struct tuning_measurement measured;
@@ -58,17 +58,16 @@ struct tuning_row { /* one entry of a record; rows are in the order of the recor
 struct tuning_db;
 
 struct tuning_db_options {
-    const char *directory;    /* holds tuning.db; made if absent, mode 0700 */
-    uint64_t records_per_uid; /* limit of one user's records; if it is exceeded, put fails with
+    const char *directory;    /* of tuning.db; created with mode 0700 if absent */
+    uint64_t records_per_uid; /* if a user exceeds this or the next limit, put fails with
                                * KILN_FULL; 0: no limit */
-    uint64_t bytes_per_uid;   /* limit of the bytes of one user's records: packed records with keys,
-                               * plus TUNING_ENTRY_COST for each entry */
-    bool allow_network_fs;    /* only tests set it */
+    uint64_t bytes_per_uid;   /* packed records with keys, plus TUNING_ENTRY_COST for each entry */
+    bool allow_network_fs;
 };
-struct tuning_salvage { /* what happened when the database was opened */
+struct tuning_salvage {
     uint64_t saved, lost;
-    bool lost_unknown; /* true: more rows than |lost| may be lost */
-    char notice[512];  /* for the log; "" when nothing happened */
+    bool lost_unknown; /* more rows than |lost| may be lost */
+    char notice[512];  /* for the log; may be "" */
 };
 KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *options,
                                               struct tuning_db **ret_db,
@@ -76,11 +75,10 @@ KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *op
                                               struct kiln_err *err);
 void tuning_db_destroy(struct tuning_db *db);
 KILN_DEFINE_AUTO(tuning_db)
-/* Changes the limits from the next put on. Any thread may call it. */
+/* The limits apply from the next put on. Any thread may call this function. */
 void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64_t bytes_per_uid);
 
-/* Calls |each| for every record, in the order in which the records were first stored, until |each|
- * returns false. */
+/* Records come in the order in which they were first stored, until |each| returns false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                               bool (*each)(void *context,
                                                            const struct tuning_place *place,
@@ -88,21 +86,19 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                                            size_t count),
                                               void *context, struct kiln_err *err);
 
-/* Calls |each| for the records that have |after|'s tier, uid, kind, database id and backend and a
- * greater key. Records come in the order of their keys, until |each| returns false. */
+/* Calls |each| for the records that have |after|'s tier, uid, kind, database id and backend and
+ * a greater key, in the order of their keys, until |each| returns false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_after(
     struct tuning_db *db, const struct tuning_place *after,
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                  size_t count),
     void *context, struct kiln_err *err);
 
-/* ---- changes: begin a transaction, change any number of records, commit ---- */
-
-struct tuning_change; /* one transaction; it has no effect until committed */
+struct tuning_change;
 KILN_MUST_CHECK enum kiln_code tuning_change_begin(struct tuning_db *db,
                                                    struct tuning_change **ret_change,
                                                    struct kiln_err *err);
-/* Replaces the whole record at |place| by |count| rows. A count of 0 removes it. */
+/* Replaces the whole record at |place|. A |count| of 0 removes it. */
 KILN_MUST_CHECK enum kiln_code tuning_change_record(struct tuning_change *change,
                                                     const struct tuning_place *place,
                                                     const struct tuning_row *rows, size_t count,
@@ -112,21 +108,20 @@ KILN_MUST_CHECK enum kiln_code tuning_change_commit(struct tuning_change *change
 void tuning_change_destroy(struct tuning_change *change); /* rolls back what was not committed */
 KILN_DEFINE_AUTO(tuning_change)
 
-/* ---- the host's records before the last promotion ---- */
+/* ---- undoing the last promotion ---- */
 
-/* Stores the record at |place| as it is now, for tuning_db_each_before. */
+/* Stores the record as it is, for tuning_db_each_before. */
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
                                                          struct kiln_err *err);
-/* Stores the checksum of the record that the promotion wrote at |place|. Call it after writing the
- * record. */
+/* Stores the checksum of the record that the promotion has written. */
 KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *change,
                                                           const struct tuning_place *place,
                                                           struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_change_forget_before(struct tuning_change *change,
                                                            struct kiln_err *err);
-/* Calls |each| for the records stored by tuning_change_keep_before.  |count| is 0 if there was no
- * record.  |is_unchanged|: the record is still as the promotion wrote it. */
+/* Reports the records of tuning_change_keep_before. |count| is 0 if there was no record.
+ * |is_unchanged|: the record is still as the promotion wrote it. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                                      bool (*each)(void *context,
                                                                   const struct tuning_place *place,
@@ -134,20 +129,17 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                                                   size_t count, bool is_unchanged),
                                                      void *context, struct kiln_err *err);
 
-/* ---- imported system databases ---- */
-
 struct tuning_system_file {
     enum tuning_kind kind;
     const char *database_id, *backend;
-    const char *source;                  /* name of the file that was imported */
-    const char *index_file;              /* name of the index file next to tuning.db */
+    const char *source;
+    const char *index_file;
     struct digest digest;                /* of the index's content */
-    uint64_t records, entries, rejected; /* rejected: lines that are not records */
+    uint64_t records, entries, rejected; /* |rejected|: lines that are not records */
     uint64_t imported_at;
     uint32_t uid;
 };
-/* Adds an imported system database to the list of databases. There is one for each kind, database
- * id and backend; a later import replaces it. */
+/* Replaces an earlier import of the same kind, database id and backend. */
 KILN_MUST_CHECK enum kiln_code tuning_change_system(struct tuning_change *change,
                                                     const struct tuning_system_file *file,
                                                     struct kiln_err *err);
@@ -164,9 +156,8 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
 
 /*
  * A client that lost its connection cannot know whether its put was recorded, so it sends the put
- * again with the same token.  A token is stored in the same transaction as its put; only the latest
- * tokens of each user are kept.  These limits exceed the number of puts that can be in progress at
- * a time.
+ * again with the same token. A token is stored in the same transaction as its put. Only the latest
+ * tokens are kept. The limits exceed the number of puts that can be in progress at a time.
  */
 #define TUNING_PUT_TOKEN 16u   /* bytes */
 #define TUNING_PUTS_UID 256u   /* kept for each user */
@@ -178,23 +169,19 @@ struct tuning_put_token {
 KILN_MUST_CHECK enum kiln_code tuning_db_has_put(struct tuning_db *db, uint32_t uid,
                                                  const struct tuning_put_token *token,
                                                  bool *ret_has, struct kiln_err *err);
-/* Adds a token that is not stored yet, and removes the oldest tokens beyond the limits. */
+/* Adds a new token, and removes the oldest tokens beyond the limits. */
 KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *change, uint32_t uid,
                                                      const struct tuning_put_token *token,
                                                      struct kiln_err *err);
 
-/* ---- maintenance ---- */
-
-/* Returns the number of pages in the write-ahead log. */
 unsigned tuning_db_log_pages(const struct tuning_db *db);
-/* Copies the pages of the log into the file. */
 KILN_MUST_CHECK enum kiln_code tuning_db_checkpoint(struct tuning_db *db, struct kiln_err *err);
-/* Writes a consistent copy to |path|, which must not exist.  The database can be used meanwhile. */
+/* Writes a consistent copy, while the database may be used. |path| must not exist. */
 KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,
                                                 struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed,
                                                 struct kiln_err *err);
-/* Runs SQLite's integrity check on the whole file. If it returns KILN_CORRUPT, the message says
- * what is wrong. */
+/* Runs SQLite's integrity check. If the function returns KILN_CORRUPT, the message says what is
+ * wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err);
 uint64_t tuning_db_bytes(const struct tuning_db *db); /* of the file and its log */

@@ -31,8 +31,7 @@ enum kiln_code tuning_db_checkpoint(struct tuning_db *db, struct kiln_err *err)
     return db_checkpoint_in_place(db->db, err);
 }
 
-/* Uses a separate connection, which reads one consistent state while the main connection may
- * write. */
+/* A separate connection reads one consistent state while the main connection may write. */
 enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path, struct kiln_err *err)
 {
     KILN_AUTO(db) struct db *reader = NULL;

@@ -5,19 +5,16 @@
 #include <string.h>
 
 struct tuning_change {
-    struct tuning_db *owner; /* borrowed */
+    struct tuning_db *owner;
     struct transaction transaction;
-    struct buffer content;    /* packed rows */
-    int64_t records, systems; /* number added, minus number removed */
+    struct buffer content;
+    int64_t records, systems; /* added ones minus removed ones */
     bool changed_uncounted;   /* a user's records were changed before the user's usage was
                                * counted */
-    struct kiln_err failure;  /* if it has a code, the change failed and cannot be committed */
+    struct kiln_err failure;  /* if it has a code, the change cannot be committed */
 };
 
-/* ---- beginning and ending ---- */
-
-/* Detects that the file was removed or replaced.  Writing to the open file would then lose the
- * changes silently. */
+/* If the file was removed or replaced, writing to the open file would lose the changes silently. */
 static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err *err)
 {
     struct stat seen;
@@ -52,9 +49,8 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* Updates the usage counts after a change that was not committed. If the change modified records of
- * a user who was not counted yet, and the user was counted later during the change, the rollback
- * makes this count wrong. So all counts are dropped. */
+/* If the change modified records of a user who was counted only later, the rollback makes this
+ * count wrong. So all counts are dropped. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)
@@ -76,8 +72,8 @@ void tuning_change_destroy(struct tuning_change *change)
     free(change);
 }
 
-/* Records a failure, so that the change cannot be committed. SQLite may have rolled back the
- * transaction by itself; a commit would then store only what was written after that. */
+/* SQLite may have rolled back the transaction by itself; a commit would then store only what was
+ * written after that. So a failed change cannot be committed. */
 static enum kiln_code note_result(struct tuning_change *change, enum kiln_code rc,
                                   struct kiln_err *err)
 {
@@ -114,10 +110,7 @@ enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_er
     return note_result(change, rc, err);
 }
 
-/* ---- records ---- */
-
-/* Returns in |ret_cost| the bytes that the stored record counts toward its user's limit, or 0 if
- * there is no such record. */
+/* Returns 0 as |ret_cost| if there is no such record. */
 static enum kiln_code cost_there(struct db *file, const struct tuning_place *place,
                                  uint64_t *ret_cost, struct kiln_err *err)
 {
@@ -147,8 +140,8 @@ static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, st
         (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-/* Checks the user's limits.  If it returns KILN_FULL, the change stays as it was.  |old| and |new|
- * are the bytes that the record counts before and afterwards; 0: no record. */
+/* |old| and |new| are the bytes that the record counts before and afterwards; 0: no record. If
+ * the function returns KILN_FULL, the change stays as it was. */
 static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
                                     uint64_t old, uint64_t new, struct kiln_err *err)
 {
@@ -228,8 +221,6 @@ enum kiln_code tuning_change_record(struct tuning_change *change, const struct t
     return rc;
 }
 
-/* ---- the host's records before the last promotion ---- */
-
 static enum kiln_code run_at_place(struct tuning_change *change, enum tuning_statement statement,
                                    const struct tuning_place *place, struct kiln_err *err)
 {
@@ -261,8 +252,6 @@ enum kiln_code tuning_change_forget_before(struct tuning_change *change, struct 
     QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_BEFORE_FORGET);
     return note_result(change, query_run(&q, err), err);
 }
-
-/* ---- imported system databases ---- */
 
 static void bind_system(struct query *q, enum tuning_kind kind, const char *database_id,
                         const char *backend)
@@ -324,8 +313,6 @@ enum kiln_code tuning_change_system_remove(struct tuning_change *change, enum tu
         change->systems -= (int64_t)db_changes(change->owner->db);
     return note_result(change, rc, err);
 }
-
-/* ---- puts that may be repeated ---- */
 
 static void bind_put(struct query *q, uint32_t uid, const struct tuning_put_token *token)
 {

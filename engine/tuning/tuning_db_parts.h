@@ -12,7 +12,7 @@
 #include "engine/tuning/tuning_record.h"
 
 #define TUNING_FILE "tuning.db"
-#define TUNING_FILE_NEW "tuning.db.new"           /* being written; incomplete until renamed */
+#define TUNING_FILE_NEW "tuning.db.new"           /* incomplete until renamed */
 #define TUNING_FILE_SALVAGED "tuning.db.salvaged" /* complete; will replace the damaged file */
 #define TUNING_FILE_WHOLE "tuning.db.whole"       /* the damaged file, with its log merged */
 
@@ -28,66 +28,61 @@ enum tuning_tally { TUNING_TALLY_RECORDS = 1, TUNING_TALLY_SYSTEMS = 2 };
 struct tuning_amount {
     uint64_t records, bytes;
 };
-struct tuning_usage { /* usage accounting of one user */
+struct tuning_usage {
     uint32_t uid;
-    struct tuning_amount kept, pending; /* usage on disk, and usage after the change in progress */
+    struct tuning_amount kept, pending; /* on disk, and after the change in progress */
 };
 
 struct tuning_db {
     struct db_directory home;
-    char *directory;         /* owned */
-    char *path;              /* owned; of tuning.db */
-    struct db *db;           /* owned; NULL while there is none */
+    char *directory;
+    char *path;
+    struct db *db;
     struct tuning_row *rows; /* owned; TUNING_ENTRIES_MAX rows of the record being read */
-    _Atomic uint64_t records_per_uid, bytes_per_uid; /* may change at any time */
-    struct tuning_usage *usages;                     /* owned; users whose records were counted */
+    _Atomic uint64_t records_per_uid, bytes_per_uid; /* any thread may change them */
+    struct tuning_usage *usages;
     size_t usage_count, usage_max;
-    dev_t device; /* of the file that is open */
+    dev_t device; /* of the open file */
     ino_t inode;
-    bool changing; /* a change is under way */
+    bool changing;
 };
 
-/* Opens |name| in the directory, which is created if absent. */
 KILN_MUST_CHECK enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name,
                                                 struct db **ret_db, struct kiln_err *err);
-/* Checkpoints the log, removes it and closes the file. When this returns, all of the file is on
- * disk. */
+/* Checkpoints the log, removes it and closes the file. Then all of the file is on disk. */
 KILN_MUST_CHECK enum kiln_code tuning_file_finish(const struct tuning_db *db, const char *name,
                                                   struct db *file, struct kiln_err *err);
-/* Checks the whole file. If it returns KILN_CORRUPT, the message says what is wrong. */
+/* If the function returns KILN_CORRUPT, the message says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_file_check(struct db *file, struct tuning_row *rows,
                                                  struct kiln_err *err);
-/* Looks for damage of the file and its log that SQLite would not notice or would misinterpret.
- * Returns KILN_CORRUPT if there is any. */
+/* Returns KILN_CORRUPT for damage of the file and its log that SQLite would not notice or would
+ * misinterpret. */
 KILN_MUST_CHECK enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err);
 
-/* Salvages a tuning.db that is damaged (|why| describes the damage). Replaces it by a new file,
- * which it does not open. */
+/* |why| describes the damage. Replaces the damaged tuning.db by a new file, which is not opened. */
 KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,
                                               struct tuning_salvage *ret_salvage,
                                               struct kiln_err *err);
 
 void tuning_bind_place(struct query *q, const struct tuning_place *place); /* binds ?1 to ?6 */
-/* Reads the place from columns 0 to 5. Returns false if a value is out of range. */
+/* Returns false if a value is out of range. */
 bool tuning_read_place(const struct query *q, struct tuning_place *ret_place);
-/* Adds |count| to the stored number of rows of the kind |tally|. */
+/* |count| may be negative. */
 KILN_MUST_CHECK enum kiln_code tuning_tally_add(struct db *file, enum tuning_tally tally,
                                                 int64_t count, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statement statement,
                                              uint64_t *ret_number, struct kiln_err *err);
 
-/* ---- usage of one user ---- */
-
 /* Returns the bytes that a record counts toward its user's limit. */
 uint64_t tuning_record_cost(size_t key_and_content, size_t entries);
-/* Returns tuning_record_cost of the row whose sizes are in columns |column| and |column| + 1. */
+/* The sizes of the row are in columns |column| and |column| + 1. */
 uint64_t tuning_read_cost(const struct query *q, int column);
-/* Returns the user's usage, borrowed until the next call.  The first call for a user counts the
- * user's records. */
+/* Returns the user's usage, borrowed until the next call. The first call counts the user's
+ * records. */
 KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t uid,
                                                struct tuning_usage **ret_usage,
                                                struct kiln_err *err);
 /* Returns NULL if the user's records were not counted yet. */
 struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid);
 void tuning_usage_settle(struct tuning_db *db, bool is_committed); /* call at the end of a change */
-void tuning_usage_forget(struct tuning_db *db); /* drops all counts. Call it if they may be wrong */
+void tuning_usage_forget(struct tuning_db *db); /* for counts that may be wrong */

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* ---- rows ---- */
-
 void tuning_bind_place(struct query *q, const struct tuning_place *place)
 {
     query_bind_u64(q, 1, place->tier);
@@ -30,7 +28,7 @@ bool tuning_read_place(const struct query *q, struct tuning_place *ret_place)
     return true;
 }
 
-struct visit { /* callbacks for each record; without any, rows are only checked */
+struct visit { /* without callbacks, rows are only checked */
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                  size_t count);
     bool (*before)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
@@ -39,8 +37,7 @@ struct visit { /* callbacks for each record; without any, rows are only checked 
     const struct tuning_place *after; /* for RECORD_AFTER */
 };
 
-/* Reads a record. The content is empty only in table before_promotion; it means that there was no
- * record. */
+/* Only the table before_promotion has empty content: there was no record. */
 static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
                         size_t *ret_count)
 {
@@ -139,8 +136,6 @@ enum kiln_code tuning_db_each_system(struct tuning_db *db,
     return each_system(db->db, each, context, err);
 }
 
-/* ---- counts ---- */
-
 enum kiln_code tuning_number(struct db *file, enum tuning_statement statement, uint64_t *ret_number,
                              struct kiln_err *err)
 {
@@ -184,8 +179,6 @@ static enum kiln_code check_tally(struct db *file, enum tuning_tally tally,
                          (unsigned long long)counted);
     return KILN_OK;
 }
-
-/* ---- checks ---- */
 
 static enum kiln_code check_pages(struct db *file, struct kiln_err *err)
 {

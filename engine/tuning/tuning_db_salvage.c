@@ -12,21 +12,21 @@
 
 #define LOG_NAME TUNING_FILE "-wal"
 #define COPY_STEP (64u << 10)
-/* Maximum size of a row, including its key. */
+/* Includes the key. */
 #define ROW_MAX (TUNING_CONTENT_MAX + (64u << 10))
 
 struct salvage {
-    struct tuning_db *owner; /* borrowed */
-    struct page_scan *scan;  /* owned */
-    struct db *to;           /* owned; the new file */
+    struct tuning_db *owner;
+    struct page_scan *scan;
+    struct db *to;
     struct transaction transaction;
-    struct buffer record; /* the record that was read last */
+    struct buffer record;
     uint64_t refused;     /* rows that failed their check */
-    bool found_twice;     /* a record was found in two versions */
-    uint64_t expected[3]; /* numbers of rows according to the database, by enum tuning_tally */
+    bool found_twice;     /* in two versions */
+    uint64_t expected[3]; /* according to the database, by enum tuning_tally */
     bool expected_known[3];
     bool log_lost;           /* changes in the log cannot be read */
-    struct kiln_err failure; /* set if the new file cannot be written */
+    struct kiln_err failure; /* the new file cannot be written */
 };
 
 static void salvage_done(struct salvage *s)
@@ -38,14 +38,12 @@ static void salvage_done(struct salvage *s)
 }
 #define SALVAGE_AUTO __attribute__((cleanup(salvage_done)))
 
-/* ---- damage that SQLite does not report ---- */
-
 #define HEADER_SIZE 100
 #define HEADER_TEXT "SQLite format 3"
 #define VERSION_WAL 2
 
-/* Checks the header. The format versions in it are checked here, because SQLite opens a file of a
- * newer version only for reading, without an error. */
+/* SQLite opens a file of a newer version only for reading, without an error, so the versions are
+ * checked here. */
 static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err *err)
 {
     uint8_t header[HEADER_SIZE];
@@ -77,8 +75,6 @@ enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err
     return rc;
 }
 
-/* ---- rows found in pages ---- */
-
 static bool has_kinds(const struct page_cell *cell, const uint8_t *kinds, size_t count)
 {
     return cell->id > 0 && cell->columns == count && memcmp(cell->kinds, kinds, count) == 0;
@@ -103,7 +99,6 @@ static bool is_tally(const struct page_cell *cell)
     return has_kinds(cell, kinds, sizeof(kinds)) && cell->id <= TUNING_TALLY_SYSTEMS;
 }
 
-/* Copies and terminates |text|; false if it is too long for a name. */
 static bool copy_name(struct bytes text, char into[TUNING_NAME_MAX + 1])
 {
     if (text.size > TUNING_NAME_MAX)
@@ -129,9 +124,9 @@ static uint64_t newest_time(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* Reads the measuring time of the version of this record that was already salvaged; |ret_newest| is
- * 0 if there is none. A freed page may contain an old version of a record, and of two versions, the
- * one that was measured later is kept. */
+/* A freed page may contain an old version of a record. Of two versions, the one that was
+ * measured later is kept. |ret_newest| is the time of the version that was already salvaged, or
+ * 0. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
 {
@@ -222,8 +217,6 @@ static bool on_cell(void *context, const struct page_cell *cell)
     return s->failure.code == KILN_OK;
 }
 
-/* ---- the file with its log ---- */
-
 static enum kiln_code copy_content(int from, int to, const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) uint8_t *step = malloc(COPY_STEP);
@@ -242,7 +235,7 @@ static enum kiln_code copy_content(int from, int to, const char *path, struct ki
     return rc;
 }
 
-/* Merges the log into a copy of the damaged file. Ignores a log that is not a write-ahead log. */
+/* Ignores a log that is not a write-ahead log. */
 static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 {
     const char *directory = s->owner->directory;
@@ -295,8 +288,6 @@ static enum kiln_code open_scan(struct salvage *s, int *ret_fd, struct kiln_err 
     return rc == KILN_CORRUPT ? KILN_OK : rc; /* no page of the file can be read */
 }
 
-/* ---- the new file ---- */
-
 static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct kiln_err *err)
 {
     enum kiln_code rc = transaction_begin(&s->transaction, s->to, err);
@@ -316,8 +307,8 @@ static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct ki
     return rc ? rc : transaction_commit(&s->transaction, err);
 }
 
-/* Counts saved and lost rows. If the list of freed pages is damaged, old rows on these pages are
- * salvaged as well, so |saved| may exceed the number of rows that the file had. */
+/* If the list of freed pages is damaged, old rows on these pages are salvaged as well, so
+ * |saved| may exceed the number of rows that the file had. */
 static void count_saved(const struct salvage *s, const uint64_t saved[3],
                         struct tuning_salvage *result)
 {
@@ -357,9 +348,8 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
     return KILN_OK;
 }
 
-/* Moves the damaged file away and the new one in its place. If kilnd is killed before the damaged
- * file was moved, its next start salvages again. If it is killed later, its next start uses the new
- * file, which is complete. */
+/* If kilnd is killed before the damaged file was moved, its next start salvages again. If it is
+ * killed later, its next start uses the new file, which is complete. */
 static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], struct kiln_err *err)
 {
     enum kiln_code rc = rename_in(db, TUNING_FILE_NEW, TUNING_FILE_SALVAGED, err);

@@ -15,27 +15,26 @@
 /* The old dialect writes the names of algorithms and solvers twice. */
 #define VALUE_MAX (4u * TUNING_VALUE_MAX)
 
-/* The parts of a file, in their order. */
+/* In the order of the file. */
 enum part { PART_SYSTEM, PART_HOST, PART_TIER, PARTS };
 
-struct tuning_exporter {           /* writes one file */
-    struct tuning *tuning;         /* borrowed */
-    struct tuning_export what;     /* a copy; its context is borrowed */
-    char *path;                    /* owned; path of the file, which is removed if the export does
-                                    * not finish */
-    enum part part;                /* the part that is being written */
-    struct tuning_index *index;    /* the system database; owned reference; NULL: none */
-    uint64_t next;                 /* the number of the system database's record to write next */
-    struct buffer last;            /* key of the tier's latest record; empty: none */
-    uint64_t end_ns;               /* when this step ends */
-    bool is_late;                  /* the step has ended */
-    int fd;                        /* for text formats */
-    struct buffer text;            /* text that is not written yet */
-    struct perf_db_writer *writer; /* owned; for SQLite */
-    struct buffer value;           /* scratch: a joined or converted value */
+struct tuning_exporter {
+    struct tuning *tuning;
+    struct tuning_export what; /* the context is borrowed */
+    char *path;
+    enum part part;
+    struct tuning_index *index;
+    uint64_t next;      /* the system database's next record */
+    struct buffer last; /* key of the tier's latest record; empty: none */
+    uint64_t end_ns;
+    bool is_late;
+    int fd;
+    struct buffer text;
+    struct perf_db_writer *writer;
+    struct buffer value;
     struct scratch scratch;
     struct tuning_counts counts;
-    uint64_t bytes, reserved; /* bytes written so far; at |reserved|, free space is checked again */
+    uint64_t bytes, reserved; /* at |reserved|, free space is checked again */
     enum kiln_code rc;
     struct kiln_err *err;
 };
@@ -59,8 +58,8 @@ static void write_text(struct tuning_exporter *out, struct bytes key, struct byt
         flush_out(out);
 }
 
-/* Reserves space, about a megabyte at a time. The last record before |reserved| may exceed it; the
- * next call then reserves that much more. */
+/* Reserves about a megabyte at a time. The last record before |reserved| may exceed it; the next
+ * call then reserves that much more. */
 static enum kiln_code reserve_space(struct tuning_exporter *out)
 {
     if (!out->what.reserve_space || out->bytes < out->reserved)
@@ -69,9 +68,8 @@ static enum kiln_code reserve_space(struct tuning_exporter *out)
     return out->what.reserve_space(out->what.context, out->reserved, out->err);
 }
 
-/* Writes a record.  A key that was kept verbatim may not be allowed in a SQLite database; the
- * record is then only counted.  Records with TF32 are left out, because MIOpen does not know this
- * type. */
+/* A SQLite database may not allow a verbatim key; the record is then only counted. Records with
+ * TF32 are left out, because MIOpen does not know this type. */
 static void write_record(struct tuning_exporter *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
@@ -98,8 +96,6 @@ static void write_record(struct tuning_exporter *out, struct bytes key, struct b
     }
 }
 
-/* ---- dialects ---- */
-
 static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -111,8 +107,8 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
     return true;
 }
 
-/* Returns whether |value| has a better entry of the same algorithm: a faster one, or one before
- * |entry| that is equally fast. The old dialect keeps only one solver of each algorithm. */
+/* The old dialect keeps only one solver of each algorithm: the fastest or, of equally fast ones,
+ * the first. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -128,7 +124,7 @@ static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
     return false;
 }
 
-/* Converts entries to the dialect of the file, because MIOpen reads a file in one dialect only. */
+/* MIOpen reads a file in one dialect only. */
 static struct bytes in_dialect(struct tuning_exporter *out, struct bytes value)
 {
     enum find_dialect dialect = out->what.dialect;
@@ -147,8 +143,6 @@ static struct bytes in_dialect(struct tuning_exporter *out, struct bytes value)
     return buffer_view(&out->value);
 }
 
-/* ---- tiers ---- */
-
 static const char *backend_of(const struct tuning_file_name *name)
 {
     return tuning_backend(name->kind, name->database_id, name->backend);
@@ -165,7 +159,6 @@ static struct tuning_question question_of(const struct tuning_exporter *out, str
                                      .key = key };
 }
 
-/* Joins the tier's record with those of lower tiers, as a look-up does. */
 static struct bytes merged_value(struct tuning_exporter *out, struct bytes key, struct bytes value)
 {
     struct tuning_question question = question_of(out, key);
@@ -190,12 +183,10 @@ static void write_system_record(struct tuning_exporter *out)
     }
     bool merges = out->what.merged && out->what.tier != TUNING_TIER_SYSTEM;
     struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-    /* If records are merged, the ids of the source are left out, because they could collide with
-     * new ones. */
+    /* The ids of the source could collide with new ones of merged records. */
     write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
 }
 
-/* Returns whether the step must end after this record. */
 static bool is_late(struct tuning_exporter *out)
 {
     out->is_late = clock_monotonic_ns() >= out->end_ns;
@@ -211,7 +202,7 @@ static void write_system(struct tuning_exporter *out)
     }
 }
 
-struct tier_walk { /* a walk over the records of one tier */
+struct tier_walk {
     struct tuning_exporter *out;
     enum tuning_tier tier;
 };
@@ -228,7 +219,6 @@ static struct tuning_place place_of(const struct tuning_exporter *out, enum tuni
                                   .key = key };
 }
 
-/* Returns whether a record with this key was already written for a lower tier. */
 static bool is_written(const struct tier_walk *walk, struct bytes key)
 {
     struct bytes value;
@@ -262,11 +252,10 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
     return out->rc == KILN_OK && !is_late(out);
 }
 
-/* Writes a tier's records in the order of their keys. */
 static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
 {
     struct tier_walk walk = { .out = out, .tier = tier };
-    /* A copy of out->last, because write_tier_record changes out->last. */
+    /* write_tier_record changes out->last. */
     KILN_AUTO(mem) uint8_t *last = malloc(out->last.size + 1);
     if (!last) {
         out->rc = kiln_fail(out->err, KILN_NO_MEMORY, "cannot export records: out of memory");
@@ -284,10 +273,9 @@ static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
     out->rc = out->rc ? out->rc : rc;
 }
 
-/* Returns the system database to export.  If there is none for this device, a merged export uses
- * the one with the nearest number of compute units, as a look-up does. The exported file must
- * contain the records of that database: if a file with a device's exact name exists, MIOpen no
- * longer looks for a similar one. */
+/* If there is no system database for this device, a merged export uses the one with the nearest
+ * number of compute units, as a look-up does. The exported file must contain its records: if a
+ * file with a device's exact name exists, MIOpen no longer looks for a similar one. */
 static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
     const struct tuning_file_name *name = &out->what.name;
@@ -304,7 +292,7 @@ static void begin_system(struct tuning_exporter *out)
     struct system_slot *slot = slot_of(out);
     if (slot && !slot->index)
         out->rc = kiln_fail(out->err, KILN_CORRUPT, "%s", slot->why);
-    else if (slot) /* keeps a reference: an import may replace the index between two steps */
+    else if (slot) /* an import may replace the index between two steps */
         out->index = tuning_index_ref(slot->index);
 }
 
@@ -330,7 +318,6 @@ static void write_part(struct tuning_exporter *out)
     }
 }
 
-/* Writes until the step is late. */
 static void write_parts(struct tuning_exporter *out)
 {
     out->is_late = false;
@@ -342,8 +329,6 @@ static void write_parts(struct tuning_exporter *out)
         buffer_clear(&out->last);
     }
 }
-
-/* ---- the file ---- */
 
 static enum kiln_code open_out(struct tuning_exporter *out, const char *path, struct kiln_err *err)
 {
@@ -400,7 +385,7 @@ enum kiln_code tuning_exporter_create(struct tuning *t, const struct tuning_expo
     buffer_init(&out->value, VALUE_MAX);
     scratch_init(&out->scratch, t->stale);
     enum kiln_code rc = open_out(out, path, err);
-    if (rc) /* this call did not create the file, so it must not remove it */
+    if (rc) /* another caller's file must not be removed */
         return rc;
     out->path = KILN_TAKE(copy);
     *ret_exporter = KILN_TAKE(out);

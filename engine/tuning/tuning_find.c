@@ -6,13 +6,11 @@
 
 #include <string.h>
 
-/* A search compares at most this many relatives (records of the problem's family) in an imported
+/* Limits the relatives (records of the problem's family) that a search compares in an imported
  * database. The family of a common filter size has thousands. */
 #define RELATIVES_MAX 20000u
-/* A search skips at most this many measured relatives whose entries are all stale. */
+/* Limits the measured relatives that a search skips because all their entries are stale. */
 #define STALE_RELATIVES_MAX 256u
-
-/* ---- staleness ---- */
 
 static bool is_other(const char *theirs, const char *ours)
 {
@@ -38,8 +36,7 @@ static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
     buffer_put(to, values.data, values.size);
 }
 
-/* Copies the entries of |held| that are not stale into the scratch memory.  Returns false if all
- * are stale, or if memory runs out. */
+/* Returns false if all entries are stale, or if memory runs out. */
 static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
                        const struct tuning_held *held, struct tuning_answer *answer)
 {
@@ -64,8 +61,6 @@ static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
     answer->value = buffer_view(&s->fresh);
     return kept > 0 && !s->fresh.failed;
 }
-
-/* ---- one tier ---- */
 
 static bool answer_held(struct scratch *s, const struct tuning_question *q,
                         const struct tuning_held *held, struct tuning_answer *answer)
@@ -104,7 +99,7 @@ static struct tuning_place place_of(const struct tuning_question *q, enum tuning
                                   .key = key };
 }
 
-struct lookup { /* one question and the objects that answer it */
+struct lookup {
     struct tuning *tuning;
     struct scratch *scratch;
     const struct tuning_question *question;
@@ -142,10 +137,7 @@ static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct b
     return held && answer_held(l->scratch, l->question, held, answer);
 }
 
-/* ---- perf: entries of all tiers ---- */
-
-/* Adds the row that belongs to the last entry of the joined value.  Entries of the system tier come
- * last and have no rows. */
+/* Entries of the system tier come last and have no rows. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
     if (!ARRAY_RESERVE(s->joined_rows, s->joined_count, s->joined_max, TUNING_ENTRIES_MAX))
@@ -163,8 +155,7 @@ static bool is_among(const struct tuning_row *rows, size_t count, struct bytes i
     return false;
 }
 
-/* Appends those entries of |lower|, a value of the system tier, that the joined value does not have
- * yet. */
+/* Appends entries of the system tier that the joined value does not have yet. */
 static void add_missing_entries(struct scratch *s, struct bytes lower)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -175,8 +166,7 @@ static void add_missing_entries(struct scratch *s, struct bytes lower)
     }
 }
 
-/* Does the same as add_missing_entries for a tier with measured entries, and also appends their
- * measurements. */
+/* Appends measured entries that the joined value does not have yet, with their measurements. */
 static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
                              const struct tuning_answer *lower, struct tuning_answer *top)
 {
@@ -193,8 +183,7 @@ static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
     return true;
 }
 
-/* Copies |top|'s value and rows, because they may be in scratch memory that the next tier
- * overwrites. */
+/* The next tier may overwrite the scratch memory in which |top|'s value and rows are. */
 static bool join_begin(struct scratch *s, const struct tuning_answer *top)
 {
     buffer_clear(&s->joined);
@@ -207,14 +196,12 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
     return !s->joined.failed;
 }
 
-/* Joins |top| with the entries of lower tiers for the same key.  If memory runs out, |top| stays as
- * it is. */
+/* If memory runs out, |top| stays as it is. */
 static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
     struct scratch *s = l->scratch;
     struct tuning_answer lower;
-    bool may_be_lost = top->rows == s->kept; /* looking in a lower tier may overwrite these rows,
-                                              * even if nothing is added */
+    bool may_be_lost = top->rows == s->kept; /* looking in a lower tier may overwrite these rows */
     if (!join_begin(s, top))
         return;
     bool has_all = true;
@@ -234,11 +221,9 @@ static void join_lower(const struct lookup *l, struct bytes key, struct tuning_a
     top->row_count = s->joined_count;
 }
 
-/* ---- neighbours ---- */
-
-struct search { /* the state of a search for the nearest relative */
+struct search {
     const struct lookup *lookup;
-    struct system_slot *slot; /* the database that is searched */
+    struct system_slot *slot;
     struct kinship wanted;
     enum family family;
     unsigned seen, stale;
@@ -286,9 +271,8 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
-/* Considers one of a tier's records; the nearest record comes first. Ends the walk at the first
- * record that can be used: later ones are not nearer. Also ends the walk at a record that is not
- * nearer than |best|, which an earlier tier has. */
+/* Records come nearest first. Returns false to end the walk: at the first record that can be
+ * used, or at one that is not nearer than |best|, which an earlier tier has. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;
@@ -307,8 +291,7 @@ static bool consider_held(void *context, const struct tuning_held *held)
     return false;
 }
 
-/* Searches one family in all tiers, in the order user, host, system.  Of two equally near records,
- * the first one wins. */
+/* Of two equally near records, the first one wins, in the order user, host, system. */
 static void search_family(struct search *s)
 {
     struct tuning *t = s->lookup->tuning;
@@ -325,8 +308,7 @@ static void search_family(struct search *s)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }
 
-/* Finds the nearest relative. Computes the families from the key, not from the problem, because
- * different problems may have the same PerfDb key. */
+/* The families come from the key, because different problems may have the same PerfDb key. */
 static bool find_near(const struct lookup *l, struct bytes key, struct tuning_answer *ret_answer)
 {
     struct family_names names;
@@ -351,15 +333,13 @@ static bool find_near(const struct lookup *l, struct bytes key, struct tuning_an
     return true;
 }
 
-/* ---- the whole look-up ---- */
-
 static void count_hit(struct scratch *s, const struct tuning_answer *answer)
 {
     s->hits[answer->tier - TUNING_TIER_SYSTEM]++;
     s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
 }
 
-/* Returns the question's key. It is empty if the database has no key for the problem. */
+/* The key is empty if the database has no key for the problem. */
 static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
 {
     if (!q->problem)

@@ -10,17 +10,17 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-struct tuning_reading {                   /* reading one file */
-    struct tuning_job *job;               /* borrowed */
-    struct tuning_reader *reader;         /* owned */
+struct tuning_reading {
+    struct tuning_job *job;
+    struct tuning_reader *reader;
     struct tuning_index_builder *builder; /* owned; NULL: the lines become records in memory */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
     struct tuning_keys keys; /* finds keys that are the same after their conversion */
     struct buffer key_texts;
-    uint64_t size;  /* bytes of the records read so far */
-    uint64_t fresh; /* number of these records that the user does not have yet */
+    uint64_t size;  /* of the records read so far */
+    uint64_t fresh; /* records that the user does not have yet */
     enum kiln_code rc;
-    struct kiln_err *err; /* borrowed for this step */
+    struct kiln_err *err;
 };
 
 void job_reading_destroy(struct tuning_reading *r)
@@ -42,9 +42,7 @@ uint64_t job_reading_bytes(const struct tuning_reading *r)
            tuning_keys_bytes(&r->keys) + r->key_texts.size;
 }
 
-/* ---- keys ---- */
-
-struct named { /* a record's key, its problem and its families */
+struct named {
     char text[PROBLEM_KEY_MAX];
     struct bytes key;
     struct problem problem;
@@ -53,8 +51,8 @@ struct named { /* a record's key, its problem and its families */
     struct kinship kin;
 };
 
-/* Converts a FindDb key to a PerfDb key. Old text PerfDbs have FindDb keys, but look-ups use PerfDb
- * keys.  A problem with mixed layouts has no PerfDb key, so its key stays as it is. */
+/* Old text PerfDbs have FindDb keys, but look-ups use PerfDb keys. A problem with mixed layouts
+ * has no PerfDb key, so its key stays as it is. */
 static void convert_key(struct named *named, struct kiln_err *why)
 {
     const struct problem *problem = &named->problem;
@@ -67,9 +65,8 @@ static void convert_key(struct named *named, struct kiln_err *why)
     named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
 }
 
-/* Determines a record's key, problem and families.  If kiln cannot parse the key, or cannot
- * describe its problem, the key is kept verbatim, the record has no families, and |why| is the
- * reason. AMD's own files have such keys, and later versions of MIOpen may have others. */
+/* If kiln cannot parse the key, or cannot describe its problem, the key is kept verbatim, the
+ * record has no families, and |why| is the reason. AMD's own files have such keys. */
 static void name_record(const struct tuning_job *job, struct bytes key, struct named *named,
                         struct kiln_err *why)
 {
@@ -116,8 +113,6 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
     return rc;
 }
 
-/* ---- events of the reader ---- */
-
 static bool index_record(struct tuning_reading *r, const struct tuning_record *record,
                          const struct named *named)
 {
@@ -154,9 +149,8 @@ static void fail_full(struct tuning_reading *r, const char *what, uint64_t max)
                       (unsigned long long)max);
 }
 
-/* Ends the import of a file that exceeds the user's limits, before it fills the memory and before
- * anything is stored. tuning.db checks later whether the new records and the stored ones together
- * exceed a limit. */
+/* Ends the import of a file that exceeds the user's limits, before it fills the memory.
+ * tuning.db checks later whether new and stored records together exceed a limit. */
 static void check_limits(struct tuning_reading *r, const struct record *record)
 {
     const struct tuning *t = r->job->tuning;
@@ -173,9 +167,8 @@ static void check_limits(struct tuning_reading *r, const struct record *record)
                   t->bytes_per_uid);
 }
 
-/* Refuses a key that occurred before in the file. Of records with the same key, the first one
- * counts. Keys of SQLite files are not checked here: they are not converted, and the reader of
- * these files has checked them. */
+/* Of records with the same key, the first one counts. Keys of SQLite files are not converted,
+ * and the reader of these files has checked them. */
 static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                                      struct kiln_err *err)
 {
@@ -196,7 +189,7 @@ static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                : rc;
 }
 
-/* Keeps a record in memory. Records are stored after the whole file was read. */
+/* Records are stored after the whole file was read. */
 static bool keep_record(struct tuning_reading *r, const struct tuning_record *record,
                         const struct named *named)
 {
@@ -276,8 +269,6 @@ static void on_progress(void *context, uint64_t done, uint64_t total)
     job_progress(r->job, "reading", done, total);
 }
 
-/* ---- system ---- */
-
 static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *err)
 {
     const struct tuning_file_name *name = &job->import.name;
@@ -290,7 +281,7 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
                      SYSTEMS_MAX);
 }
 
-/* Returns a name that no file has. The old index must keep its file, because it is still in use. */
+/* The old index must keep its file, because it is still in use. */
 static char *new_index_name(const struct tuning_file_name *name)
 {
     char *text = NULL;
@@ -337,8 +328,6 @@ static enum kiln_code write_index(struct tuning_job *job, struct tuning_index_bu
         rc = kiln_fail(err, KILN_IO, "%s", job->slot->why);
     return rc;
 }
-
-/* ---- reading ---- */
 
 static enum kiln_code open_file(struct tuning_reading *r, struct kiln_err *err)
 {

@@ -16,18 +16,16 @@
 #define VERIFY_PIECE (256u << 10)
 
 struct tuning_index {
-    const uint8_t *map; /* the mapping; owned, or borrowed if |fd| is -1 */
+    const uint8_t *map; /* owned, or borrowed if |fd| is -1 */
     int fd;             /* owned; -1: the index is an image in memory */
     size_t size;
-    struct index_header header; /* from here on, numbers are in the machine's byte order */
+    struct index_header header; /* from here on, in the machine's byte order */
     uint64_t entries;
     struct hash_key key;
     struct bytes parts[INDEX_PARTS]; /* inside |map| */
     _Atomic uint64_t damaged;
-    _Atomic unsigned refs; /* references besides the first one */
+    _Atomic unsigned refs; /* besides the first one */
 };
-
-/* ---- opening ---- */
 
 static enum kiln_code check_file(const struct stat *st, struct kiln_err *err)
 {
@@ -86,7 +84,7 @@ static enum kiln_code check_header(const struct tuning_index *index, struct kiln
 }
 
 static const struct {
-    size_t unit; /* bytes */
+    size_t unit;
     bool is_hash_table;
 } part_rules[INDEX_PARTS] = {
     [PART_RECORDS] = { .unit = sizeof(struct index_record) },
@@ -122,7 +120,6 @@ static enum kiln_code find_parts(struct tuning_index *index, struct kiln_err *er
     return KILN_OK;
 }
 
-/* Parses the header in |index->map|. */
 static enum kiln_code read_header(struct tuning_index *index, struct kiln_err *err)
 {
     memcpy(&index->header, index->map, sizeof(index->header));
@@ -196,8 +193,7 @@ static enum kiln_code digest_image(const struct tuning_index *index,
     return KILN_OK;
 }
 
-/* Computes the digest from the file instead of the mapping. In the mapping, a page that the disk
- * cannot read would raise SIGBUS. */
+/* In the mapping, a page that the disk cannot read would raise SIGBUS. */
 static enum kiln_code digest_file(const struct tuning_index *index,
                                   struct tuning_index_check *check, size_t end,
                                   struct kiln_err *err)
@@ -284,10 +280,8 @@ static void count_damage(struct tuning_index *index)
     atomic_fetch_add_explicit(&index->damaged, 1, memory_order_relaxed);
 }
 
-/* ---- reading ---- */
-
-/* Returns in |ret| a range of a part. Returns false, and does not change |ret|, if the range is not
- * completely inside the part, because a damaged file may contain any offset. */
+/* A damaged file may contain any offset. Returns false, and does not change |ret|, if the range
+ * is not completely inside the part. */
 static bool cut_part(const struct tuning_index *index, enum index_part part, uint64_t offset,
                      uint64_t size, struct bytes *ret)
 {
@@ -318,7 +312,7 @@ static bool read_family(const struct tuning_index *index, uint32_t place, struct
            le64toh(f.check) == index_family_check(&f, *ret_name) && (*ret_family = f, true);
 }
 
-/* Reads a record without the names of its families; |ret_stored| has the places of the families. */
+/* Leaves out the names of the families; |ret_stored| has their places. */
 static bool read_record(const struct tuning_index *index, uint64_t place,
                         struct index_record *ret_stored, struct tuning_index_record *ret)
 {
@@ -346,13 +340,13 @@ static bool read_record(const struct tuning_index *index, uint64_t place,
     return true;
 }
 
-/* A walk over the slots in which a name with a certain hash may be (linear probing). */
+/* Walks over the slots in which a name with a certain hash may be (linear probing). */
 struct probe {
     const struct tuning_index *index;
     enum index_part part;
     uint32_t tag;
-    size_t at, left; /* |left| slots may be visited: a damaged table may have no free slot, which
-                        would end the walk */
+    size_t at, left; /* slots that may be visited, because a damaged table may have no free
+                      * slot, which would end the walk */
 };
 
 static struct probe probe_for(const struct tuning_index *index, enum index_part part,
@@ -404,7 +398,6 @@ bool tuning_index_find(struct tuning_index *index, struct bytes key, struct byte
     return false;
 }
 
-/* Reads a record with the names of its families. */
 static bool read_whole_record(struct tuning_index *index, uint64_t place,
                               struct index_record *ret_stored, struct tuning_index_record *ret)
 {
@@ -433,8 +426,8 @@ bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_i
     return true;
 }
 
-/* Reads the record that is number |member| in the list of members.  Returns false if it is damaged,
- * or is not in the family at |place|. */
+/* |member| is an index into the list of members. Returns false if the record is damaged, or is
+ * not in the family at |place|. */
 static bool read_member(struct tuning_index *index, uint64_t member, enum family family,
                         uint32_t place, struct tuning_index_record *ret_record)
 {

@@ -11,8 +11,8 @@
 #include <string.h>
 
 struct slots {
-    struct index_slot *at; /* owned */
-    size_t count;          /* a power of two, at least twice the number of entries */
+    struct index_slot *at;
+    size_t count; /* a power of two, at least twice the number of entries */
 };
 
 struct built_family {
@@ -23,14 +23,12 @@ struct built_family {
 struct tuning_index_builder {
     enum tuning_kind kind;
     uint64_t entries;
-    struct buffer records; /* of struct index_record, as in the file */
+    struct buffer records;
     struct buffer ids, names, text;
-    struct buffer families; /* of struct built_family */
-    struct slots family_of; /* hash table from a family's name to its place in |families| */
+    struct buffer families;
+    struct slots family_of; /* from a family's name to its place in |families| */
     struct hash_key key;
 };
-
-/* ---- slots ---- */
 
 static void slots_done(struct slots *s) { free(s->at); }
 
@@ -62,8 +60,6 @@ static struct index_slot slot_for(uint64_t hash, size_t place)
     return (struct index_slot){ .tag = htole32((uint32_t)(hash >> 32)),
                                 .place = htole32((uint32_t)place + 1) };
 }
-
-/* ---- adding ---- */
 
 static struct built_family *families_of(const struct tuning_index_builder *b)
 {
@@ -107,7 +103,7 @@ static bool is_key(const struct tuning_index_builder *b, uint32_t place, struct 
     return bytes_equal(record_key(b, place), key);
 }
 
-/* Allocates slots for |entries| families, and adds the existing families to them. */
+/* Allocates slots for |entries| families, and adds the existing families. */
 static bool fill_family_slots(const struct tuning_index_builder *b, const struct hash_key *key,
                               size_t entries, struct slots *ret_slots)
 {
@@ -130,7 +126,6 @@ static bool grow_family_slots(struct tuning_index_builder *b)
     return true;
 }
 
-/* Finds or adds the family |name|. Returns false if memory runs out. */
 static bool join_family(struct tuning_index_builder *b, struct bytes name, uint32_t *ret_family)
 {
     *ret_family = INDEX_NONE;
@@ -207,8 +202,7 @@ static struct index_record record_for(const struct tuning_index_builder *b,
                                   .id_count = htole32((uint32_t)r->id_count) };
 }
 
-/* Returns the bytes that were added after offset |at|. An empty buffer has no memory, and adding an
- * offset to its NULL pointer would be undefined. */
+/* An empty buffer has no memory, and adding an offset to its NULL pointer would be undefined. */
 static struct bytes added_since(const struct buffer *b, size_t at)
 {
     return at < b->size ? bytes_of(b->data + at, b->size - at) : (struct bytes){ 0 };
@@ -287,9 +281,7 @@ uint64_t tuning_index_builder_bytes(const struct tuning_index_builder *b)
            b->families.size + b->family_of.count * sizeof(struct index_slot);
 }
 
-/* ---- writing ---- */
-
-struct image { /* the content of the file; owns the parts that are not in the builder */
+struct image {
     struct index_header header;
     struct slots key_slots, family_slots;
     struct index_family *families;
@@ -306,9 +298,9 @@ static void image_done(struct image *i)
 }
 #define IMAGE_AUTO __attribute__((cleanup(image_done)))
 
-/* Derives the hash key from the digest of the records, whose checksums cover all text.  So the same
- * content gives the same file, and the author of a file cannot choose keys that all have the same
- * slot. */
+/* The hash key is derived from the digest of the records, whose checksums cover all text. So the
+ * same content gives the same file, and the author of a file cannot choose keys that all have
+ * the same slot. */
 static struct hash_key key_for(const struct tuning_index_builder *b)
 {
     struct digest digest = sha256_of(buffer_view(&b->records));
@@ -338,8 +330,7 @@ static void list_member(uint32_t *members, struct index_family *family, size_t r
     family->count = htole32(count + 1);
 }
 
-/* Fills the table of families with their checksums, and the list of their members in source
- * order. */
+/* Members are in source order. */
 static void fill_families(const struct tuning_index_builder *b, struct image *image)
 {
     uint32_t first = 0;
@@ -429,8 +420,7 @@ static enum kiln_code image_make(const struct tuning_index_builder *b, struct im
     return KILN_OK;
 }
 
-/* Writes the content. Asks the kernel to begin writing it to the disk before its digest is
- * computed, which saves a fifth of the time. */
+/* Writing to the disk begins before the digest is computed, which saves a fifth of the time. */
 static enum kiln_code write_image(void *context, int fd, struct kiln_err *err)
 {
     static const uint8_t zeros[8];

@@ -3,7 +3,7 @@
 
 /*
  * The layout of an index file, for its writer and its reader; docs/formats/tuning-index.md explains
- * it.  Numbers are little-endian; parts begin at multiples of 8.
+ * it. Numbers are little-endian; parts begin at multiples of 8.
  *
  * Threading  plain values
  */
@@ -17,12 +17,12 @@
 #define INDEX_VERSION 1u
 #define INDEX_NONE UINT32_MAX /* no family */
 
-/* The same limits as in tuning_file.h; an index that exceeds them is damaged. */
+/* The limits of tuning_file.h; an index that exceeds them is damaged. */
 #define INDEX_KEY_MAX (1u << 10)
 #define INDEX_VALUE_MAX (64u << 10)
 #define INDEX_IDS_MAX 256u
-/* The number of records may be 40 times that of AMD's largest database.  The limits prevent a
- * damaged or malicious file from requesting more memory than a machine has. */
+/* AMD's largest database has a fortieth of these records. The limits prevent a damaged or
+ * malicious file from requesting more memory than a machine has. */
 #define INDEX_RECORDS_MAX (8u << 20)
 #define INDEX_TEXT_MAX (2ull << 30)
 
@@ -39,7 +39,7 @@ enum index_part {
 };
 
 struct index_extent {
-    uint64_t offset, size; /* in bytes, within the file */
+    uint64_t offset, size; /* bytes, within the file */
 };
 
 struct index_header {
@@ -47,12 +47,12 @@ struct index_header {
     uint32_t version;
     uint32_t zero;
     uint8_t digest[DIGEST_SIZE]; /* SHA-256 of the bytes from |kind| to the end of the file */
-    uint64_t check;              /* checksum of this header, computed with 0 in this field */
+    uint64_t check;              /* of this header, computed with 0 in this member */
     uint32_t kind;
     uint32_t zero_too;
     uint64_t file_size;
     uint64_t entries;
-    uint64_t hash_key[2]; /* key of the hash function of both hash tables */
+    uint64_t hash_key[2]; /* of both hash tables */
     struct index_extent parts[INDEX_PARTS];
     uint8_t room[32]; /* reserved; zeros */
 };
@@ -64,7 +64,7 @@ struct index_record {
     uint64_t batch, volume, number;
     uint32_t first_id, id_count;
     uint32_t families[FAMILIES];
-    uint64_t check; /* checksum of the fields above, the key, the value and the ids */
+    uint64_t check; /* covers the members above, the key, the value and the ids */
 };
 _Static_assert(sizeof(struct index_record) == 64, "as documented");
 
@@ -73,7 +73,7 @@ struct index_family {
     uint32_t name_size;
     uint32_t first, count; /* index of the first member in PART_MEMBERS; number of members */
     uint32_t zero;
-    uint64_t check; /* checksum of the fields above and the name */
+    uint64_t check; /* covers the members above and the name */
 };
 _Static_assert(sizeof(struct index_family) == 32, "as documented");
 
@@ -82,7 +82,6 @@ struct index_slot {
     uint32_t place; /* index of the record or family plus one; 0: the slot is free */
 };
 
-/* The checksums of |record| and |family| as stored in the file. */
 static inline uint64_t index_record_check(const struct index_record *record, struct bytes text,
                                           struct bytes ids)
 {

@@ -3,21 +3,17 @@
 
 #include "common/base/clock.h"
 
-/* Length of a step on the work queue. */
 #define STEP_NS 20000000u
-/* How long a step applies records. The rest of the step is for the commit, which writes the changed
- * pages to the log and syncs it. */
+/* How long a step applies records. The rest of the step is for the commit. */
 #define STORE_NS (STEP_NS / 2)
 /* If the log has this many pages, a job copies them to the file. SQLite does that at 1000 pages,
  * and a step adds up to 750. */
 #define LOG_LONG 250u
-/* Number of records that one call of tuning_job_take copies into memory. This blocks the loop for
- * about a millisecond. */
+/* Copying this many records into memory blocks the loop for about a millisecond. */
 #define TAKE_STEP 250u
-/* How often one job tries to take a record again after an allocation failed. */
+/* After a failed allocation, tuning_job_take tries again this often. */
 #define TAKE_RETRIES 10u
-/* Maximum number of records that one step changes. Each record changes two or three pages, so the
- * commit of a step writes up to 3 MiB. */
+/* Each record changes two or three pages, so the commit of a step writes up to 3 MiB. */
 #define STORE_MAX TAKE_STEP
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }
@@ -35,8 +31,6 @@ void job_progress(const struct tuning_job *job, const char *step, uint64_t done,
         job->events->progress(job->events->context, step, done, total);
 }
 
-/* ---- what each type of job computes ---- */
-
 static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
 {
     const struct record *given = job->given.records[0];
@@ -53,7 +47,6 @@ static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
     return job_merge_record(job, &given->place, given->rows, given->count, err);
 }
 
-/* Copies the record's entries that are not selected; |ret_rows| must have space for all. */
 static size_t pick_others(const struct tuning_job *job, const struct tuning_held *held,
                           struct tuning_row *ret_rows)
 {
@@ -65,8 +58,7 @@ static size_t pick_others(const struct tuning_job *job, const struct tuning_held
     return count;
 }
 
-/* Removes the selected entries of a record. Other jobs may have changed or removed the record since
- * it was listed. */
+/* Other jobs may have changed or removed the record since it was listed. */
 static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_place *place,
                                 struct kiln_err *err)
 {
@@ -87,7 +79,7 @@ static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_plac
     return record_list_add(&job->changes, record_create(&held->place, rows, kept), err);
 }
 
-struct listing { /* a part of the walk over the records of a selection */
+struct listing {
     struct tuning_job *job;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -124,8 +116,6 @@ static enum kiln_code apply_next(struct tuning_job *job, struct kiln_err *err)
     return rc;
 }
 
-/* ---- writing to the disk ---- */
-
 static enum kiln_code write_changes(struct tuning_job *job, struct tuning_change *change,
                                     struct kiln_err *err)
 {
@@ -138,7 +128,7 @@ static enum kiln_code write_changes(struct tuning_job *job, struct tuning_change
     return rc;
 }
 
-/* Applies at least one record of |given|, and more until the step ends. */
+/* Applies at least one record, and more until the step ends. */
 static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *change,
                                   uint64_t end_ns, struct kiln_err *err)
 {
@@ -155,8 +145,7 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
     return rc;
 }
 
-/* Stores the records as they are before the promotion, so that it can be undone. Call it before the
- * first change. */
+/* Must precede the first change of a promotion, so that it can be undone. */
 static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
 {
@@ -169,8 +158,8 @@ static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
-/* Stores what the promotion wrote, so that undoing the promotion does not touch records that were
- * changed later. Call it after the last change. */
+/* Must follow the last change of a promotion, so that undoing it does not touch records that
+ * were changed later. */
 static enum kiln_code note_written(const struct tuning_job *job, struct tuning_change *change,
                                    struct kiln_err *err)
 {
@@ -185,7 +174,6 @@ static bool is_last_step(const struct tuning_job *job)
     return job->is_worked_out && job->applied == job->given.count;
 }
 
-/* Writes the parts of a change that are not records. */
 static enum kiln_code put_rest(const struct tuning_job *job, struct tuning_change *change,
                                struct kiln_err *err)
 {
@@ -218,8 +206,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
     if (rc)
         return rc;
     rc = tuning_change_commit(change, err);
-    /* tuning.db may now list the new index, because even a failed commit may have taken effect. So
-     * the file is kept. The next start removes files that are not listed. */
+    /* Even a failed commit may have taken effect, so tuning.db may list the new index, and the
+     * file is kept. The next start removes files that are not listed. */
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;
@@ -227,8 +215,6 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
         !rc && !is_last_step(job) && tuning_db_log_pages(job->tuning->db) >= LOG_LONG;
     return rc;
 }
-
-/* ---- steps ---- */
 
 static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct kiln_err *err)
 {
@@ -247,9 +233,8 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
     return rc;
 }
 
-/* Copies the log to the file in a separate step between two that store records. Otherwise SQLite
- * does it in the commit that makes the log long, which may be that of another user's put. If it
- * fails, SQLite tries again after a later commit. */
+/* Otherwise SQLite copies the log in the commit that makes it long, which may be that of another
+ * user's put. If copying fails, SQLite tries again after a later commit. */
 static void checkpoint(struct tuning_job *job)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -302,8 +287,6 @@ bool tuning_job_has_more(const struct tuning_job *job)
 {
     return job->type != JOB_BACKUP && job->type != JOB_VACUUM && !is_last_step(job);
 }
-
-/* ---- taking over into memory ---- */
 
 static void forget_slot(struct tuning *t, const struct system_slot *slot)
 {

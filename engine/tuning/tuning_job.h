@@ -25,33 +25,32 @@ enum job_type {
 };
 
 struct tuning_job {
-    struct tuning *tuning; /* borrowed */
+    struct tuning *tuning;
     enum job_type type;
-    struct tuning_import import;       /* its texts are owned */
-    struct tuning_selection selection; /* its texts and keys are owned */
-    struct tuning_walk walk;           /* of a removal: over the selected records */
+    struct tuning_import import;       /* texts are owned */
+    struct tuning_selection selection; /* texts and keys are owned */
+    struct tuning_walk walk;
     struct tuning_promotion promotion;
-    char *path;                     /* owned; path of the backup */
-    struct record_list given;       /* for a put, the measured rows; for an import, the file's
-                                       records; for a removal, the places of the records */
-    size_t applied;                 /* how many of |given| were applied so far */
-    struct tuning_reading *reading; /* owned; the state of an import that reads its file */
-    bool is_worked_out;             /* |given| and |changes| are complete */
-    struct tuning_put_token token;  /* for put, if |is_once| */
+    char *path;               /* owned; of the backup */
+    struct record_list given; /* for a put, the measured rows; for an import, the file's
+                               * records; for a removal, the places of the records */
+    size_t applied;
+    struct tuning_reading *reading;
+    bool is_worked_out;            /* |given| and |changes| are complete */
+    struct tuning_put_token token; /* for a put, if |is_once| */
     bool is_once;
-    struct record_list changes;   /* the records that this step changes; they are in tuning.db if
-                                   * the step succeeded */
+    struct record_list changes;   /* of this step; they are in tuning.db if the step succeeded */
     size_t written;               /* how many of |changes| are in the transaction */
     struct tuning_table *pending; /* owned; finds |changes| by place; for jobs that may change a
                                    * record twice */
-    bool is_on_disk;              /* whether |changes| are on disk */
-    bool needs_checkpoint;        /* the next step copies the log to the file */
-    size_t taken;                 /* how many of |changes| the table has */
-    unsigned retries;             /* how often the table had no memory for a record */
-    struct system_slot *slot;     /* owned: the imported system database */
-    struct system_slot *old;      /* owned; the slot that |slot| has replaced */
-    char *new_index;              /* owned; a file that tuning.db does not list yet; it is removed
-                                     with the job */
+    bool is_on_disk;
+    bool needs_checkpoint;    /* the next step copies the log to the file */
+    size_t taken;             /* how many of |changes| the table has */
+    unsigned retries;         /* failed allocations of the table */
+    struct system_slot *slot; /* owned: the imported system database */
+    struct system_slot *old;  /* owned; replaced by |slot| */
+    char *new_index;          /* owned; a file that tuning.db does not list yet, and that is
+                               * removed with the job */
     struct tuning_counts counts;
     const struct tuning_job_events *events; /* borrowed during work */
 };
@@ -60,15 +59,15 @@ struct tuning_job {
 KILN_MUST_CHECK enum kiln_code job_read(struct tuning_job *job, uint64_t end_ns, bool *ret_more,
                                         struct kiln_err *err);
 void job_reading_destroy(struct tuning_reading *reading);
-uint64_t job_reading_bytes(const struct tuning_reading *reading); /* 0 for NULL */
+uint64_t job_reading_bytes(const struct tuning_reading *reading);
 
-/* These two functions compute the new records of the host and add them to |job->changes|. */
+/* Both functions add the new records of the host to |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err);
 
-/* Merges |from|'s entries into the record at |place| (engine/tuning/merge.h) and adds the result to
- * the changes.  An import replaces the record by |from| instead, but keeps measurements of other
- * solvers.  If the record would be too long, a put fails with KILN_FULL; other jobs leave entries
+/* Merges |from|'s entries into the record at |place| (engine/tuning/merge.h) and adds the result
+ * to the changes. An import replaces the record by |from|, but keeps measurements of other
+ * solvers. If the record would be too long, a put fails with KILN_FULL; other jobs leave entries
  * out and report a conflict. */
 KILN_MUST_CHECK enum kiln_code job_merge_record(struct tuning_job *job,
                                                 const struct tuning_place *place,

@@ -9,9 +9,6 @@
  *   tuning_job_make.c  creating and destroying changes
  *   tuning_job.c       executing changes and taking them over
  *   tuning_blend.c     combining the measurements of one record
- *   tuning_import.c    reading MIOpen's files for a job
- *   tuning_promote.c   copying users' records to the host's, and undoing that
- *   tuning_export.c    writing MIOpen's files
  *
  * Ownership  struct tuning owns databases, tables and slots
  * Threading  as in tuning.h
@@ -20,21 +17,21 @@
 #include "engine/tuning/family.h"
 #include "engine/tuning/tuning.h"
 
-#define SYSTEMS_MAX 512u /* imported system databases */
+#define SYSTEMS_MAX 512u
 
 struct system_slot {
-    struct tuning_system_file file; /* its texts are owned */
+    struct tuning_system_file file; /* texts are owned */
     struct database_id id;          /* |device| is "" if the database id is not in MIOpen's form */
-    struct tuning_index *index;     /* owned; NULL: damaged or missing */
-    struct engine_item *item;       /* borrowed; the data that is built into the program; NULL: the
-                                     * database was imported */
+    struct tuning_index *index;
+    struct engine_item *item; /* borrowed; the data that is built into the program; NULL:
+                               * the database was imported */
     char why[320];
 };
 
-struct scratch {               /* memory for the look-ups of one thread */
-    char key[PROBLEM_KEY_MAX]; /* the question's key */
-    struct buffer fresh;       /* a value without its stale entries */
-    struct tuning_row *kept;   /* owned; the entries of |fresh| */
+struct scratch {
+    char key[PROBLEM_KEY_MAX];
+    struct buffer fresh;     /* a value without its stale entries */
+    struct tuning_row *kept; /* owned; the entries of |fresh| */
     size_t kept_max;
     struct buffer joined;           /* a value joined from several tiers */
     struct tuning_row *joined_rows; /* owned; measurements of its entries, except the system's */
@@ -47,48 +44,42 @@ void scratch_init(struct scratch *scratch, enum tuning_stale stale);
 void scratch_done(struct scratch *scratch);
 
 struct tuning {
-    char *directory;      /* owned;  NULL: nothing is stored on disk */
+    char *directory;      /* owned; NULL: nothing is stored on disk */
     struct tuning_db *db; /* NULL without |directory| */
     bool without_user, without_system;
     struct tuning_table *table;
-    struct system_slot *systems[SYSTEMS_MAX]; /* owned */
+    struct system_slot *systems[SYSTEMS_MAX];
     unsigned system_count;
     struct scratch scratch; /* for the engine's thread */
     uint64_t left_out;      /* records that look-ups do not find because memory ran out */
-    bool has_job;           /* a job exists */
-    /* tuning_set_limits may change these at any time. */
+    bool has_job;
+    /* tuning_set_limits changes the members from here on, on any thread. */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
-    _Atomic enum tuning_stale stale;                 /* used by scratch_init */
+    _Atomic enum tuning_stale stale;
 };
 
-/* Like tuning_find, but with the caller's |scratch|, for the tuning work queue.  Do not call it at
- * the same time as tuning_job_take. */
+/* For the tuning work queue, but not at the same time as tuning_job_take. */
 KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scratch,
                                          const struct tuning_question *question,
                                          struct tuning_answer *ret_answer, struct kiln_err *err);
-/* Opens the index of an imported database. Succeeds even if the file is damaged or missing; the
- * slot then has no index. */
+/* Succeeds even if the index is damaged or missing; the slot then has no index. */
 enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
                                 struct system_slot **ret_slot, struct kiln_err *err);
-/* Returns false if the slot must not be used, because its file is damaged or missing or its
- * built-in data is damaged. */
+/* Returns false if the index or its built-in data is damaged or missing. */
 bool system_slot_is_usable(const struct system_slot *slot);
 void system_slot_destroy(struct system_slot *slot);
 KILN_DEFINE_AUTO(system_slot)
-/* Returns the slot of the database id. If there is none, follows MIOpen's rule: returns the slot of
- * the same arch with the nearest number of compute units, or NULL. */
+/* Follows MIOpen's rule: returns the slot of the database id, else the slot of the same arch
+ * with the nearest number of compute units, or NULL. */
 struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
                                     const char *database_id, const char *backend);
 /* Returns the slot with exactly this id, or NULL. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* Returns the backend under which records are stored. For find, an empty backend means the device's
- * own (common/miopen/device_database_id.h). */
+/* For find, an empty backend means the device's own (common/miopen/device_database_id.h). */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
-/* Returns whether the solver and the age of the entry are selected. tuning_is_selected checks
- * everything else. */
+/* Checks only the solver and the age of the entry; tuning_is_selected checks everything else. */
 bool tuning_row_is_selected(const struct tuning_selection *selection, const struct tuning_row *row);
-/* Parses the row's id and values into an entry, which borrows from them. Returns false if they are
- * malformed. */
+/* The entry borrows from the row. Returns false if the row is malformed. */
 bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_entry);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Promotion: copies entries of users to the host's records. There they decide the plans (the choice
+ * Promotion copies entries of users to the host's records. There they decide the plans (the choice
  * of a solver and its parameters) of all users who have no record of their own.
  *
  * A client can claim any time. So, unless an administrator names the user, an entry is only
@@ -15,11 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Times of two users confirm each other if they differ by no more than this factor.  So a false
- * time can also be wrong by this factor, and change the choice between two solvers. */
+/* Times of two users confirm each other if they differ by no more than this factor. So a false
+ * time can be wrong by this factor, and change the choice between two solvers. */
 #define SAME_FACTOR 1.25
 
-struct claim { /* one entry of a user; borrows from the record */
+struct claim { /* borrows from the record */
     const struct tuning_held *held;
     const struct tuning_row *row;
     struct bytes solver;
@@ -30,7 +30,7 @@ struct promoting {
     struct tuning_job *job;
     struct claim *claims; /* owned; sorted; empty if no second user is needed */
     size_t count, max;
-    struct tuning_promoter *users; /* owned */
+    struct tuning_promoter *users;
     size_t user_count, user_max;
     enum kiln_code rc;
     struct kiln_err *err;
@@ -41,8 +41,6 @@ static void promoting_done(struct promoting *p)
     free(p->claims);
     free(p->users);
 }
-
-/* ---- the claims of all users ---- */
 
 static struct claim claim_of(const struct tuning_held *held, const struct tuning_row *row)
 {
@@ -91,9 +89,9 @@ static bool collect_claims(void *context, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Returns whether |witness| confirms |claim|. Two perf entries must have the same parameters. If
- * |claim| has a time, |witness| must also have about the same time, because the time decides which
- * parameters win. Imported parameters have no time. */
+/* Two perf entries must have the same parameters. If |claim| has a time, |witness| must have
+ * about the same time, because the time decides which parameters win. Imported parameters have
+ * no time. */
 static bool confirms(const struct claim *witness, const struct claim *claim)
 {
     double a = witness->time_ms, b = claim->time_ms;
@@ -104,7 +102,7 @@ static bool confirms(const struct claim *witness, const struct claim *claim)
     return (is_perf && b <= 0) || (low > 0 && high <= SAME_FACTOR * low);
 }
 
-/* Returns the first of the sorted claims that does not sort before |claim|. */
+/* Returns the first claim that does not sort before |claim|. */
 static const struct claim *first_like(const struct promoting *p, const struct claim *claim)
 {
     size_t low = 0, high = p->count;
@@ -132,10 +130,8 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
     return false;
 }
 
-/* ---- the effect on other users ---- */
-
-/* Returns the value for users who have no record of their own: the host's, or else the system's. It
- * is empty if there is none. */
+/* For users who have no record of their own, the host's value counts, or else the system's.
+ * Returns an empty value if there is none. */
 static struct bytes value_for_others(struct tuning *t, const struct tuning_place *host)
 {
     const struct tuning_held *held = tuning_table_find(t->table, host);
@@ -147,8 +143,7 @@ static struct bytes value_for_others(struct tuning *t, const struct tuning_place
     return slot && tuning_index_find(slot->index, host->key, &value) ? value : (struct bytes){ 0 };
 }
 
-/* Finds the entry of |value| that decides a plan: for find, the fastest one; for perf, the one of
- * |solver|. */
+/* For find, the fastest entry decides; for perf, the one of |solver|. */
 static bool find_deciding(enum tuning_kind kind, struct bytes value, struct bytes solver,
                           struct tuning_entry *ret_entry)
 {
@@ -165,7 +160,7 @@ static bool find_deciding(enum tuning_kind kind, struct bytes value, struct byte
     return found;
 }
 
-/* Returns whether the merge would keep the host's parameters instead of those of |row|. */
+/* Returns whether the merge would keep the host's parameters. */
 static bool host_prevails(const struct tuning *t, const struct tuning_place *host,
                           const struct tuning_row *row)
 {
@@ -178,8 +173,7 @@ static bool host_prevails(const struct tuning *t, const struct tuning_place *hos
     return false;
 }
 
-/* Returns whether the entry would decide plans of other users, and describes the change in
- * |change|. */
+/* |change| describes how the entry would change plans of other users. */
 static bool changes_plans(struct tuning *t, const struct tuning_place *host,
                           const struct claim *claim, struct tuning_plan_change *change)
 {
@@ -208,10 +202,8 @@ static void note_change(struct promoting *p, struct tuning_promoter *user,
         events->plan_change(events->context, &change);
 }
 
-/* ---- one record ---- */
-
-/* Finds or adds a user.  The list is short and in the order of the users' first records.  Returns
- * NULL if memory runs out. */
+/* The list is short and in the order of the users' first records. Returns NULL if memory runs
+ * out. */
 static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
 {
     for (size_t i = 0; i < p->user_count; i++) {
@@ -224,7 +216,6 @@ static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
     return &p->users[p->user_count++];
 }
 
-/* Copies the entries to promote into |rows|, and reports which plans they change. */
 static size_t pick_rows(struct promoting *p, struct tuning_promoter *user,
                         const struct tuning_held *held, const struct tuning_place *host,
                         struct tuning_row *rows)
@@ -272,7 +263,7 @@ static bool promote_one(struct promoting *p, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Promotes a record. Uses the record in memory instead of |rows|, which was read from the file. */
+/* Uses the record in memory instead of |rows|. */
 static bool promote_stored(void *context, const struct tuning_place *place,
                            const struct tuning_row *rows, size_t count)
 {
@@ -307,8 +298,6 @@ enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err)
     report_users(&p);
     return KILN_OK;
 }
-
-/* ---- undoing ---- */
 
 static void leave_changed(struct tuning_job *job, const struct tuning_place *place)
 {

@@ -8,16 +8,14 @@
 #define LAYOUT 1 /* version of the content after the checksum */
 #define SUM_SIZE 8
 
-/* ---- checksum ---- */
-
 static void write_u32(uint8_t *at, uint32_t value)
 {
     for (unsigned i = 0; i < 4; i++)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Returns the checksum of a row. If a single byte changes, so does the checksum, because each step
- * of the hash function FNV is reversible. */
+/* If a single byte changes, so does the checksum, because each step of the hash function FNV is
+ * reversible. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);
@@ -43,8 +41,7 @@ static void put_sum(const struct tuning_place *place, struct buffer *to, size_t 
     write_u32(to->data + start + 4, (uint32_t)(sum >> 32));
 }
 
-/* Returns a reader of the content after the checksum. If the checksum does not match, the returned
- * reader is in its failed state. */
+/* If the checksum does not match, the returned reader is in its failed state. */
 static struct reader body_of(const struct tuning_place *place, struct bytes packed)
 {
     struct reader r = reader_of(packed);
@@ -55,8 +52,6 @@ static struct reader body_of(const struct tuning_place *place, struct bytes pack
         r.failed = true;
     return r;
 }
-
-/* ---- checks of what may be stored ---- */
 
 static bool is_printable(const char *text, size_t max)
 {
@@ -70,7 +65,6 @@ static bool is_printable(const char *text, size_t max)
 
 static bool is_name(const char *text) { return text[0] && is_printable(text, TUNING_NAME_MAX); }
 
-/* Returns whether |text| may be part of a line of a text database. */
 static bool is_line(struct bytes text, size_t max)
 {
     return text.size <= max && (text.size == 0 || (!memchr(text.data, '\n', text.size) &&
@@ -152,9 +146,7 @@ static bool is_id_of_one_before(const struct tuning_row *rows, size_t at)
     return false;
 }
 
-/* ---- entries ---- */
-
-/* Appends a text with its NUL, so that text_of can return a pointer into the content. */
+/* The text includes its NUL, so that text_of can return a pointer into the content. */
 static void put_text(struct buffer *to, const char *text)
 {
     buffer_put_sized(to, bytes_of(known_text(text), strlen(known_text(text)) + 1));
@@ -219,8 +211,8 @@ static struct tuning_origin origin_of(struct reader *r)
     return o;
 }
 
-/* Writes one entry. Most entries of a record have the same origin, so an origin is stored only if
- * it differs from that of |before|. */
+/* Most entries of a record have the same origin, so an origin is stored only if it differs from
+ * that of |before|. */
 static void put_row(struct buffer *to, const struct tuning_row *row,
                     const struct tuning_row *before)
 {
@@ -259,8 +251,6 @@ static struct tuning_row row_of(struct reader *r, const struct tuning_place *pla
     r->failed |= !is_word(row.id, TUNING_ID_MAX) || !is_line(row.values, TUNING_VALUES_MAX);
     return row;
 }
-
-/* ---- records ---- */
 
 static enum kiln_code check_rows(const struct tuning_row *rows, size_t count, struct kiln_err *err)
 {
@@ -315,10 +305,8 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
     return true;
 }
 
-/* ---- imported system databases ---- */
-
-/* Returns whether |name| is a plain file name. The index is opened in the directory of tuning.db,
- * so its name must not lead to another directory. */
+/* The index is opened in the directory of tuning.db, so its name must not lead to another
+ * directory. */
 static bool is_file_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/') &&

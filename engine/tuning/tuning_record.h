@@ -11,23 +11,19 @@
  */
 #include "engine/tuning/tuning_db.h"
 
-/* TUNING_KEY_MAX and TUNING_ENTRIES_MAX are in common/miopen/tuning_text.h. */
 #define TUNING_ID_MAX TUNING_WORD_MAX
 #define TUNING_VALUES_MAX TUNING_VALUE_MAX
-#define TUNING_NAME_MAX 128u   /* database id, backend */
-#define TUNING_ORIGIN_MAX 256u /* maximum length of each text */
+#define TUNING_NAME_MAX 128u
+#define TUNING_ORIGIN_MAX 256u
 #define TUNING_FILE_NAME_MAX 1024u
 /* Memory for an entry in addition to its texts; part of a user's usage. */
 #define TUNING_ENTRY_COST 176u
-/* Maximum size of a row's content. */
 #define TUNING_CONTENT_MAX \
     (TUNING_ENTRIES_MAX * (TUNING_VALUES_MAX + TUNING_ID_MAX + 6 * TUNING_ORIGIN_MAX))
 
-/* Returns KILN_INVALID if no record may be stored at this place. */
 KILN_MUST_CHECK enum kiln_code tuning_place_check(const struct tuning_place *place,
                                                   struct kiln_err *err);
-/* Appends the packed |rows| to |to|.  If it returns KILN_INVALID, the message names a row that
- * cannot be stored. */
+/* If the function returns KILN_INVALID, the message names a row that cannot be stored. */
 KILN_MUST_CHECK enum kiln_code tuning_record_pack(const struct tuning_place *place,
                                                   const struct tuning_row *rows, size_t count,
                                                   struct buffer *to, struct kiln_err *err);
@@ -37,7 +33,7 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
 
 KILN_MUST_CHECK enum kiln_code tuning_system_check(const struct tuning_system_file *file,
                                                    struct kiln_err *err);
-/* The file must have passed tuning_system_check. */
+/* |file| must have passed tuning_system_check. */
 void tuning_system_pack(const struct tuning_system_file *file, struct buffer *to);
-/* Fills all fields except kind, database id and backend, which |file| must already have. */
+/* The caller sets kind, database id and backend. */
 bool tuning_system_unpack(struct tuning_system_file *file, struct bytes packed);

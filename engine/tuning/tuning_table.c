@@ -9,7 +9,7 @@
 
 #define TIERS (TUNING_TIER_USER + 1)
 
-struct owner { /* a user with records */
+struct owner {
     struct hash_link link;
     uint32_t uid;
     uint64_t records;
@@ -17,20 +17,19 @@ struct owner { /* a user with records */
 
 struct tuning_table {
     struct hash_table by_place, owners;
-    struct kin_order kin;      /* links of families */
-    struct shared_texts texts; /* database ids, backends, origins */
+    struct kin_order kin;
+    struct shared_texts texts;
     struct hash_key key;
     uint64_t counts[TIERS];
-    uint64_t bytes; /* bytes of all records */
+    uint64_t bytes;
 };
 
-struct held_record { /* one allocation: the struct, its rows and its texts */
+struct held_record { /* rows and texts are in the same allocation */
     struct hash_link by_place;
-    struct kin_link relations[FAMILIES]; /* links in |kin|; used for the families that the record
-                                          * has */
+    struct kin_link relations[FAMILIES]; /* in |kin|; for the families that the record has */
     struct tuning_held held;
-    struct owner *owner; /* owner of a record of the user tier; otherwise NULL */
-    size_t size;         /* of the allocation */
+    struct owner *owner; /* NULL outside the user tier */
+    size_t size;
     struct tuning_row rows[];
 };
 
@@ -46,8 +45,6 @@ enum kiln_code tuning_table_create(struct tuning_table **ret_table, struct kiln_
     *ret_table = KILN_TAKE(t);
     return KILN_OK;
 }
-
-/* ---- places ---- */
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
@@ -67,7 +64,6 @@ static bool is_same_group(const struct tuning_place *a, const struct tuning_plac
            strcmp(a->database_id, b->database_id) == 0 && strcmp(a->backend, b->backend) == 0;
 }
 
-/* Hashes |name| together with tier, uid, kind, database and backend. */
 static uint64_t hash_in_group(const struct tuning_table *t, const struct tuning_place *full,
                               struct bytes name)
 {
@@ -90,8 +86,6 @@ static struct held_record *find_record(const struct tuning_table *t,
     return NULL;
 }
 
-/* ---- owners ---- */
-
 static uint64_t hash_uid(const struct tuning_table *t, uint32_t uid)
 {
     return keyed_hash(bytes_of(&uid, sizeof(uid)), &t->key);
@@ -105,7 +99,7 @@ static struct owner *find_owner(const struct tuning_table *t, uint32_t uid)
     return NULL;
 }
 
-/* Counts one more record of |uid|.  Returns NULL if memory runs out. */
+/* Returns NULL if memory runs out. */
 static struct owner *take_owner(struct tuning_table *t, uint32_t uid)
 {
     struct owner *owner = find_owner(t, uid);
@@ -128,8 +122,6 @@ static void give_back_owner(struct tuning_table *t, struct owner *owner)
     free(owner);
 }
 
-/* ---- records ---- */
-
 static void give_back_origin(struct tuning_table *t, const struct tuning_origin *o)
 {
     shared_texts_give_back(&t->texts, o->device_uuid);
@@ -139,7 +131,7 @@ static void give_back_origin(struct tuning_table *t, const struct tuning_origin 
     shared_texts_give_back(&t->texts, o->library);
 }
 
-/* Frees a record. If the record is only partly built, the missing parts must be NULL. */
+/* In a partly built record, the missing parts must be NULL. */
 static void record_free(struct tuning_table *t, struct held_record *r)
 {
     for (size_t i = 0; i < r->held.row_count; i++)
@@ -173,13 +165,12 @@ static struct bytes append_bytes(uint8_t **at, struct bytes part)
 
 static size_t value_size(const struct tuning_row *rows, size_t count)
 {
-    size_t size = count - 1; /* between any two entries, one ';' */
+    size_t size = count - 1; /* a ';' between any two entries */
     for (size_t i = 0; i < count; i++)
         size += rows[i].id.size + 1 + rows[i].values.size;
     return size;
 }
 
-/* Writes the value, and makes the rows point into it. */
 static void append_value(struct held_record *r, const struct tuning_row *rows, uint8_t **at)
 {
     const uint8_t *begin = *at;
@@ -193,7 +184,6 @@ static void append_value(struct held_record *r, const struct tuning_row *rows, u
     r->held.value = bytes_of(begin, (size_t)(*at - begin));
 }
 
-/* Allocates the record, except its shared texts, which are allocated separately. */
 static struct held_record *record_alloc(const struct tuning_place *full,
                                         const struct tuning_row *rows, size_t count)
 {
@@ -250,8 +240,7 @@ static void leave_families(struct tuning_table *t, struct held_record *r)
     }
 }
 
-/* Adds the record to its families. If memory runs out, returns false, and the record is in no
- * family. */
+/* If memory runs out, returns false, and the record is in no family. */
 static bool join_families(struct tuning_table *t, struct held_record *r)
 {
     bool ok = true;
@@ -267,7 +256,6 @@ static bool join_families(struct tuning_table *t, struct held_record *r)
     return ok;
 }
 
-/* Adds a record to the table. The record must already be in its families. */
 static void record_add(struct tuning_table *t, struct held_record *r)
 {
     const struct tuning_place *place = &r->held.place;
@@ -292,7 +280,7 @@ void tuning_table_destroy(struct tuning_table *t)
     HASH_ALL (&t->by_place, struct held_record, by_place, r)
         record_remove(t, r);
     hash_table_done(&t->by_place);
-    hash_table_done(&t->owners); /* the owners were freed with their records */
+    hash_table_done(&t->owners);
     shared_texts_done(&t->texts);
     free(t);
 }
@@ -318,8 +306,6 @@ enum kiln_code tuning_table_put(struct tuning_table *t, const struct tuning_plac
         record_add(t, fresh);
     return KILN_OK;
 }
-
-/* ---- look-up ---- */
 
 const struct tuning_held *tuning_table_find(const struct tuning_table *t,
                                             const struct tuning_place *place)

@@ -19,7 +19,7 @@ KILN_MUST_CHECK enum kiln_code tuning_table_create(struct tuning_table **ret_tab
 void tuning_table_destroy(struct tuning_table *table);
 KILN_DEFINE_AUTO(tuning_table)
 
-struct tuning_held {           /* one record */
+struct tuning_held {
     struct tuning_place place; /* |uid| is TUNING_NOBODY outside the user tier */
     struct bytes value;        /* MIOpen's text of all entries, in order */
     const struct tuning_row *rows;
@@ -27,30 +27,28 @@ struct tuning_held {           /* one record */
     struct kinship kin; /* zeroed if kiln cannot parse the key as a problem */
 };
 
-/* Replaces the record of that place, or removes it if there are no rows.  |place| and |rows| may
- * point into the table.  After KILN_NO_MEMORY, the old record is still there. */
+/* Replaces the record, or removes it if there are no rows. |place| and |rows| may point into the
+ * table. After KILN_NO_MEMORY, the old record is still there. */
 KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *rows, size_t count,
                                                 struct kiln_err *err);
-/* Returns NULL on a miss. */
 const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
-/* Calls |each| for some of the records, in no particular order, until it returns false.  |cursor|
- * is 0 at first, and again after the last call.  Between two calls, the table may change: a record
- * that stays in it until the end is visited once.  Returns false if |each| did. */
+/* Calls |each| for some of the records, in no particular order, until |each| returns false.
+ * |cursor| is 0 at first, and again after the last call. The table may change between two calls:
+ * a record that stays until the end is visited once. Returns false if |each| did. */
 bool tuning_table_visit(const struct tuning_table *table, size_t *cursor,
                         bool (*each)(void *context, const struct tuning_held *held), void *context);
-struct tuning_relatives { /* which records are related to a problem */
+struct tuning_relatives {
     const struct kinship *of;
     enum family family;
 };
-/* Calls |each| for the related records of |place|'s tier, user, kind, database id and backend, the
- * nearest first (engine/tuning/kin_order.h), until |each| returns false. */
+/* Calls |each| for the related records of |place|'s tier, user, kind, database id and backend,
+ * the nearest first (engine/tuning/kin_order.h), until |each| returns false. */
 void tuning_table_near(const struct tuning_table *table, const struct tuning_place *place,
                        struct tuning_relatives relatives,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
 uint64_t tuning_table_count(const struct tuning_table *table, enum tuning_tier tier);
-/* Returns the number of the user's records in the user tier. */
 uint64_t tuning_table_count_of(const struct tuning_table *table, uint32_t uid);
-uint64_t tuning_table_bytes(const struct tuning_table *table); /* bytes of memory */
+uint64_t tuning_table_bytes(const struct tuning_table *table);
