@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Exit statuses, the same in kilnctl and kiln-driver; --help lists them.
+ * Exit statuses of kilnctl and kiln-driver.
  *
  * Threading  pure functions
  */
@@ -16,9 +16,6 @@ enum exit_status {
     EXIT_NOT_FOUND = 5,
 };
 
-/* Returns the exit status for a KILN_E_ code. */
 enum exit_status exit_status_of(int code);
-/* Returns advice for |code|, or NULL if there is no general advice. */
 const char *exit_status_advice(int code);
-/* Returns the section of --help that lists the exit statuses. */
 const char *exit_status_help(void);

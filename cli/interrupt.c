@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static char message[256]; /* complete before the handler is installed */
+static char message[256];
 
-/* Prints the message, with async-signal-safe calls only, and raises the signal again.  This ends
- * the process, because SA_RESETHAND has restored the signal's default action. */
+/* Calls only async-signal-safe functions.  SA_RESETHAND has restored the default action, so raising
+ * the signal again ends the process. */
 static void on_signal(int number)
 {
     size_t left = strlen(message);

@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum size of a file.  A day's log of a large job has a few megabytes. */
 #define FILE_MAX (64u << 20)
 
 struct text {
-    char *data; /* owned */
+    char *data;
     size_t size, capacity;
 };
 

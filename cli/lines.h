@@ -12,18 +12,18 @@
 #include <stddef.h>
 
 struct line {
-    const char *text; /* NUL-terminated, without surrounding blanks */
-    unsigned number;  /* from 1 */
+    const char *text;
+    unsigned number; /* from 1 */
 };
 
 struct line_file {
-    char *text;         /* owned */
-    struct line *lines; /* owned */
+    char *text;
+    struct line *lines;
     size_t count;
 };
 
 /* Reads a file; |path| "-" means standard input. */
 CLI_MUST_CHECK int line_file_read(const char *path, struct line_file *ret_file,
                                   struct kiln_error *err);
-void line_file_done(struct line_file *file); /* accepts a zeroed one */
+void line_file_done(struct line_file *file);
 #define LINE_FILE_AUTO __attribute__((cleanup(line_file_done)))

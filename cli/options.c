@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The part of the command line that is not parsed yet. */
 struct words_left {
     const char *const *argv;
     int argc;
@@ -55,7 +54,6 @@ static const struct option *find_option(const struct option_parser *parser, cons
     return NULL;
 }
 
-/* Returns the value inside the word itself ("--name=v", "-nv"), or NULL if there is none. */
 static const char *find_attached_value(const char *word)
 {
     if (word[1] != '-')
@@ -66,7 +64,7 @@ static const char *find_attached_value(const char *word)
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Computes the edit distance by dynamic programming: rows[i][j] is the distance between the first i
+/* The edit distance by dynamic programming: rows[i][j] is the distance between the first i
  * characters of |a| and the first j characters of |b|.  Only three rows are stored. */
 size_t options_distance(const char *a, const char *b)
 {
@@ -233,7 +231,6 @@ void options_done(const struct option_table *tables, size_t table_count)
                 option_list_done((void *)((char *)tables[t].values + tables[t].options[i].offset));
 }
 
-/* The column at which help texts begin; after a longer option, the text is on the next line. */
 #define HELP_COLUMN 26
 
 void options_print_help(const struct option_table *table, FILE *out)

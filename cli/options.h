@@ -4,8 +4,7 @@
 /*
  * Command-line options from tables.
  *
- * Role       one table defines each option: its name, its value's type and destination, and its
- *            --help text
+ * Role       a table defines each option: name, value type, destination and --help text
  * Forms      --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends the options
  * Ownership  strings are borrowed from the command line; lists own their arrays
  * Threading  no shared state
@@ -33,21 +32,21 @@ struct option_number {
 };
 
 struct option_list {
-    const char **words; /* owned; but the strings are borrowed */
+    const char **words; /* owned; the strings are borrowed */
     size_t count;
 };
 
 struct option {
-    const char *name; /* without the dashes */
-    char letter;      /* 0 means none */
+    const char *name;
+    char letter; /* 0 means none */
     enum option_kind kind;
-    size_t offset;     /* offset of the value in the table's struct */
+    size_t offset;
     const char *value; /* name of the value in --help; NULL for flags */
     const char *help;
-    uint64_t least, most; /* allowed range of a number */
+    uint64_t least, most;
 };
 
-/* A table and the zeroed or preset struct that its offsets point into. */
+/* |values| is the struct that the options' offsets refer to.  Its values may be preset. */
 struct option_table {
     const struct option *options;
     size_t count;
@@ -58,31 +57,28 @@ struct option_parser {
     const struct option_table *tables;
     size_t table_count;
     bool stop_at_word; /* the first argument that is not an option ends the options */
-    bool pass_unknown; /* keep unknown options as plain arguments */
+    bool pass_unknown;
 };
 
-/* Returns the edit distance between |a| (up to a '=') and |b|, for "did you mean".  It counts
- * characters to change, remove or insert, and neighbours to exchange.  Returns 24 if |b| has more
- * than 24 characters, or |a| more than 48. */
+/* Returns the edit distance between |a| (up to a '=') and |b|.  An edit changes, inserts or removes
+ * a character, or exchanges two neighbours.  Returns 24 if |b| has more than 24 characters, or |a|
+ * more than 48. */
 size_t options_distance(const char *a, const char *b);
 
-struct suggestion { /* the names that are nearest to a mistyped one */
-    /* Distance of |names| from the mistyped name.  The caller first sets it to the largest distance
-     * of a name to suggest. */
+struct suggestion {
+    /* The caller first sets it to the largest distance of a name to suggest. */
     size_t edits;
     char names[160]; /* such as "'status' or 'stats'"; empty if there are none */
 };
 void suggestion_add(struct suggestion *s, const char *name, size_t edits);
 
 /* Parses the options and fills |words| with the other arguments.  The message of KILN_E_INVALID
- * names the wrong option and, if there is a similar one, the option that was probably meant.  The
- * caller releases |words| and the tables' values even on failure. */
+ * names the wrong option.  The caller releases |words| and the tables' values even on failure. */
 CLI_MUST_CHECK int options_parse(const struct option_parser *parser, int argc,
                                  const char *const *argv, struct option_list *words,
                                  struct kiln_error *err);
-/* Releases the lists in the tables' values. */
 void options_done(const struct option_table *tables, size_t table_count);
 void option_list_done(struct option_list *list);
 
-/* Prints one or more lines for each option: "  -c, --count N   pings to send". */
+/* Prints each option as "  -c, --count N   pings to send". */
 void options_print_help(const struct option_table *table, FILE *out);

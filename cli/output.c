@@ -60,8 +60,7 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
         fprintf(out, "%s: %s\n", program, advice);
 }
 
-/* Replaces bytes that are not UTF-8.  Command lines, paths and compilers' logs may contain any
- * bytes, but JSON must be UTF-8. */
+/* JSON must be UTF-8, but command lines, paths and compilers' logs may contain any bytes. */
 static void make_utf8(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
@@ -105,14 +104,14 @@ int output_json(const struct json *json, struct kiln_error *err)
 }
 
 struct cell {
-    char *text; /* owned */
+    char *text;
     enum colour colour;
 };
 
 struct table {
-    const struct column *columns; /* borrowed */
+    const struct column *columns;
     size_t column_count;
-    struct cell *cells; /* owned, row by row */
+    struct cell *cells;
     size_t count, capacity;
     bool failed;
 };
@@ -186,7 +185,6 @@ void table_seconds(struct table *table, const char *name, double seconds)
     table_cell(table, "%s", units_seconds(seconds, text));
 }
 
-/* Returns the number of characters: UTF-8's continuation bytes do not count. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;

@@ -21,43 +21,38 @@ enum colour { COLOUR_NONE, COLOUR_BOLD, COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW 
 
 /* Returns true for a terminal, if NO_COLOR is unset or empty and TERM is not "dumb". */
 bool output_has_colour(FILE *out);
-/* Overwrites every control byte (including terminal escapes) and invalid UTF-8 with '?'.
- * |keep_lines| keeps line feeds and tabs. */
+/* Overwrites control bytes and invalid UTF-8 with '?'.  |keep_lines| keeps line feeds and tabs. */
 void output_clean(char *text, bool keep_lines);
-/* Prints a cleaned copy of |text| (output_clean), with |indent| before each line. */
 void output_lines(FILE *out, const char *indent, const char *text);
-/* Prints "<program>: <message>", the compiler's log if there is one, then |advice| unless it is
- * NULL. */
+/* Prints "<program>: <message>", then the compiler's log if there is one, then |advice|, which may
+ * be NULL. */
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
-/* Prints |text| on standard output so that a shell reads it as one word.  Slurm's TaskProlog does
- * not interpret quotes, so they are printed only if a shell needs them. */
+/* Prints |text| so that a shell reads it as one word.  Prints quotes only if they are needed,
+ * because Slurm's TaskProlog does not interpret quotes. */
 void output_shell_word(const char *text);
-/* Prints one line of JSON on standard output; invalid UTF-8 becomes '?'. */
+/* Prints one line of JSON on standard output.  Invalid UTF-8 becomes '?'. */
 CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
-/* Like output_json, for JSON that is already text; modifies |text|. */
+/* Like output_json, for JSON that is already text.  Modifies |text|. */
 void output_json_text(char *text);
 
 enum align { ALIGN_LEFT, ALIGN_RIGHT };
 
 struct column {
-    const char *title; /* if it is NULL in every column, the table has no heading */
+    const char *title; /* NULL in every column if the table has no heading */
     enum align align;
 };
 
 struct table;
 
-/* Creates a table.  |columns| is borrowed and must outlive the table.  Returns NULL if
- * out of memory. */
+/* |columns| is borrowed and must outlive the table.  Returns NULL if out of memory. */
 struct table *table_create(const struct column *columns, size_t count);
-void table_destroy(struct table *table); /* accepts NULL */
-/* Adds the next cell, row by row.  A failure is sticky: table_print reports it. */
+void table_destroy(struct table *table);
+/* Adds the next cell, row by row. table_print reports a failure of this function. */
 void table_cell(struct table *table, const char *fmt, ...) CLI_PRINTF(2, 3);
-/* Like table_cell, in a colour if the output has colours. */
 void table_cell_in(struct table *table, enum colour colour, const char *fmt, ...) CLI_PRINTF(3, 4);
-/* Adds two cells: |name|, and a number formatted for people. */
 void table_count(struct table *table, const char *name, uint64_t count);
 void table_seconds(struct table *table, const char *name, double seconds);
-/* Prints the table.  Accepts NULL, which it reports as out of memory. */
+/* Accepts NULL, which it reports as out of memory. */
 CLI_MUST_CHECK int table_print(const struct table *table, FILE *out, struct kiln_error *err);
 
 static inline void table_auto(struct table **table) { table_destroy(*table); }

@@ -15,9 +15,8 @@ struct known_problem {
     size_t index;
 };
 
-/* Returns the hash of a problem.  The low bits of FNV-1a only depend on the low bits of each byte,
- * which are equal in problems whose sizes are multiples of 64.  So the high bits are combined with
- * them. */
+/* The low bits of FNV-1a depend only on the low bits of each byte.  Those are equal in problems
+ * whose sizes are multiples of 64, so this function mixes the high bits into the low ones. */
 static uint64_t hash_problem(const struct kiln_problem *problem)
 {
     uint64_t hash = bytes_hash(bytes_of(numbers_of(problem), NUMBERS_SIZE), 0);

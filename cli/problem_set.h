@@ -21,11 +21,11 @@ _Static_assert(offsetof(struct kiln_problem, allow_tf32) + sizeof(uint32_t) -
                "struct kiln_problem has padding inside");
 
 struct problem_set {
-    struct kiln_problem *problems; /* owned */
-    unsigned *lines;               /* owned; for each problem, the first line that has it */
+    struct kiln_problem *problems;
+    unsigned *lines; /* for each problem, the first line that has it */
     size_t count, capacity;
-    size_t repeats;          /* number of problems that were added again, and ignored */
-    struct hash_table known; /* of struct known_problem, owned */
+    size_t repeats;
+    struct hash_table known;
 };
 
 CLI_MUST_CHECK int problem_set_add(struct problem_set *set, const struct kiln_problem *problem,

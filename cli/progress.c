@@ -12,13 +12,11 @@
 
 #define BAR_WIDTH 30u
 #define WIDTH_UNKNOWN 80u
-/* Minimum time between redraws.  Twenty in a second look smooth and take little time. */
 #define REDRAW_NS 50000000u
-/* Maximum time without a line if the output is not a terminal. */
 #define SILENCE_NS 10000000000u
 #define TICK_S 1
-/* Work that takes less time than this prints no line if the output is not a terminal: 'miopen
- * harvest' may send thousands of files, and each of them has its own progress. */
+/* Shorter work prints no line if the output is not a terminal. 'miopen harvest' may send thousands
+ * of files, each with its own progress. */
 #define BRIEF_NS 1000000000u
 
 static unsigned terminal_width(FILE *out)
@@ -83,8 +81,8 @@ static void draw_count(const struct progress *progress, uint64_t done, uint64_t 
     draw_line(progress, line);
 }
 
-/* Draws the bar.  A wrapped line could not be redrawn, so on a narrow terminal the bar becomes
- * shorter, and then the line is truncated. */
+/* A wrapped line could not be redrawn.  So on a narrow terminal the bar becomes shorter, and then
+ * the line is truncated. */
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {
@@ -128,7 +126,6 @@ static bool is_brief(const struct progress *progress, uint64_t now_ns)
     return now_ns - progress->started_ns < BRIEF_NS;
 }
 
-/* Prints a line for a new tenth of the total, and after a long silence. */
 static void print_due_line(struct progress *progress, uint64_t now_ns)
 {
     unsigned tenths = progress->total ? (unsigned)(progress->done * 10 / progress->total) : 10;

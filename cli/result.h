@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * How a program reports its result: one message on standard error, one object on standard output if
- * --json was given, and the exit status for the code.
+ * How a program reports its result: a message on standard error, an object on standard output with
+ * --json, and the exit status.
  *
  * Threading  main thread
  */
@@ -14,25 +14,22 @@
 
 struct json;
 
-/* Returns whether --json is among the arguments.  Works even if the command line cannot be
- * parsed. */
+/* Returns whether --json is among the arguments, even if the command line cannot be parsed. */
 bool result_wants_json(int argc, const char *const *argv);
-/* Returns {"code": "NOT_FOUND", "text": "..."} and, for a compile error, "log".  The caller owns
+/* Returns {"code": "NOT_FOUND", "text": "..."}, with "log" for a compile error.  The caller owns
  * the tree. */
 struct json *result_error_json(const struct kiln_error *err);
 
-/* Prints the output of --version. */
 void result_version(const char *program, bool json);
 
 struct result {
     const char *program;
     bool json;
-    /* True if the printed JSON already has the member "error"; another document must not be printed
-     * then. */
     bool reported;
-    /* True if kilnd answers; KILN_E_UNAVAILABLE then means that something else is missing. */
+    /* True if kilnd answers.  KILN_E_UNAVAILABLE then means that something other than kilnd is
+     * missing. */
     bool daemon_answers;
 };
 
-/* Reports a failure |rc| and returns the exit status.  Prints nothing on success. */
+/* Reports the failure |rc| and returns the exit status.  Prints nothing on success. */
 enum exit_status result_end(const struct result *result, int rc, struct kiln_error *err);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/text_stream.h"
 
-#define TEXT_MAX (1u << 30) /* bytes */
+#define TEXT_MAX (1u << 30)
 
 static ssize_t append_text(void *cookie, const char *data, size_t size)
 {
     struct text_stream *stream = cookie;
     buffer_put(&stream->text, data, size);
-    return stream->text.failed ? 0 : (ssize_t)size; /* 0 reports an error */
+    return stream->text.failed ? 0 : (ssize_t)size;
 }
 
 bool text_stream_open(struct text_stream *stream)

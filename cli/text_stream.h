@@ -4,8 +4,7 @@
 /*
  * A stream whose text is kept in memory.
  *
- * Role       replaces open_memstream(3), which loses a part of the text if an allocation fails, and
- *            reports no error
+ * Role       replaces open_memstream(3), which may lose text without an error if memory runs out
  * Ownership  the caller owns the text
  * Threading  one thread at a time for each stream
  */
@@ -15,10 +14,10 @@
 
 struct text_stream {
     FILE *out;
-    struct buffer text; /* owned until text_stream_end */
+    struct buffer text;
 };
 
-/* Returns false if out of memory.  Otherwise, call text_stream_end. */
+/* Returns false if out of memory.  Otherwise, the caller must call text_stream_end. */
 bool text_stream_open(struct text_stream *stream);
-/* Closes the stream.  Returns everything that was written to it, or NULL if memory ran out. */
+/* Returns the written text, which the caller frees, or NULL if memory ran out. */
 char *text_stream_end(struct text_stream *stream);

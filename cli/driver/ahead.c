@@ -4,29 +4,28 @@
 #include "cli/driver/job.h"
 #include "cli/driver/tensors.h"
 #include "cli/problem_set.h"
-#include "common/base/json.h" /* for KILN_AUTO */
+#include "common/base/json.h"
 
 #include <kiln/solutions.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* The time-out for one problem if --timeout is not given, and the longest time-out of a batch. */
+/* The default time-out for one problem, and the longest time-out of a batch. */
 #define ANSWER_MS 120000
 #define TIMEOUT_MAX_MS (30 * 60 * 1000)
 
-/* The problems of one request.  They share a solver, because options apply to a whole request. */
+/* Problems that share a solver, because the options apply to a whole request. */
 struct batch {
-    /* Solver of the batch; "" for the best one. */
     char solver[sizeof(((struct kiln_driver_line *)0)->solver)];
     struct problem_set problems;
 };
 
 struct ahead {
-    const struct bench *bench; /* borrowed */
+    const struct bench *bench;
     int answer_ms;
-    struct kiln_client *client; /* owned */
-    struct batch *batches;      /* owned */
+    struct kiln_client *client;
+    struct batch *batches;
     size_t count;
     atomic_bool stop;
     pthread_t thread;
@@ -59,8 +58,7 @@ static struct batch *find_batch(struct ahead *ahead, const char *solver)
     return batch;
 }
 
-/* Returns whether the run will execute a problem.  It skips problems that do not fit into memory,
- * so their kernels are not requested. */
+/* A run skips problems that do not fit into memory. */
 static bool will_run(const struct kiln_driver_line *job, const struct kiln_problem *problem)
 {
     struct tensors_options options = { .verify = job->verify };
@@ -91,16 +89,16 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
     return atomic_load(&ahead->stop);
 }
 
-/* Returns the time-out of a request: the sum of the problems' time-outs, which is how long the run
- * would wait if kilnd never answered. */
+/* Returns the sum of the problems' time-outs, which is how long the run would wait if kilnd never
+ * answered. */
 static int timeout_ms(const struct ahead *ahead, size_t count)
 {
     uint64_t ms = (uint64_t)ahead->answer_ms * count;
     return ms < TIMEOUT_MAX_MS ? (int)ms : TIMEOUT_MAX_MS;
 }
 
-/* Returns whether find will time the solvers, for which it needs the kernels of all of them. Unless
- * the mode is normal, find does not time them if the database has a time of the best solver. */
+/* Returns whether find will time the solvers, for which it needs the kernels of all of them.  Only
+ * the normal mode times them if the database already has the time of the best solver. */
 static bool will_time(const struct ahead *ahead, const struct kiln_solutions *list)
 {
     struct kiln_solution first = { .size = sizeof(first) };
@@ -124,8 +122,7 @@ static bool add_each_solver(struct ahead *ahead, const struct kiln_problem *prob
     return true;
 }
 
-/* Adds problem |index| of batch |at|, which names no solver, to the batches of all solvers that
- * apply to the problem. */
+/* Adds a problem that names no solver to the batches of all solvers that apply to the problem. */
 static void expand_problem(struct ahead *ahead, size_t at, size_t index)
 {
     const struct kiln_problem problem = ahead->batches[at].problems.problems[index];

@@ -8,10 +8,11 @@
 #include <kiln/device.h>
 
 struct listing {
-    struct table *table;    /* owned by the caller; NULL if the output is JSON */
-    struct table *not_here; /* owned by the caller; lists devices that cannot be used, and why */
-    struct json *devices;   /* owned by the caller */
-    struct json *not_found; /* owned by the caller */
+    /* owned by the caller, as are the members below; NULL if the output is JSON */
+    struct table *table;
+    struct table *not_here;
+    struct json *devices;
+    struct json *not_found;
     size_t found, not_found_count;
 };
 

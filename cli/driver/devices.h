@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 
-/* Prints the list.  Returns KILN_E_UNSUPPORTED if no device can be used.  With |json|, the document
- * is printed even in that case.  Its member "error" is then this failure, and |ret_reported| is
- * set. */
+/* Returns KILN_E_UNSUPPORTED if no device can be used.  With |json|, the document is printed even
+ * then.  It has this failure as its member "error", and |ret_reported| is set. */
 CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

@@ -40,11 +40,11 @@ static const struct keyword enforcements[] = {
 };
 
 struct choice {
-    const char *flag, *variable, *given; /* |given| is the value of the flag, or NULL */
+    const char *flag, *variable, *given;
     const struct keyword *words;
     size_t count;
-    const char *list; /* the allowed keywords, for a message */
-    int otherwise;    /* the value that is used if neither flag nor variable is set */
+    const char *list;
+    int otherwise;
 };
 
 static int choose_value(const struct choice *c, int *ret_value, struct kiln_error *err)
@@ -179,7 +179,6 @@ int find_print(const struct kiln_conv_result *result, FILE *out, struct kiln_err
 
 void find_warn(const struct kiln_conv_result *result, FILE *out)
 {
-    /* Whether the warning that the reference kernels are not built in was already printed. */
     static bool is_reported;
     struct kiln_error why = { 0 };
     int rc = kiln_conv_result_recorded(result, &why);

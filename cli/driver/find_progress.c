@@ -23,7 +23,6 @@ void find_progress_init(struct find_progress *progress, FILE *out, const char *l
     progress->width = known ? size.ws_col : WIDTH_UNKNOWN;
 }
 
-/* Returns the completed part, from 0 to 1, by time or by count, whichever is larger. */
 static double completed_part(const struct kiln_conv_progress *reported)
 {
     double by_time = reported->budget_ms > 0 ? reported->spent_ms / reported->budget_ms : 0;
@@ -32,7 +31,6 @@ static double completed_part(const struct kiln_conv_progress *reported)
     return part < 1 ? part : 1;
 }
 
-/* Writes a text such as "12 of 340 tried, 1 failed, best 0.123456 ms, 3.2 s". */
 static void write_counts(const struct kiln_conv_progress *reported, char text[160])
 {
     char total[24] = "", failed[32] = "", best[40] = "", time[UNITS_TEXT_MAX];

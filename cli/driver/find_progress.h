@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Progress of find or tune: on a terminal a line that redraws itself, otherwise a plain line after
- * each tenth of the time.
+ * Progress of find or tune.  On a terminal, it is a line that redraws itself.  Otherwise, it is a
+ * plain line after each tenth of the time.
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread
@@ -17,12 +17,11 @@ struct find_progress {
     const char *label;
     unsigned width; /* width of the terminal; 0 if the output is not a terminal */
     uint64_t drawn_ns;
-    unsigned tenths; /* number of plain lines printed so far for |solver| */
-    char solver[64]; /* the solver that is running */
+    unsigned tenths;
+    char solver[64];
 };
 
 void find_progress_init(struct find_progress *progress, FILE *out, const char *label);
-/* Shows the progress; the callback for struct kiln_conv_options.  Never stops the search. */
+/* A callback for struct kiln_conv_options.  Never stops the search. */
 int find_progress_reported(void *context, const struct kiln_conv_progress *reported);
-/* Erases the line. */
 void find_progress_done(struct find_progress *progress);

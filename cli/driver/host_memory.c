@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads a file that holds one number.  Returns UINT64_MAX if it is absent or says "max". */
+/* Returns UINT64_MAX if the file is absent or says "max". */
 static uint64_t read_number(const char *path)
 {
     unsigned long long number = 0;
@@ -32,8 +32,8 @@ static uint64_t machine_available(void)
     return found ? kib * 1024 : UINT64_MAX;
 }
 
-/* Finds the control group in the line "0::/path" of /proc/self/cgroup.  A container sees its own
- * group as "/". */
+/* Finds the control group in the line "0::/path" of /proc/self/cgroup.  In a container, the path is
+ * "/". */
 static void group_directory(char directory[512])
 {
     char line[400];

@@ -11,9 +11,8 @@
 
 #include <stdint.h>
 
-/* Returns the number of bytes that are available in the machine or in the process's control group,
- * whichever is less; UINT64_MAX if neither is known. */
+/* Returns the bytes that are available in the machine or in the control group, whichever is less.
+ * Returns UINT64_MAX if neither is known. */
 uint64_t host_memory_available(void);
-/* Returns KILN_E_NO_MEMORY if |bytes| for |purpose| are more than the available memory; the message
- * has both numbers. */
+/* Returns KILN_E_NO_MEMORY if less than |bytes| are available.  The message has both numbers. */
 CLI_MUST_CHECK int host_memory_check(uint64_t bytes, const char *purpose, struct kiln_error *err);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* Rejects a solver given as a number.  MIOpen's solver numbers stand for MIOpen's own kernels, so a
- * time of one of kiln's solvers under such a number would be misleading. */
 static int check_solver_name(const struct kiln_driver_line *job, struct kiln_error *err)
 {
     if (*job->solver && !job->solver[strspn(job->solver, "-0123456789")])

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * An MIOpenDriver command line as a job.  libkiln parses it; this file rejects the parts that
- * kiln-driver cannot run.
+ * An MIOpenDriver command line as a job.
  *
  * Ownership  a job is a plain value
  * Threading  pure functions
@@ -12,7 +11,7 @@
 
 #include <kiln/problem.h>
 
-/* Like kiln_driver_line_parse(), but returns KILN_E_INVALID when the solver is a number. */
+/* Like kiln_driver_line_parse(), but returns KILN_E_INVALID if the solver is a number. */
 CLI_MUST_CHECK int job_parse(const char *line, struct kiln_driver_line *ret_job,
                              struct kiln_error *err);
 CLI_MUST_CHECK int job_parse_words(const char *const *words, size_t count,

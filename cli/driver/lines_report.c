@@ -46,7 +46,7 @@ static void print_phases(const struct measurement *m, FILE *out)
         print_phase(out, "time: ", "find", t->find);
     print_phase(out, t->find > 0 ? ", " : "time: ", "plan", t->plan);
     print_phase(out, ", ", "fetch", t->fetch);
-    if (t->compile > 0) /* kernels compile in parallel, so the sum may exceed the fetch */
+    if (t->compile > 0)
         print_phase(out, " (", "compilers' time", t->compile);
     print_phase(out, t->compile > 0 ? "), " : ", ", "load", t->load);
     print_phase(out, ", ", "first launch", t->first);

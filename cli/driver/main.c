@@ -35,14 +35,13 @@
 
 #define SEED_BITS 48
 
-/* One run over many problems: those of a file, or of one command line. */
 struct driver {
-    struct line_file file;       /* owned; empty if there is no file */
-    struct kiln_driver_line job; /* used if there is no file */
+    struct line_file file;
+    struct kiln_driver_line job;
     struct bench bench;
     struct report report;
-    uint64_t seed; /* seed of the first problem */
-    uint64_t next; /* number of problems tried so far */
+    uint64_t seed;
+    uint64_t next;
 };
 
 static int pick_seed(const struct option_number *given, uint64_t *ret_seed, struct kiln_error *err)
@@ -54,8 +53,7 @@ static int pick_seed(const struct option_number *given, uint64_t *ret_seed, stru
     return KILN_E_OK;
 }
 
-/* Runs a problem.  Returns a failure only if all other problems would also fail, because there is
- * no daemon. */
+/* Returns a failure only if there is no daemon, because every other problem would fail too. */
 static int run_job(struct driver *d, unsigned line, const struct kiln_driver_line *job,
                    struct kiln_error *err)
 {
@@ -132,8 +130,8 @@ static int open_device(const char *name, struct pocl_directory *directory,
         fprintf(stderr, "kiln-driver: warning: %s\n", directory->why_not);
     if (!rc)
         return rc;
-    /* The exit status of UNAVAILABLE means "no daemon", so device errors must not have that code.
-     */
+    /* The exit status of UNAVAILABLE means "no daemon", so device errors must not have that
+     * code. */
     if (rc == KILN_E_UNAVAILABLE || rc == KILN_E_NOT_FOUND)
         err->code = KILN_E_UNSUPPORTED;
     return cli_while(err, "device '%s'", name ? name : "auto");
@@ -178,23 +176,21 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
     return rc;
 }
 
-/* Opens the device first, because that changes the environment, which is safe only while there is
- * one thread.  If neither a device nor a daemon is available, reports that there is no daemon. */
+/* Opens the device first.  Opening a device changes the environment, which is safe only while there
+ * is one thread.  If neither a device nor a daemon is available, reports that there is no
+ * daemon. */
 static int open_client_and_device(const struct driver_call *call, struct pocl_directory *directory,
                                   struct bench *bench, struct kiln_error *err)
 {
     struct kiln_error no_device = { 0 };
     int device_rc = open_device(call->options.device, directory, &bench->device, &no_device);
-    int rc = session_open(&call->options.common, "kiln-driver", /* fallback= */ NULL,
-                          &bench->client, err);
+    int rc = session_open(&call->options.common, "kiln-driver", NULL, &bench->client, err);
     if (rc || !device_rc)
         return rc;
     *err = no_device;
     return device_rc;
 }
 
-/* Runs the problems.  Reads the input before it opens the device, because errors in the input do
- * not depend on the device. */
 static int run_convolutions(struct driver_call *call, struct pocl_directory *directory,
                             struct kiln_error *err)
 {
@@ -218,7 +214,6 @@ static int run_convolutions(struct driver_call *call, struct pocl_directory *dir
     return rc;
 }
 
-/* Runs the commands that open devices. */
 static int run_command(struct driver_call *call, struct kiln_error *err)
 {
     struct pocl_directory directory = { .path = "" };

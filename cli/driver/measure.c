@@ -6,15 +6,14 @@
 #include "cli/driver/storage.h"
 #include "cli/driver/tensors.h"
 #include "common/base/clock.h"
-#include "common/base/json.h" /* for KILN_AUTO */
+#include "common/base/json.h"
 
 #include <stdio.h>
 
-/* The state of one measurement while it runs. */
 struct attempt {
     const struct bench *bench;
     const struct kiln_driver_line *flags;
-    struct measurement *m; /* borrowed; the result */
+    struct measurement *m;
     struct kiln_plan *plan;
     struct kiln_run *run;
     struct tensors *tensors;
@@ -38,8 +37,7 @@ static void note_objects(struct measurement *m, const struct kiln_plan *plan)
     }
 }
 
-/* Returns whether the plan comes from libkiln's in-process cache.  The planning time of such a plan
- * is that of an earlier request. */
+/* A plan from libkiln's in-process cache has the planning time of an earlier request. */
 static bool is_from_process_cache(const struct measurement *m)
 {
     return m->object_count > 0 && m->objects[0].tier == KILN_TIER_PROCESS;
@@ -60,8 +58,8 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
     };
 }
 
-/* Runs find or tune if the flags ask for it.  Otherwise the solver that -S names is used, or in
- * fast mode the one that kilnd chooses. */
+/* Runs find or tune if the flags ask for it.  Otherwise uses the solver that -S names, or in fast
+ * mode the one that kilnd chooses. */
 static int choose_solver(struct attempt *a, struct kiln_error *err)
 {
     const struct bench *bench = a->bench;
@@ -156,10 +154,9 @@ static int launch_kernel(const struct attempt *a, struct kiln_error *err)
                                           .w = t->memory[KILN_TENSOR_W],
                                           .y = t->memory[KILN_TENSOR_Y],
                                           .workspace = t->workspace };
-    return kiln_run_launch(a->run, &tensors, /* stream= */ NULL, err);
+    return kiln_run_launch(a->run, &tensors, NULL, err);
 }
 
-/* Launches the kernels |count| times, then waits once. */
 static int launch_and_wait(const struct attempt *a, unsigned count, double *ret_seconds,
                            struct kiln_error *err)
 {
@@ -180,7 +177,7 @@ static int compare_seconds(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-struct clock {                      /* a pair of events on the device */
+struct clock {
     struct kiln_event *begin, *end; /* owned */
 };
 
@@ -301,7 +298,6 @@ static int check_result(struct attempt *a, struct kiln_error *err)
     return rc;
 }
 
-/* Returns the number of operations, which is the same for all three directions. */
 static double count_flops(const struct kiln_problem *p)
 {
     uint64_t y = 0;
@@ -339,7 +335,6 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
     for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++)
         rc = steps[i](&a, &m->err);
     attempt_done(&a);
-    /* Use the return code, even if the library did not fill in the error. */
     m->err.code = rc;
 }
 

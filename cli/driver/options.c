@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* Maximum of a seed.  JSON represents such numbers exactly, and they are short enough to copy by
- * hand. */
+/* JSON represents such seeds exactly, and they are short enough to copy by hand. */
 #define SEED_MAX (((uint64_t)1 << 48) - 1)
 
 #define AT(field) offsetof(struct driver_options, field)

@@ -9,8 +9,7 @@
  */
 #include "cli/session.h"
 
-/* Time limit of find for each problem of a file, if --budget is not given.  It is short, because
- * the file may have a hundred problems. */
+/* Time limit of find for each problem of a file, if --budget is not given. */
 #define RUN_FIND_MS 3000
 
 struct driver_options {
@@ -26,16 +25,15 @@ enum driver_command { DRIVER_CONV, DRIVER_RUN, DRIVER_DEVICES, DRIVER_NOTHING };
 struct driver_call {
     struct driver_options options;
     enum driver_command command;
-    struct option_list words; /* owned: for conv, MIOpenDriver's arguments; for run, the file */
-    bool reported;            /* the command failed, and its printed JSON reports the failure */
+    struct option_list words;
+    bool reported; /* the printed JSON already reports the failure */
 };
 
-/* Parses the command line.  The message of KILN_E_INVALID names what was not understood.  Call
- * driver_call_done even after a failure. */
+/* The message of KILN_E_INVALID names the wrong word.  Call driver_call_done even after a
+ * failure. */
 CLI_MUST_CHECK int driver_call_parse(int argc, const char *const *argv,
                                      struct driver_call *ret_call, struct kiln_error *err);
 void driver_call_done(struct driver_call *call);
-/* Returns the options that only kiln-driver has, for --help. The table is static and points to no
- * values. */
+/* Returns kiln-driver's own options for --help.  The table is static and points to no values. */
 struct option_table driver_option_table(void);
 void driver_print_help(FILE *out);

@@ -9,7 +9,6 @@
 
 #define OPEN_DIRECTORIES_MAX 8
 
-/* Returns whether the user wants PoCL's kernel cache, according to PoCL's variable. */
 static bool is_kernel_cache_wanted(void)
 {
     const char *text = getenv("POCL_KERNEL_CACHE");
@@ -39,7 +38,7 @@ void pocl_directory_init(struct pocl_directory *directory)
     *directory = (struct pocl_directory){ 0 };
     if (is_kernel_cache_wanted())
         return;
-    setenv("POCL_KERNEL_CACHE", "0", /* overwrite= */ 1);
+    setenv("POCL_KERNEL_CACHE", "0", 1);
     int size = snprintf(directory->path, sizeof(directory->path), "%s/kiln-driver-XXXXXX", place);
     bool is_too_long = size < 0 || (size_t)size >= sizeof(directory->path);
     if (is_too_long || !mkdtemp(directory->path)) {
@@ -50,13 +49,13 @@ void pocl_directory_init(struct pocl_directory *directory)
         directory->path[0] = '\0';
         return;
     }
-    setenv("POCL_CACHE_DIR", directory->path, /* overwrite= */ 1);
+    setenv("POCL_CACHE_DIR", directory->path, 1);
 }
 
 static int remove_entry(const char *path, const struct stat *unused, int kind, struct FTW *place)
 {
     (void)unused, (void)kind, (void)place;
-    remove(path); /* failures are ignored; the rest stays among the temporary files */
+    remove(path);
     return 0;
 }
 

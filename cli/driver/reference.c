@@ -12,18 +12,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Number of outputs in a chunk; a thread takes one chunk at a time.  Small chunks let all threads
- * end at about the same time; larger ones cost fewer atomic operations. */
+/* Outputs in a chunk; a thread takes one chunk at a time.  Smaller chunks let all threads end at
+ * about the same time.  Larger chunks cost fewer atomic operations. */
 #define CHUNK 256u
 #define THREADS_MAX 64u
 
-/* Axes of a tensor.  OUTER is n for x and y, and k for w. */
+/* OUTER is n for x and y, and k for w. */
 enum axis { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH, AXES };
 
 struct tensor {
     double *data; /* owned if pack_tensor allocated it; otherwise borrowed */
     uint64_t extent[AXES];
-    uint64_t stride[AXES]; /* in elements */
+    uint64_t stride[AXES];
 };
 
 struct sum {
@@ -33,9 +33,9 @@ struct sum {
 struct job {
     const struct kiln_problem *problem;
     struct tensor x, w, y;
-    const struct tensor *output; /* one of x, w, y */
-    double *magnitude;           /* may be NULL */
-    /* The axes in the order in which outputs are visited, slowest first. */
+    const struct tensor *output;
+    double *magnitude;
+    /* The order in which outputs are visited, slowest axis first. */
     const enum axis *order;
     struct sum (*element)(const struct job *job, const uint64_t at[AXES]);
     uint64_t count;
@@ -74,7 +74,6 @@ static uint64_t count_elements(const struct tensor *t)
     return count;
 }
 
-/* Computes the coordinates of the |index|-th element of a tensor that is visited in |order|. */
 static void locate_element(const struct tensor *t, const enum axis order[AXES], uint64_t index,
                            uint64_t ret_at[AXES])
 {
@@ -92,7 +91,6 @@ static uint64_t offset_of(const struct tensor *t, const uint64_t at[AXES])
     return sum;
 }
 
-/* Copies |from|, which has the layout of |t|, into a new array with the axes in |order|. */
 static bool pack_tensor(struct tensor *t, const double *from, const enum axis order[AXES])
 {
     struct tensor source = *t;
@@ -126,13 +124,11 @@ static doubles absolute_values(doubles v)
     return (doubles)((double_bits)v & mask);
 }
 
-/* Every |step|-th element of an array. */
 struct vector {
     const double *data;
     uint64_t step;
 };
 
-/* Adds the dot product of the first |count| elements of |a| and |b|. */
 static void add_dot(struct sum *sum, struct vector a, struct vector b, uint64_t count)
 {
     uint64_t i = 0;
@@ -163,8 +159,8 @@ static struct vector vector_of(const struct tensor *t, const uint64_t at[AXES], 
     return (struct vector){ t->data + offset_of(t, at), step };
 }
 
-/* Computes the coordinate, along one spatial axis (0 is the depth), of the input that filter tap
- * |tap| multiplies for |output|.  Returns false if that input is in the padding. */
+/* Computes the coordinate of the input that filter tap |tap| multiplies for |output|, along one
+ * spatial axis (0 is the depth).  Returns false if that input is in the padding. */
 static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t tap,
                      uint64_t *ret_input)
 {
@@ -174,8 +170,8 @@ static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t 
     return input >= 0 && input < p->in[axis];
 }
 
-/* Computes the reverse of input_at: the output to which |input| contributes through |tap|.  Returns
- * false if there is none. */
+/* Computes the output to which |input| contributes through |tap|.  Returns false if there is
+ * none. */
 static bool output_at(const struct job *job, int axis, uint64_t input, uint64_t tap,
                       uint64_t *ret_output)
 {
@@ -190,7 +186,6 @@ static uint64_t tap_count(const struct kiln_problem *p)
     return (uint64_t)p->filter[0] * p->filter[1] * p->filter[2];
 }
 
-/* Sets the spatial coordinates of |ret_at| (a place in w) to the |index|-th filter tap. */
 static void tap_at(const struct kiln_problem *p, uint64_t index, uint64_t ret_at[AXES])
 {
     ret_at[WIDTH] = index % p->filter[2];
@@ -244,7 +239,7 @@ static struct sum sum_backward_data(const struct job *job, const uint64_t at[AXE
     return sum;
 }
 
-/* Adds one row of y to the sum of sum_backward_weights; |in| and |out| are places in that row.
+/* Adds one row of y to the sum of sum_backward_weights.  |in| and |out| are places in that row.
  * Outputs at both ends, whose input would be in the padding, are skipped. */
 static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], uint64_t out[AXES],
                     uint64_t tap_width)
@@ -297,8 +292,7 @@ static void *compute_outputs(void *context)
     return NULL;
 }
 
-/* Runs the job on several threads.  The calling thread also works, so if a thread cannot be
- * started, the job only takes longer. */
+/* The calling thread also works.  If a thread cannot be started, the job only takes longer. */
 static void work_on_threads(struct job *job, unsigned threads)
 {
     pthread_t ids[THREADS_MAX];
@@ -362,7 +356,7 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
         job.magnitude = tensors->magnitude;
         job.count = count_elements(output);
         work_on_threads(&job, threads);
-        output->data = NULL; /* because the caller owns it */
+        output->data = NULL;
     }
     for (int i = 0; i < 3; i++)
         free(all[i]->data);

@@ -24,27 +24,25 @@
 struct reference_tensors {
     const double *x, *w, *y; /* the direction reads two of these, and ignores the third */
     double *result;          /* the tensor that the direction computes */
-    /* The sum of |a * b| for each element of |result|, in the layout of |result|; may be NULL. */
+    /* The sum of |a * b| for each element of |result|, in the layout of |result|.  May be NULL. */
     double *magnitude;
 };
 
-/* Computes the reference with |threads| threads; 0 means one for each core.  The problem must pass
- * kiln_problem_check.  Returns KILN_E_NO_MEMORY if there is no memory for its copies of the
- * operands. */
+/* Uses |threads| threads; 0 means one for each core.  The problem must pass kiln_problem_check.
+ * Returns KILN_E_NO_MEMORY if there is no memory for copies of the operands. */
 int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
                   unsigned threads, struct kiln_error *err);
 
 struct reference_verdict {
-    uint64_t wrong; /* number of elements whose error is larger than their bound, or that are NaN */
-    /* The worst element.  It is the element farthest beyond its bound or, if none is beyond it, the
-     * element with the largest error. */
+    uint64_t wrong; /* elements whose error is larger than their bound, or that are NaN */
+    /* The element farthest beyond its bound.  If none is beyond its bound, the element with the
+     * largest error. */
     uint64_t index;
-    double got, want, bound; /* values at |index| */
-    double error;            /* largest |got - want| */
+    double got, want, bound;
+    double error; /* largest |got - want| */
 };
 
-/* Compares a kernel's result with the reference.  |got| is the direction's output in the problem's
- * type and layout. */
+/* |got| is a kernel's result, in the problem's type and layout. */
 struct reference_verdict reference_compare(const struct kiln_problem *problem, const void *got,
                                            const double *result, const double *magnitude,
                                            const struct rounding *rounding);

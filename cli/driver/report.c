@@ -5,7 +5,6 @@
 #include "cli/driver/lines_report.h"
 #include "cli/result.h"
 
-/* The offset of each phase in struct phases, and its names in JSON and in the table. */
 static const struct phase_name {
     size_t offset;
     const char *json, *table;
@@ -55,8 +54,6 @@ static void count_result(struct totals *t, const struct kiln_error *err)
     t->mixed |= err->code != t->first.code;
 }
 
-/* Counts the solvers that find had no time to measure.  Solvers that need not be measured are
- * in the same state, but without a reason. */
 static size_t count_untimed(const struct kiln_conv_result *found)
 {
     size_t untimed = 0;
@@ -159,8 +156,8 @@ void report_add_failure(struct report *report, const struct report_place *place,
         lines_report_failure(place, err, stderr);
 }
 
-/* Returns the code of the run.  An exit status above 1 states one reason for the whole run, so it
- * is used only if all problems failed for that reason. */
+/* An exit status above 1 states one reason for the whole run.  So such a status is used only if all
+ * problems failed for that reason. */
 int report_judge(const struct report *report, struct kiln_error *err)
 {
     const struct totals *t = &report->totals;

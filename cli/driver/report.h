@@ -13,17 +13,17 @@
 
 struct totals {
     size_t problems, failed, verified;
-    size_t untimed;          /* number of solvers that find had no time to measure */
-    struct kiln_error first; /* the first failure */
-    bool mixed;              /* some failures have another code than |first| */
+    size_t untimed;
+    struct kiln_error first;
+    bool mixed; /* some failures have another code than |first| */
     struct tier_counts tiers;
     struct phases time;
-    double seconds; /* wall clock of the whole run */
+    double seconds;
 };
 
 struct report {
-    bool json;            /* collect the results instead of printing them */
-    struct json *results; /* owned; NULL without |json| */
+    bool json;
+    struct json *results;
     struct totals totals;
 };
 
@@ -38,17 +38,14 @@ void report_init(struct report *report, bool json);
 void report_done(struct report *report);
 void report_add(struct report *report, const struct report_place *place,
                 const struct measurement *measurement);
-/* Adds a line that is not a valid problem. */
 void report_add_failure(struct report *report, const struct report_place *place,
                         const struct kiln_error *err);
-/* Returns the code of the run.  It is KILN_E_OK if no problem failed.  It is the first failure's
- * code if all problems failed with that code, or if that code has the exit status EXIT_FAILED.
- * Otherwise it is KILN_E_UNSUPPORTED. */
+/* Returns KILN_E_OK if no problem failed.  Returns the first failure's code if all problems failed
+ * with that code, or if that code has the exit status EXIT_FAILED.  Otherwise returns
+ * KILN_E_UNSUPPORTED. */
 CLI_MUST_CHECK int report_judge(const struct report *report, struct kiln_error *err);
-/* Prints the table of --summary. */
 void report_print_summary(const struct report *report, FILE *out);
-/* Prints the whole document.  |device| may be NULL.  |failure| is a failure of the whole run, or
- * NULL. */
+/* |device| may be NULL.  |failure| is a failure of the whole run, or NULL. */
 CLI_MUST_CHECK int report_print_json(struct report *report, const struct kiln_device *device,
                                      uint64_t seed, const struct kiln_error *failure,
                                      struct kiln_error *err);

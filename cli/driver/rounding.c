@@ -6,29 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unit roundoff of 32-bit floating point. */
 #define FLOAT_UNIT 0x1p-24
-/* Unit roundoff of TF32, which has 11 significant bits. */
 #define TF32_UNIT 0x1p-11
 /* The bound, in standard deviations.  By Hoeffding's inequality, fewer than one error in 10^13 is
  * larger: the probability is at most 2 exp(-8 * 8 / 2). */
 #define DEVIATIONS 8.0
 
-/* Returns the size of y along one axis. */
 static uint64_t output_size(const struct kiln_problem *p, int axis)
 {
     uint64_t window = (uint64_t)p->dilation[axis] * (p->filter[axis] - 1) + 1;
     return (p->in[axis] + 2 * (uint64_t)p->pad[axis] - window) / p->stride[axis] + 1;
 }
 
-/* Returns the number of square tiles that cover y, in all images. */
 static double count_tiles(const struct kiln_problem *p, uint32_t tile)
 {
     double rows = ceil((double)output_size(p, 1) / tile);
     return p->n * rows * ceil((double)output_size(p, 2) / tile);
 }
 
-/* Returns the maximum number of products in the sum of one element. */
 static double count_terms(const struct kiln_problem *p)
 {
     double taps = (double)p->filter[0] * p->filter[1] * p->filter[2], outputs = p->n;

@@ -4,8 +4,8 @@
 /*
  * Error bounds for kernels that compute in 32-bit floating point, or with operands in TF32.
  *
- * Role       computes the tolerance of every comparison with the reference; rounding.c derives it.
- *            reference_compare adds the exact rounding of the storage type
+ * Role       computes the tolerance of a comparison with the reference; rounding.c derives it.
+ *            reference_compare adds the rounding of the storage type
  * Ownership  plain values
  * Threading  pure functions
  */
@@ -13,18 +13,18 @@
 
 struct rounding {
     double relative; /* factor of the magnitude, which is an element's sum of |a b| */
-    double absolute; /* a constant, which is added to the relative part */
-    /* Up to this magnitude, nothing is rounded; negative if results are never exact. */
+    double absolute;
+    /* Up to this magnitude, nothing is rounded.  Negative if results are never exact. */
     double exact_below;
 };
 
 /*
- * Returns the bounds for |solver|.  If |solver| is NULL or unknown, the bounds are for a solver
- * that sums products of operands, in TF32 if the problem allows TF32.  |config| is the perf config
- * as in plans and databases, or NULL for any.  Every product of operands must be a multiple of
- * |quantum|; 0 allows any data.  Operands must be below 1 in magnitude, with random signs.
+ * If |solver| is NULL or unknown, the bounds are for a solver that sums products of operands, in
+ * TF32 if the problem allows TF32.  |config| is the perf config as in plans and databases, or NULL
+ * for any.  Every product of operands must be a multiple of |quantum|; 0 allows any data.  Operands
+ * must be below 1 in magnitude, with random signs.
  */
 struct rounding rounding_of(const struct kiln_problem *problem, const char *solver,
                             const char *config, double quantum);
-/* Returns the largest error that is allowed before the result is rounded to the storage type. */
+/* Returns the largest error before the result is rounded to the storage type. */
 double rounding_bound(const struct rounding *rounding, double magnitude);

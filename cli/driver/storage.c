@@ -21,7 +21,7 @@ static double half_value(uint16_t bits)
     return sign * ldexp(1024 + fraction, exponent - 25);
 }
 
-/* Converts |value|, which must come from storage_round(), to the bits of half precision. */
+/* |value| must come from storage_round(). */
 static uint16_t half_bits(double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -54,7 +54,7 @@ double storage_load(uint32_t type, const void *data, uint64_t index)
     return (double)value;
 }
 
-/* Rounds to |digits| significant binary digits, or fewer below 2^lowest; ties go to even. */
+/* Rounds to |digits| significant binary digits, or fewer below 2^lowest.  Ties go to even. */
 static double round_digits(double value, int digits, int lowest, double largest)
 {
     if (value == 0 || !isfinite(value))

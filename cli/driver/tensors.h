@@ -16,21 +16,21 @@
 #include <stdbool.h>
 
 struct tensors {
-    struct kiln_memory *memory[3]; /* owned; indexed by KILN_TENSOR_X, _W, _Y */
-    double *wide[3];               /* owned; the operands' values; NULL without verification */
+    struct kiln_memory *memory[3]; /* indexed by KILN_TENSOR_X, _W, _Y */
+    double *wide[3];               /* the operands' values; NULL without verification */
     uint64_t elements[3], bytes[3];
-    struct kiln_memory *workspace; /* owned; NULL if the plan needs none */
-    int output;                    /* index of the tensor that the direction computes */
+    struct kiln_memory *workspace;
+    int output; /* index of the tensor that the direction computes */
 };
 
 struct tensors_options {
-    uint64_t seed;      /* the same seed gives the same values */
-    uint64_t workspace; /* bytes */
-    bool verify;        /* keep the operands' values for the reference */
+    uint64_t seed;
+    uint64_t workspace;
+    bool verify;
 };
 
-/* Checks that there is enough memory for tensors, workspace and (to verify) the reference.  Returns
- * KILN_E_NO_MEMORY if not.  Call it before compiling, so that nothing is compiled in vain. */
+/* Returns KILN_E_NO_MEMORY if the tensors, the workspace and (with |verify|) the reference do not
+ * fit.  Called before compiling, so that nothing is compiled in vain. */
 CLI_MUST_CHECK int tensors_check(const struct kiln_problem *problem,
                                  const struct tensors_options *options, struct kiln_error *err);
 /* Does the checks of tensors_check, then creates the tensors. */
@@ -39,5 +39,4 @@ CLI_MUST_CHECK int tensors_create(struct kiln_device *device, const struct kiln_
                                   struct tensors **ret_tensors, struct kiln_error *err);
 void tensors_destroy(struct tensors *tensors); /* accepts NULL */
 static inline void tensors_auto(struct tensors **tensors) { tensors_destroy(*tensors); }
-/* Returns the index of the tensor that |problem| computes. */
 int tensors_output(const struct kiln_problem *problem);

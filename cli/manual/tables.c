@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Prints the programs' tables of options, commands and settings as one JSON object, from which the
- * manual pages and completions are generated.  It runs while kiln is built and is not installed.
+ * Prints the programs' tables of options, commands and settings as one JSON object.  The build
+ * generates the manual pages and completions from it.  This program is not installed.
  */
 #include "cli/driver/options.h"
 #include "cli/exit_status.h"
