@@ -10,12 +10,11 @@
 
 static inline void reply_auto(char **text) { kiln_free(*text); }
 
-/* admin_no_arguments points to this; only its address is used. */
 static const char nothing;
 const struct json *const admin_no_arguments = (const struct json *)&nothing;
 
-/* Prints a request's arguments.  Fails if one is missing because memory ran out: without it,
- * 'clear' would remove more than the user wants, or would not ask for confirmation. */
+/* Fails if an argument is missing because memory ran out.  Without that argument, 'clear' could
+ * remove more than the user wants. */
 static int print_arguments(const char *request, const struct json *arguments, char **ret_text,
                            struct kiln_error *err)
 {
@@ -40,8 +39,8 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     return KILN_E_OK;
 }
 
-/* Records that kilnd denied a request.  A local file that cannot be read also gives KILN_E_DENIED,
- * but in that case the next file may work. */
+/* Records that kilnd denied a request.  An unreadable local file also gives KILN_E_DENIED, but then
+ * the next file may work. */
 static int note_refusal(const struct invocation *invocation, int rc)
 {
     *invocation->refused |= rc == KILN_E_DENIED;

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* Returns whether |id| belongs to a device of target |text|.  For example, sm_90_132 is a device of
- * sm_90a. */
+/* For example, sm_90_132 is a device of sm_90a. */
 static bool is_device_of(const struct database_id *id, const char *text)
 {
     struct target target;
@@ -43,8 +42,7 @@ bool device_id_is_kilns(const char *database_id, size_t size)
            !database_id_is_miopens(&id);
 }
 
-/* Returns whether a target is an OpenCL device.  OpenCL code objects only work with one driver
- * version, which no file name states. */
+/* OpenCL code objects only work with one driver version, which no file name states. */
 static bool is_for_opencl(const char *target)
 {
     static const char OPENCLS[] = "opencl:";
@@ -85,8 +83,6 @@ static int check_format(const struct built_name *name, struct kiln_error *err)
                     name->target, (int)arch, name->target);
 }
 
-/* Returns whether |id| belongs to |target|'s arch: "gfx906_xnack" belongs to gfx906, but gfx90a
- * does not belong to gfx90. */
 static bool is_of_target(const struct database_id *id, const char *target)
 {
     size_t arch = strcspn(target, ":");

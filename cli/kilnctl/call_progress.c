@@ -16,7 +16,6 @@ void call_progress_init(struct call_progress *progress, const char *what)
 
 static bool counts_bytes(const char *stage)
 {
-    /* The stages that count bytes.  A stage may have more words, as in "fetching ...". */
     static const char *const of_bytes[] = { "fetching", "unpacking" };
     for (size_t i = 0; i < sizeof(of_bytes) / sizeof(of_bytes[0]); i++)
         if (strncmp(stage, of_bytes[i], strlen(of_bytes[i])) == 0)
@@ -24,7 +23,6 @@ static bool counts_bytes(const char *stage)
     return false;
 }
 
-/* Prints why the previous attempt failed. */
 static void print_note(const struct call_progress *p, const char *note)
 {
     char line[768];
@@ -55,7 +53,7 @@ static bool is_stage(const struct call_progress *p, const char *stage)
 static void begin_stage(struct call_progress *p, const char *stage, uint64_t attempt,
                         const char *note)
 {
-    if (is_stage(p, stage)) /* kilnd began another attempt, so the stage was not completed */
+    if (is_stage(p, stage))
         erase(p);
     else
         complete_stage(p);
@@ -76,7 +74,7 @@ int call_progress_on(void *context, const char *json)
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (json_parse(bytes_of_text(json), "kilnd's progress", &tree, &why))
-        return 0; /* not an error, because a bad progress message must not end the request */
+        return 0; /* a bad progress message must not end the request */
     const struct json *reported = json_get(tree, "progress");
     const char *stage = json_get_text(reported, "stage", "");
     uint64_t attempt = json_get_u64(reported, "attempt", 1);

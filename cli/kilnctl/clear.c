@@ -62,7 +62,6 @@ static int confirm_clear(const struct invocation *invocation, struct kiln_error 
     return rc ? rc : confirm_drop(reply, err);
 }
 
-/* Returns the first option given that selects kernels, or NULL if there is none. */
 static const char *first_selector(const struct clear_options *o)
 {
     return o->target             ? "--target"

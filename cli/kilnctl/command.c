@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-/* The commands, in the order in which --help lists them.  The commands of a group are adjacent. */
 static const struct command *const commands[] = {
     &command_status,
     &command_stats,
@@ -69,7 +68,6 @@ const struct command *command_at(size_t index)
     return index < sizeof(commands) / sizeof(commands[0]) ? commands[index] : NULL;
 }
 
-/* Returns how many of |words| make up |name|; 0 if they do not begin with it. */
 static size_t count_spelling_words(const char *name, const char *const *words, size_t count)
 {
     size_t used = 0;
@@ -140,7 +138,6 @@ void command_print_help(const struct command *command, FILE *out)
     fprintf(out, "\n%s", exit_status_help());
 }
 
-/* Returns whether |command| is the first of its group. */
 static bool begins_group(const struct command *command, const struct command *before)
 {
     size_t size = strcspn(command->name, " ");

@@ -12,23 +12,23 @@
 
 struct invocation {
     const struct session_options *common;
-    const void *options;      /* the command's own options, filled in */
-    const char *const *words; /* arguments after the command that are not options */
+    const void *options;
+    const char *const *words;
     size_t word_count;
     struct kiln_client *client; /* not connected yet */
-    bool *reported; /* set by a failed command whose printed JSON has a member "error" */
+    bool *reported; /* set if the printed JSON of a failed command has a member "error" */
     bool *refused;  /* set when kilnd itself answered KILN_E_DENIED */
 };
 
 struct command {
-    const char *name;    /* such as "kernel ls" */
-    const char *words;   /* arguments as in the usage line, such as "FILE"; may be "" */
-    const char *summary; /* one line in the list of commands */
-    const char *help;    /* paragraphs of the command's own --help */
+    const char *name;
+    const char *words;
+    const char *summary;
+    const char *help;
     size_t least_words, most_words;
     const struct option *options;
     size_t option_count;
-    size_t options_size; /* size of the struct to which the options' offsets refer */
+    size_t options_size;
     /* Returns a KILN_E_ code with a message, which main prints. */
     int (*run)(const struct invocation *invocation, struct kiln_error *err);
 };
@@ -50,13 +50,12 @@ extern const struct command command_status, command_stats, command_metrics, comm
 CLI_MUST_CHECK int command_join_words(const struct invocation *invocation, char *line, size_t size,
                                       struct kiln_error *err);
 
-/* Returns the command at |index|, or NULL after the last one. */
+/* Returns NULL after the last command. */
 const struct command *command_at(size_t index);
 /* Finds the command whose name is the beginning of |words|, and the number of words in that name.
  * Returns NULL if there is none. */
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
 void command_print_help(const struct command *command, FILE *out);
 void command_print_list(FILE *out);
-/* Returns whether any command's name begins with |group| and has more words. */
 bool command_is_group(const char *group);
 void command_print_group(const char *group, FILE *out);

@@ -15,7 +15,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* Checks that the file can be created, before kilnd creates a copy, which may take long. */
+/* The copy may take long, so check first that the file can be created. */
 static int check_free(const struct backup_options *o, const char *path, struct kiln_error *err)
 {
     if (o->force || access(path, F_OK) != 0)
@@ -24,8 +24,6 @@ static int check_free(const struct backup_options *o, const char *path, struct k
                     "'%s' exists already: name another file, or give --force to replace it", path);
 }
 
-/* Returns the list of imported system databases, which the copy does not contain, or NULL if kilnd
- * does not report it. */
 static const struct json *ask_left_out(const struct invocation *invocation, struct json **ret_stats)
 {
     /* This failure is ignored, because the copy is complete without the list. */

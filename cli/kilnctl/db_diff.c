@@ -28,9 +28,8 @@ static const struct option options[] = {
 struct comparison {
     int fds[2]; /* owned; the files that are sent, or -1 */
     size_t count;
-    /* Kind, device and backend of the compared records; "" if not known yet. */
     struct db_file_name records;
-    char key[1100]; /* the key whose differences were printed last */
+    char key[1100];
 };
 
 static void comparison_done(struct comparison *c)
@@ -41,7 +40,6 @@ static void comparison_done(struct comparison *c)
 
 /* ---- the request ---- */
 
-/* Takes kind, device and backend from a file's name, unless an option gives them. */
 static void complete_from_name(const char *path, struct db_file_name *records)
 {
     struct db_file_name name;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * MIOpen's tuning files as kilnd exports them: the reply to tuning_export.
+ * MIOpen's tuning files as kilnd exports them in its reply to tuning_export.
  *
  * Ownership  db_exported owns its tree and descriptors
  * Threading  main thread; blocks
@@ -16,16 +16,15 @@
 #define DB_EXPORTED_MAX 64
 
 struct db_exported {
-    struct json *answer;      /* owned */
-    int fds[DB_EXPORTED_MAX]; /* owned */
+    struct json *answer;
+    int fds[DB_EXPORTED_MAX];
     size_t count;
 };
 
-/* Gets the files.  Returns KILN_E_NOT_FOUND, possibly without a message, if there is nothing to
- * write. */
+/* Returns KILN_E_NOT_FOUND, possibly without a message, if there is nothing to write. */
 CLI_MUST_CHECK int db_exported_get(const struct invocation *invocation, const struct json *ask,
                                    struct db_exported *ret_exported, struct kiln_error *err);
-void db_exported_done(struct db_exported *exported); /* accepts a zeroed one */
+void db_exported_done(struct db_exported *exported);
 #define DB_EXPORTED_AUTO __attribute__((cleanup(db_exported_done)))
 
 /* Returns the entry of file |index|: name, kind, database_id, backend, records, bytes. */
@@ -34,11 +33,9 @@ const struct json *db_exported_entry(const struct db_exported *exported, size_t 
  * file name. */
 CLI_MUST_CHECK int db_exported_path(const char *directory, const char *name,
                                     char ret_path[PATH_MAX], struct kiln_error *err);
-/* Writes file |index| to |file|, whose |from| is ignored. */
 CLI_MUST_CHECK int db_exported_write(const struct db_exported *exported, size_t index,
                                      const struct new_file *file, struct kiln_error *err);
-/* Writes a database.  Returns KILN_E_IO if the file exists and may not be replaced, and KILN_E_BUSY
- * if the existing database is in use. */
+/* Returns KILN_E_IO if the file exists and may not be replaced, and KILN_E_BUSY if the existing
+ * database is in use. */
 CLI_MUST_CHECK int db_write(const struct new_file *file, struct kiln_error *err);
-/* Creates |directory| with |mode| less the umask.  An existing directory is left unchanged. */
 CLI_MUST_CHECK int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err);

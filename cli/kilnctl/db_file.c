@@ -86,7 +86,6 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns whether |name| is one of MIOpen's files that have no records. */
 static bool has_no_records(const char *name)
 {
     for (enum miopen_place place = MIOPEN_SYSTEM; place <= MIOPEN_CACHE; place++) {
@@ -99,8 +98,6 @@ static bool has_no_records(const char *name)
 
 #define SKIPPED_LISTED 20u
 
-/* Reports a skipped file that is probably a tuning file, but of a device or in a format that kiln
- * does not know. */
 static void report_skipped(const char *directory, const char *name, unsigned *count)
 {
     char line[900];

@@ -65,8 +65,6 @@ static void cell_number(struct table *table, const struct json *entry, const cha
         table_cell(table, "-");
 }
 
-/* Adds a cell with what is known about the origin of the measurement, such as "GPU-12ab, 6.2.4,
- * hiprtc-6.2". */
 static void cell_origin(struct table *table, const struct json *entry)
 {
     static const char *const parts[] = { "device", "driver", "toolchain", "library" };
@@ -131,7 +129,6 @@ static int print_records(const struct json *records, bool is_find, struct kiln_e
     return table_print(table, stdout, err);
 }
 
-/* Prints which records belong to a similar problem or to another device. */
 static void print_notes(const struct get_options *o, const char *kind, const struct json *records)
 {
     for (const struct json *j = json_first(records); j; j = json_next(j)) {
@@ -191,8 +188,7 @@ static int fail_missing(const struct get_options *o, struct kiln_error *err)
                     o->nearest ? "" : "; --nearest looks for other batch or spatial sizes");
 }
 
-/* Prints the reply.  Does so even if nothing is recorded, because the reply has the keys that were
- * looked up. */
+/* Prints the reply even if nothing is recorded, because it has the keys that were looked up. */
 static int report_answer(const struct invocation *invocation, struct json *reply,
                          struct kiln_error *err)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands db import and db merge. */
 #include "cli/kilnctl/db_file.h"
 #include "cli/kilnctl/db_send.h"
 #include "cli/kilnctl/db_words.h"
@@ -12,7 +11,7 @@ struct import_options {
     bool strict, verbose;
 };
 
-/* The options of import; merge has all except the last one. */
+/* merge has all options except the last one */
 #define AT(field) offsetof(struct import_options, field)
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
@@ -44,7 +43,6 @@ static int check_options(const struct invocation *invocation, bool merges, struc
     return rc;
 }
 
-/* Sends a file.  Sets |ret_answer| even if lines were skipped. */
 static int send_file(const struct invocation *invocation, bool merges, const char *path,
                      struct json **ret_answer, struct kiln_error *err)
 {

@@ -15,33 +15,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Maximum number of items of one list that --json prints; further items are only counted. */
+/* Maximum number of items of one list that --json prints.  Further items are only counted. */
 #define DB_KEPT_MAX 100000u
 
 struct db_list {
-    const char *name; /* the JSON member with the items, such as "bad" */
+    const char *name;
     void (*print)(void *context, const struct json *item);
-    bool even_with_json; /* with --json, also print the items to standard error */
+    bool even_with_json;
 };
 
 struct db_progress {
     struct call_progress bar;
-    const struct db_list *lists; /* borrowed */
+    const struct db_list *lists;
     size_t list_count;
-    void *context; /* borrowed; passed to |print| */
+    void *context;
     bool json;
 #define DB_LISTS_MAX 3
-    struct json *kept[DB_LISTS_MAX]; /* owned */
+    struct json *kept[DB_LISTS_MAX];
     size_t counts[DB_LISTS_MAX];
 };
 
-/* Prepares |progress|.  |lists| has at most DB_LISTS_MAX entries; an entry whose name is NULL
- * follows the last one. */
+/* |lists| has at most DB_LISTS_MAX entries, and then an entry whose name is NULL. */
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,
                       void *context, bool json);
 void db_progress_done(struct db_progress *progress);
 #define DB_PROGRESS_AUTO __attribute__((cleanup(db_progress_done)))
-/* Callback for kiln_admin_call.progress; the context is a struct db_progress.  Returns 0. */
+/* A callback for kiln_admin_call.progress.  |context| is a struct db_progress.  Returns 0. */
 int db_progress_on(void *context, const char *json);
 /* Moves the kept items of list |index| into |object| as |name|.  The number of items that did not
  * fit becomes |name|_left_out. */

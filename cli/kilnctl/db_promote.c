@@ -34,7 +34,7 @@ static const char *decider(const struct json *item, const char *name)
     return *text ? text : "the heuristic";
 }
 
-/* Prints a changed plan, but only in a dry run: a real promotion may change thousands of plans. */
+/* Prints only in a dry run, because a real promotion may change thousands of plans. */
 static void print_change(void *context, const struct json *item)
 {
     const struct promote_options *o = context;

@@ -18,7 +18,6 @@ static void print_bad(void *context, const struct json *item)
     fprintf(stderr, "%s\n", line);
 }
 
-/* Maximum number of keys listed without --verbose, so that they fit on a screen. */
 #define KEYS_SHOWN 10u
 
 static void print_verbatim(void *context, const struct json *item)

@@ -48,7 +48,6 @@ static int print_systems(const struct json *systems, struct kiln_error *err)
     return rc;
 }
 
-/* Prints everything except the list of system databases. */
 static int print_counts(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_LEFT } };

@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the dialect of a version.  For 2.19 it is unknown, because the builds of that
- * version differ. */
+/* Returns NULL for 2.19, because the builds of that version differ. */
 const char *db_dialect_of(const char *version)
 {
     unsigned release = version ? miopen_release(version) : 0;
@@ -38,7 +37,6 @@ bool db_word_is(const char *word, const char *choices)
     return false;
 }
 
-/* Writes "system host user" as "system, host, user". */
 static void list_choices(const char *choices, char text[64])
 {
     size_t used = 0;

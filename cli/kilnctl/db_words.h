@@ -15,7 +15,6 @@
 
 struct json;
 
-/* The choices of options, separated by blanks. */
 #define DB_TIERS "system host user"
 #define DB_OWN_TIERS "host user"
 #define DB_KINDS "find perf"
@@ -27,18 +26,14 @@ struct json;
  * NULL if that is unknown, or if the version uses both.  |version| may be NULL. */
 const char *db_dialect_of(const char *version);
 const char *db_format_of(const char *version);
-/* Returns whether |word| is one of |choices|. */
 bool db_word_is(const char *word, const char *choices);
-/* Checks that |given| is NULL or one of |choices|.  Otherwise returns KILN_E_INVALID; the message
- * lists the choices. */
+/* Returns KILN_E_INVALID unless |given| is NULL or one of |choices|. */
 CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const char *choices,
                                  struct kiln_error *err);
 #define DB_NAME_MAX 64
-/* Writes the user's name, or their number if this host has no name for them.  Returns |text|. */
 const char *db_user_name(const struct json *json, char text[DB_NAME_MAX]);
-/* Writes a number with its noun, such as "1 record" or "193 590 records".  Returns |text|. */
+/* Writes a number with its noun, such as "193 590 records".  Returns |text|. */
 const char *db_count(uint64_t count, const char *noun, char text[DB_NAME_MAX]);
 /* Prints a line on standard output, with control characters replaced. */
 void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);
-/* Prints one of the conflicts that kilnd reports.  |context| is not used. */
 void db_print_conflict(void *context, const struct json *item);

@@ -36,7 +36,7 @@ struct doctor {
     bool is_system;
     bool is_own; /* the caller would use a private kilnd, because the host has no system kilnd */
     bool answers;
-    bool runs_no_compiler; /* kilnd's settings forbid compilers */
+    bool runs_no_compiler;
 };
 
 static const struct doctor_options *options_of(const struct doctor *d)
@@ -44,7 +44,6 @@ static const struct doctor_options *options_of(const struct doctor *d)
     return d->invocation->options;
 }
 
-/* Returns kilnd's answer.  If the request fails, adds a finding and returns NULL. */
 static struct json *query_kilnd(struct doctor *d, const char *request, const struct json *arguments,
                                 const char *check)
 {
@@ -165,8 +164,8 @@ static void check_devices(struct doctor *d)
     daemon_judge_miopen(coverage, &d->findings);
 }
 
-/* Adds a finding that names 'kilnctl run --explain': only a run of a program shows which of the
- * program's compiles kilnd can answer. */
+/* Adds a finding that names 'kilnctl run --explain'.  Only a run of a program shows which of its
+ * compiles kilnd can answer. */
 static void check_drop_in(struct doctor *d)
 {
     char value[PRELOAD_MAX];

@@ -7,11 +7,10 @@
 
 #include <string.h>
 
-/* Recommended limit of open files.  The usual default of 1,024 is enough for tests, but not for a
- * node full of ranks. */
+/* Recommended limit of open files.  The usual default of 1024 is not enough for many ranks. */
 #define FILES_WANTED 4096u
-#define REFUSED_SHOWN 8 /* maximum number of unused package files to list */
-/* Two times that should be equal may differ by this much without a warning. */
+#define REFUSED_SHOWN 8
+/* Allowed difference of two times that should be equal. */
 #define AHEAD_MAX_S 300u
 
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *f)
@@ -63,7 +62,6 @@ static void judge_store(const struct json *store, struct findings *f)
     }
 }
 
-/* Judges the sandbox by what the compiler processes reported to kilnd. */
 static void judge_sandbox(const struct json *workers, struct findings *f)
 {
     const struct json *sandbox = json_get(workers, "sandbox");
@@ -308,7 +306,6 @@ void daemon_judge_tuning(const struct json *verified, struct findings *f)
                  units_count(json_get_u64(verified, "checked", 0), count));
 }
 
-/* Checks for MIOpen's own files, to which overlays link, and without which MIOpen fails. */
 void daemon_judge_miopen(const struct json *coverage, struct findings *f)
 {
     char path[PATH_MAX];

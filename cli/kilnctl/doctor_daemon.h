@@ -11,19 +11,16 @@
 
 #include <stdint.h>
 
-/* Warns if the client's and kilnd's versions differ.  Different versions interoperate, but kilnd
- * probably needs a restart. */
+/* Warns if the versions differ.  Different versions interoperate, but kilnd probably needs a
+ * restart. */
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *findings);
-/* Judges the reply to `status`: the state of store and tuning database, compilers, confinement. */
 void daemon_judge_status(const struct json *status, struct findings *findings);
-/* Returns whether the reply to `status` says that no compiler may run. */
 bool daemon_runs_no_compiler(const struct json *status);
-/* Judges the reply to `health`.  |now| is the time of the client's clock. */
+/* Judges the reply to `health`. |now| is the client's clock. */
 void daemon_judge_health(const struct json *health, uint64_t now, struct findings *findings);
 /* Judges the replies to `package_list` and `package_coverage`. */
 void daemon_judge_packages(const struct json *list, const struct json *coverage,
                            struct findings *findings);
 /* If the host has AMD GPUs, which |coverage| lists, checks whether MIOpen is installed. */
 void daemon_judge_miopen(const struct json *coverage, struct findings *findings);
-/* Judges the reply to `tuning_verify`. */
 void daemon_judge_tuning(const struct json *verified, struct findings *findings);

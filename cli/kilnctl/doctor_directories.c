@@ -12,8 +12,7 @@
 #include <sys/statvfs.h>
 
 #define CONFIG_MAX (1u << 20)
-/* Less free space than this is a failure, or a warning.  The first to fail are the temporary files
- * of compilers and of SQLite. */
+/* The first to fail for lack of space are the temporary files of compilers and of SQLite. */
 #define FREE_FAIL (16ull << 20)
 #define FREE_WARN (1ull << 30)
 #define FREE_INODES_FAIL 100u
@@ -27,8 +26,7 @@ static const char *const known_settings[] = {
 #undef SETTING
 };
 
-/* Checks the names of the settings, because kilnd does not start with a setting that it does not
- * know. */
+/* kilnd does not start with a setting that it does not know. */
 static int check_settings(const char *file, const struct json *settings, struct kiln_error *err)
 {
     for (const struct json *j = json_first(settings); j; j = json_next(j)) {
@@ -115,8 +113,8 @@ static int usual_places(bool is_system, struct directory_facts facts[2], char co
     return KILN_E_OK;
 }
 
-/* Reads the facts of a directory's filesystem.  If kilnd has not created the directory yet, its
- * nearest existing parent is on the same filesystem. */
+/* If kilnd has not created the directory yet, its nearest existing parent is on the same
+ * filesystem. */
 static void read_filesystem(struct directory_facts *facts)
 {
     char path[sizeof(facts->path)];
@@ -216,8 +214,7 @@ static void judge_space(const struct directory_facts *d, const char *check, stru
     char space[UNITS_TEXT_MAX], whole[UNITS_TEXT_MAX];
     bool few_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_WARN;
     bool no_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_FAIL;
-    /* This also compares with the total size, so that there is no warning about a filesystem that
-     * is small on purpose and mostly free. */
+    /* A filesystem that is small on purpose and mostly free gets no warning. */
     bool little = d->free_bytes < FREE_WARN && d->free_bytes < d->bytes / 10;
     enum verdict verdict = d->free_bytes < FREE_FAIL || no_inodes ? VERDICT_FAIL
                            : little || few_inodes                 ? VERDICT_WARN

@@ -14,16 +14,16 @@
 #include <stdint.h>
 
 struct directory_facts {
-    char what[16]; /* "cache" or "state" */
+    char what[16];
     char path[512];
     char setting[600]; /* the file that sets the directory; "" if not known */
     char trouble[128]; /* why nothing else is known about the directory */
-    char network[32];  /* type of a network filesystem; "" for other filesystems */
-    char fuse[32];     /* type of an unknown FUSE filesystem; "" for others */
+    char network[32];
+    char fuse[32];
     bool read_only;
     /* If |inodes| is 0, the number of inodes is not limited. */
     uint64_t bytes, free_bytes, inodes, free_inodes;
-    uint64_t database_bytes; /* size of kernels.db; 0 if there is none, or if it is not known */
+    uint64_t database_bytes; /* size of kernels.db; 0 if absent or not known */
 };
 
 /* Gathers the facts for a kilnd that does not answer.  |config| is the file of its settings; NULL
@@ -33,6 +33,6 @@ struct directory_facts {
 CLI_MUST_CHECK int directory_facts_gather(const char *config, bool is_system,
                                           struct directory_facts ret_facts[2],
                                           struct kiln_error *err);
-/* Reads the facts from one member of "directories" in kilnd's reply. */
+/* |directory| is a member of "directories" in kilnd's reply. */
 void directory_facts_read(const struct json *directory, struct directory_facts *ret_facts);
 void directory_judge(const struct directory_facts *facts, struct findings *findings);

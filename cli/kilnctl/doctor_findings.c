@@ -6,14 +6,14 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* The width of the first column.  Advice is printed below, not in a table column, because a table
- * would be as wide as its longest text. */
+/* Width of the first column.  Advice is printed below the columns, because a table would be as wide
+ * as its longest text. */
 #define CHECK_WIDTH 16
 
 struct finding *findings_add(struct findings *f, const char *check, enum verdict verdict,
                              const char *fmt, ...)
 {
-    static struct finding beyond; /* receives a finding that does not fit; it is not shown */
+    static struct finding beyond;
     struct finding *finding = f->count < FINDINGS_MAX ? &f->items[f->count++] : &beyond;
     va_list args;
     *finding = (struct finding){ .verdict = verdict };

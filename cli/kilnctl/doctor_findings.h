@@ -25,18 +25,16 @@ struct finding {
     char check[32];
     enum verdict verdict;
     char what[512];
-    char advice[768]; /* "" if no action is needed */
+    char advice[768];
 };
 
-/* Enough for the fixed checks, for two findings about each of 8 toolchains, and for some GPUs. */
 #define FINDINGS_MAX 96
 
 struct findings {
     struct finding items[FINDINGS_MAX];
-    size_t count; /* number of findings; those that do not fit are dropped */
+    size_t count;
 };
 
-/* Adds a finding and returns it, for findings_advise. */
 struct finding *findings_add(struct findings *findings, const char *check, enum verdict verdict,
                              const char *fmt, ...) CLI_PRINTF(4, 5);
 void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2, 3);
@@ -44,8 +42,7 @@ void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2
  * findings. */
 void findings_causes_first(struct findings *findings, size_t from);
 size_t findings_count(const struct findings *findings, enum verdict verdict);
-/* Returns "ok", "warn", "fail" or "unseen". */
 const char *verdict_name(enum verdict verdict);
 void findings_print(const struct findings *findings, FILE *out);
-/* Returns the findings as an array, which the caller owns. */
+/* Returns an array, which the caller owns. */
 struct json *findings_to_json(const struct findings *findings);

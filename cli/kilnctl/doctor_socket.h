@@ -15,22 +15,22 @@
 
 struct socket_facts {
     char path[256];
-    bool is_system;      /* the path belongs to the system's kilnd, not to a private one */
-    bool has_unit;       /* the system kilnd's kilnd.socket is installed, and systemd runs */
-    char elsewhere[256]; /* another standard path with a socket, or "" */
-    char own[256];       /* where the caller's private socket would be */
-    bool no_runtime;     /* XDG_RUNTIME_DIR is not set, so |own| has no directory */
-    int stat_errno;      /* errno of stat(2) for the path; 0 if it exists */
+    bool is_system; /* the path belongs to the system's kilnd, not to a private one */
+    bool has_unit;  /* the system kilnd's kilnd.socket is installed, and systemd runs */
+    char elsewhere[256];
+    char own[256];
+    bool no_runtime; /* XDG_RUNTIME_DIR is not set, so |own| has no directory */
+    int stat_errno;
     mode_t mode;
-    uid_t uid; /* uid of the owner */
+    uid_t uid;
     gid_t gid;
     char owner[64], group[64];
     bool has_group; /* this host has the group that grants access */
     uid_t euid;
-    char user[64];      /* the caller's name */
+    char user[64];
     bool in_group;      /* the caller's process has the socket's group */
     bool in_group_file; /* the caller's account is in the group, maybe only from the next login */
-    int connect_errno;  /* errno of connect(2); 0 if connected */
+    int connect_errno;
 };
 
 void socket_facts_gather(const char *path, struct socket_facts *ret_facts);

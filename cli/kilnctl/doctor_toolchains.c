@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define TARGETS_MAX 8 /* maximum number of different GPU models in one host */
+#define TARGETS_MAX 8
 #define COMPILE_MS 60000
 #define CHECK "toolchain"
 
@@ -24,7 +24,7 @@ static const struct line lines[] = {
 };
 
 struct targets {
-    const char *items[TARGETS_MAX]; /* borrowed */
+    const char *items[TARGETS_MAX];
     size_t count;
 };
 

@@ -9,27 +9,24 @@
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/doctor_findings.h"
 
-/* The result of one test compile. */
 struct toolchain_trial {
     const char *name, *target;
-    int rc;          /* a KILN_E_ code */
-    const char *why; /* the message if the compilation failed */
+    int rc;
+    const char *why;
 };
 
-enum trial_end { /* flags that state what a trial says about the compiler */
-                 TRIAL_MADE = 1,
-                 TRIAL_MADE_NONE = 2,
-                 /* Not tried: the host is busy or full, or denies access to the caller. */
-                 TRIAL_UNTRIED = 4,
-                 TRIAL_UNREACHED = 8, /* the compiler process, or kilnd, ended before the trial */
+enum trial_end {
+    TRIAL_MADE = 1,
+    TRIAL_MADE_NONE = 2,
+    /* Not tried: the host is busy or full, or denies access to the caller. */
+    TRIAL_UNTRIED = 4,
+    TRIAL_UNREACHED = 8, /* the compiler process, or kilnd, ended before the trial */
 };
 enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findings *findings);
 /* Adds a failure if no compiler could compile a kernel, unless some could not be tried
- * (TRIAL_UNTRIED).  Call it after the last trial; |ends| is the union of all results. */
+ * (TRIAL_UNTRIED).  |ends| is the union of the results of all trials. */
 void toolchains_conclude(unsigned ends, struct findings *findings);
-/* Adds a finding that says why there is no list of compilers. */
 void toolchains_judge_unknown(int rc, const char *why, struct findings *findings);
-/* Adds a finding for a kilnd whose settings forbid compilers. */
 void toolchains_switched_off(struct findings *findings);
 
 /* Tries every compiler for the GPUs in |devices|, which is kilnd's reply to `devices`, or NULL if

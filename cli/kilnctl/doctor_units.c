@@ -19,7 +19,6 @@ struct unit {
     char restarts[VALUE_MAX]; /* number of restarts since a person or a socket started the unit */
 };
 
-/* The purpose of a unit for kilnd, and what it means if the unit is stopped. */
 struct purpose {
     const char *unit;
     const char *without;
@@ -53,7 +52,6 @@ static void take_line(const char *line, size_t size, struct unit *unit)
     }
 }
 
-/* Parses one unit; returns the start of the next one. */
 static const char *take_unit(const char *text, struct unit *ret_unit)
 {
     *ret_unit = (struct unit){ 0 };
@@ -68,7 +66,7 @@ static const char *take_unit(const char *text, struct unit *ret_unit)
 
 struct manager {
     bool is_system;
-    const char *user, *as_root; /* parts of the advice */
+    const char *user, *as_root;
 };
 
 static struct manager manager_of(bool is_system)
@@ -96,8 +94,7 @@ static void judge_masked(const struct unit *unit, const struct manager *m, struc
                     unit->name);
 }
 
-/* Returns true if the unit waits to be started again after a failed start, or is being started
- * again. */
+/* Returns whether the unit waits for a restart after a failed start, or is being restarted. */
 static bool is_tried_again(const struct unit *unit)
 {
     bool restarted = unit->restarts[0] && strcmp(unit->restarts, "0") != 0;
@@ -105,7 +102,7 @@ static bool is_tried_again(const struct unit *unit)
            (restarted && strcmp(unit->active, "activating") == 0);
 }
 
-/* Judges a unit that cannot start. systemd forgets the result of a start when the next begins. */
+/* systemd forgets the result of a start when the next begins. */
 static void judge_failed(const struct unit *unit, const struct manager *m, struct findings *f)
 {
     bool waits = is_tried_again(unit);
@@ -128,7 +125,7 @@ static void judge_failed(const struct unit *unit, const struct manager *m, struc
                         m->user, unit->name, m->as_root, m->user, unit->name, m->user, unit->name);
 }
 
-/* Returns whether the file of a listening socket was deleted.  Listen= is "PATH (Stream)". */
+/* Listen= is "PATH (Stream)". */
 static bool is_file_lost(const struct unit *unit)
 {
     char path[VALUE_MAX];
@@ -227,7 +224,6 @@ static void read_output(int fd, char text[ANSWER_MAX])
     text[used] = '\0';
 }
 
-/* Runs a program and reads its output.  Returns false if it failed. */
 static bool query_program(char *const *argv, char text[ANSWER_MAX])
 {
     int ends[2], status = 0;
@@ -257,8 +253,8 @@ static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
     return query_program(argv, text);
 }
 
-/* Looks in the journal for the latest failed start since the boot, and adds its reason.  Does
- * nothing if the caller may not read the journal. */
+/* Adds the reason of the latest failed start since the boot.  Does nothing if the caller may not
+ * read the journal. */
 static void quote_journal(bool is_system, struct findings *f)
 {
     char text[ANSWER_MAX];

@@ -8,16 +8,15 @@
  */
 #include "cli/kilnctl/doctor_findings.h"
 
-/* The journal's message ids for two log events, start_failed and configuration_refused
+/* Message ids of the log events start_failed and configuration_refused
  * (common/log/log_events.def). */
 #define UNITS_START_FAILED_ID "9cf5e6db3faf34a1dab9af48a6a7ced6"
 #define UNITS_CONFIGURATION_REFUSED_ID "cafd36e25cbbdf3208f629419984d3de"
 
-/* Checks the units with the system's manager if |is_system|, else with the caller's user manager.
- * If kilnd does not answer (|answers| is false), also adds the reason of the last failed start. */
+/* Asks the system's manager if |is_system|, else the caller's user manager.  If kilnd does not
+ * answer (|answers| is false), also adds the reason of the last failed start. */
 void units_check(bool is_system, bool answers, struct findings *findings);
-/* Judges the units.  |text| is the output of `systemctl show` for kilnd's units, separated by empty
- * lines. */
+/* |text| is the output of `systemctl show` for kilnd's units, separated by empty lines. */
 void units_judge(const char *text, bool is_system, struct findings *findings);
-/* Judges a failed start.  |line| is the last line of kilnd's log about a failed start, or "". */
+/* |line| is the last line of kilnd's log about a failed start, or "". */
 void units_judge_journal(const char *line, struct findings *findings);

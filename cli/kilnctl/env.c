@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The command env: prints the variables with which programs preload libkiln-rtc. */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/preload.h"
 #include "cli/output.h"

@@ -22,7 +22,6 @@ struct listening {
     uint64_t left; /* number of events still to print; UINT64_MAX means no end */
 };
 
-/* Prints an event, such as "14:05:09 compiled key=7f3a... target=gfx90a". */
 static void print_event(const struct json *event)
 {
     char clock[16] = "";
@@ -46,8 +45,7 @@ static void print_event(const struct json *event)
     putchar('\n');
 }
 
-/* Returns whether --count counts an event.  It does not count the first event, which only confirms
- * the subscription. */
+/* --count does not count the first event, which only confirms the subscription. */
 static bool is_counted(const struct json *event)
 {
     return strcmp(json_get_text(event, "event", ""), "subscribed") != 0;

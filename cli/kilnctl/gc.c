@@ -34,7 +34,6 @@ static int ask_daemon(const struct invocation *invocation, bool dry_run, struct 
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-/* Asks for confirmation, unless nothing would be removed. */
 static int confirm_gc(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;

@@ -30,9 +30,8 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* The descriptors that kilnd returned. */
 struct files {
-    int fds[FILES_MAX]; /* owned */
+    int fds[FILES_MAX];
     size_t count;
 };
 
@@ -62,17 +61,15 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-/* Returns whether a name is a plain file name.  Names from kilnd are not trusted, and become part
- * of a path. */
+/* Names from kilnd are not trusted, and become part of a path. */
 static bool is_file_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;
 }
 
-/* Where a file is written, under the name that MIOpen looks for. */
 struct place {
     char path[PATH_MAX];
-    char version[64]; /* the kernels' MIOpen version, or "" */
+    char version[64];
 };
 
 static int choose_place(const char *directory, const struct json *entry, struct place *ret_place,

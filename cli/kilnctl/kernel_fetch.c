@@ -55,10 +55,8 @@ static int fetch_by_key(const struct invocation *invocation, struct kiln_kernel 
     return rc;
 }
 
-/* Maximum number of kernels in one answer; a name has only a few. */
 #define LISTED_MAX 500u
 
-/* Returns whether |list|, such as "2.17.0, 3.2.0", contains |version|. */
 static bool has_version(const char *list, const char *version)
 {
     size_t size = strlen(version);
@@ -85,7 +83,7 @@ static void find_versions(const struct invocation *invocation, char *text, size_
     json_set_text(ask, "program", o->name);
     json_set_u64(ask, "count", LISTED_MAX);
     if (admin_ask(invocation, "kernel_list", ask, &reply, &unused))
-        return; /* ignored, because the error to report is that the kernel was not found */
+        return;
     for (const struct json *j = json_first(json_get(reply, "kernels")); j && used < size;
          j = json_next(j)) {
         const char *at = strchr(json_get_text(j, "database_id", ""), '@');

@@ -29,8 +29,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* Adds MIOpen's version to the request, because kernels of different versions are stored
- * separately. */
+/* Kernels of different MIOpen versions are stored separately. */
 static void set_version(struct json *ask, const struct import_options *o, const char *full)
 {
     char found[MIOPEN_VERSION_MAX];
@@ -81,7 +80,7 @@ static int send_file(const struct invocation *invocation, const char *path, stru
     return rc;
 }
 
-/* Checks the reply.  Fails if rows are damaged, even if the others were imported. */
+/* Fails if rows are damaged, even if the others were imported. */
 static int judge_reply(const struct json *reply, const char *path, struct kiln_error *err)
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0);
@@ -100,7 +99,7 @@ static void print_count(const struct json *reply, const char *member, const char
         printf("  %llu %s\n", (unsigned long long)count, what);
 }
 
-/* Maximum number of damaged rows that are printed; --json has all that kilnd reported. */
+/* Maximum number of damaged rows that are printed. --json has all that kilnd reported. */
 #define ROWS_SHOWN 10u
 
 static void print_damaged(const struct json *reply)
@@ -111,7 +110,7 @@ static void print_damaged(const struct json *reply)
     for (const struct json *j = json_first(rows); j && shown < ROWS_SHOWN; j = json_next(j)) {
         char line[768];
         const char *why = json_get_text(j, "why", "?");
-        if (strncmp(why, "row ", 4) == 0) /* the text already names the row */
+        if (strncmp(why, "row ", 4) == 0)
             snprintf(line, sizeof(line), "%.700s", why);
         else
             snprintf(line, sizeof(line), "row %llu, '%.255s': %.400s",
@@ -154,7 +153,6 @@ static void add_counts(struct sums *sums, const struct json *reply)
     sums->damaged += json_get_u64(reply, "damaged", 0);
 }
 
-/* Imports a cache.  Sets |ret_reply| even if some rows are damaged. */
 static int import_cache(const struct invocation *invocation, const char *path,
                         struct json **ret_reply, struct kiln_error *err)
 {

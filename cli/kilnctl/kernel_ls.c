@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-/* PAGE is the number of kernels in one answer, which then has about 200 KB of JSON. */
 #define PAGE 500u
 #define KEY_SHOWN 12
 
@@ -32,10 +31,9 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* Collects the pages, as rows of a table or items of a JSON array. */
 struct listing {
     const struct ls_options *options;
-    struct table *table; /* NULL if the output is JSON */
+    struct table *table;
     FILE *json;
     uint64_t count;
 };
@@ -97,7 +95,7 @@ static bool is_full(const struct listing *listing)
     return listing->options->limit.given && listing->count >= listing->options->limit.value;
 }
 
-/* Adds the page that begins at |after|, and sets |after| to the next one; "" after the last. */
+/* Adds the page that begins at |after|, and sets |after| to the next page; "" after the last. */
 static int list_page(const struct invocation *invocation, struct listing *listing, char *after,
                      size_t after_size, struct kiln_error *err)
 {

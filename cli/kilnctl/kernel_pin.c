@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands kernel pin and kernel unpin. */
 #include "cli/kilnctl/key_prefix.h"
 #include "cli/output.h"
 #include "common/base/units.h"
 
-/* Maximum number of keys in one request, which may have 64 KiB. */
+/* A request may have 64 KiB. */
 #define KEYS_AT_ONCE 500u
 
 struct pin_options {

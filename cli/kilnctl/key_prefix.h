@@ -11,12 +11,10 @@
 
 #define KEY_DIGITS 64
 
-/* Returns KILN_E_INVALID if |prefix| cannot be the beginning of a key. */
 CLI_MUST_CHECK int key_prefix_check(const char *prefix, struct kiln_error *err);
 /* Checks the prefix and sends |request|.  Every error message names the prefix. */
 CLI_MUST_CHECK int key_prefix_ask(const struct invocation *invocation, const char *request,
                                   const char *prefix, struct json **ret_reply,
                                   struct kiln_error *err);
-/* Completes the key; sends a request only if digits are missing. */
 CLI_MUST_CHECK int key_prefix_complete(const struct invocation *invocation, const char *prefix,
                                        char ret_key[KEY_DIGITS + 1], struct kiln_error *err);

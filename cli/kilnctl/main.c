@@ -24,29 +24,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_LENGTH_MAX 64 /* maximum bytes of a command's name, with its group */
-/* Maximum edit distance between a typing error and a command that is suggested. */
+#define NAME_LENGTH_MAX 64
 #define EDITS_MAX 2
 
-/* Time to wait for an answer; it is long enough for a running kilnd. */
 #define PING_MS 500
 
-/* The parsed command line. */
 struct call {
     struct session_options common;
     struct option_list before; /* the arguments from the command's name on */
     struct option_list words;
     const struct command *command;
-    const char *group; /* the group whose help is requested, or NULL */
-    size_t used;       /* number of words in the command's name */
+    const char *group;
+    size_t used;
     void *options;
-    bool reported; /* the command's JSON contains the error */
-    bool refused;  /* kilnd denied a request */
+    bool reported;
+    bool refused;
     bool daemon_answers;
 };
 
-/* Fails with a list of the commands of a group that was given without a command, such as
- * "kernel". */
 static int fail_group(const char *group, struct kiln_error *err)
 {
     char names[768] = "";
@@ -65,7 +60,6 @@ static int fail_group(const char *group, struct kiln_error *err)
                     names);
 }
 
-/* Finds the commands that the user probably meant. */
 static void suggest_commands(const char *typed, struct suggestion *ret_near)
 {
     *ret_near = (struct suggestion){ .edits = EDITS_MAX };

@@ -32,7 +32,7 @@ static int write_textfile(const char *path, const char *text, struct kiln_error 
     return new_file_write(&file, err);
 }
 
-/* Checks the file's name, because the collector silently ignores files with other names. */
+/* The collector silently ignores files with other names. */
 static int check_name(const char *path, struct kiln_error *err)
 {
     const char *end = strrchr(new_file_name(path), '.');
@@ -50,7 +50,7 @@ static int take_text(const struct json *reply, char **ret_text, struct kiln_erro
     *ret_text = strdup(text);
     if (!*ret_text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for kilnd's metrics");
-    output_clean(*ret_text, /* keep_lines= */ true);
+    output_clean(*ret_text, true);
     return KILN_E_OK;
 }
 

@@ -19,21 +19,19 @@
 #include <sys/stat.h>
 
 struct harvest {
-    const struct invocation *invocation; /* borrowed */
-    const char *directory;               /* borrowed */
+    const struct invocation *invocation;
+    const char *directory;
     struct overlay_manifest manifest;
     struct several several;
-    struct json *files;     /* borrowed; the list, in the printed JSON, of files that were sent */
-    struct json *unchanged; /* borrowed; the list of files that were not sent */
-    /* Borrowed; the list of names that are not those of MIOpen's files. */
+    struct json *files;
+    struct json *unchanged;
+    /* The list of names that are not those of MIOpen's files. */
     struct json *unknown;
     /* Number of all such names, and of those among them that are similar to MIOpen's. */
     uint64_t unknown_count, likely_count;
-    uint64_t said; /* number of files that were printed or, if there are too many, only counted */
+    uint64_t said;
 };
 
-/* Maximum number of files that are printed; the others are only counted, because a job may leave
- * any number of them. */
 #define FILES_PRINTED 100u
 
 struct job_file;
@@ -43,14 +41,13 @@ typedef int send_fn(struct harvest *h, const struct job_file *file, struct json 
 
 /* A file of MIOpen's in the overlay, which the job may have changed. */
 struct job_file {
-    const char *name; /* borrowed; path below the overlay, such as "user/gfx906_60.udb" */
-    const char *path; /* borrowed */
+    const char *name;
+    const char *path;
     send_fn *send;
-    /* Borrowed; version of the MIOpen that the kernels are from; "" if not known. */
+    /* the MIOpen version of the kernels; "" if not known */
     const char *version;
 };
 
-/* Returns whether to print one more file. */
 static bool prints_file(struct harvest *h)
 {
     return !h->invocation->common->json && h->said++ < FILES_PRINTED;
@@ -72,7 +69,7 @@ static int make_file(struct bytes content, int *ret_fd, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Sends a file's records.  They are merged by statistics, so that a job that ends late does not
+/* Sends a file's records. kilnd merges them by statistics, so that a job that ends late does not
  * undo the results of the user's other jobs. */
 static int send_records(struct harvest *h, const struct job_file *file, int fd,
                         struct json **ret_answer, struct kiln_error *err)
@@ -91,7 +88,6 @@ static int send_records(struct harvest *h, const struct job_file *file, int fd,
     return db_send_judge(&sending, *ret_answer, err);
 }
 
-/* Sends only the lines that the job added. */
 static int send_new_lines(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                           struct kiln_error *err)
 {
@@ -122,7 +118,7 @@ static int send_new_lines(struct harvest *h, const struct job_file *file, struct
     return rc ? rc : added;
 }
 
-/* Sends the whole database: kilnd ignores the records that it has already. */
+/* kilnd ignores the records that it has already. */
 static int send_database(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                          struct kiln_error *err)
 {
@@ -181,8 +177,8 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
 
 /* ---- the directory ---- */
 
-/* Returns the function that sends the file |name|, or NULL if it is not to be sent.  Sets
- * |ret_known| to whether MIOpen has files with such a name. */
+/* Returns NULL if |name| is not to be sent.  |ret_known| says whether MIOpen has files with such a
+ * name. */
 static send_fn *sender_of(enum miopen_place place, const char *name, bool *ret_known)
 {
     struct db_file_name parsed;
@@ -240,7 +236,7 @@ static int record_fingerprint(struct harvest *h, const char *name,
     return rc;
 }
 
-/* Sends a file if it has changed.  |ret_answer| remains NULL if nothing was sent. */
+/* |ret_answer| remains NULL if nothing was sent. */
 static int send_changed(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                         struct kiln_error *err)
 {
@@ -282,7 +278,6 @@ static void harvest_file(struct harvest *h, struct job_file *file)
     json_append(h->files, answer);
 }
 
-/* Maximum number of names that are listed; the others are only counted. */
 #define UNKNOWN_LISTED 20u
 
 static void report_unknown(struct harvest *h, const char *name, bool is_likely)
@@ -296,17 +291,16 @@ static void report_unknown(struct harvest *h, const char *name, bool is_likely)
                h->directory, name);
 }
 
-struct part { /* a directory of the overlay */
+struct part {
     enum miopen_place place;
-    const char *name;    /* path below the overlay, such as "cache" or "cache/3.5.0.1a2b3c4d5" */
-    const char *version; /* MIOpen's version */
+    const char *name; /* path below the overlay, such as "cache" or "cache/3.5.0.1a2b3c4d5" */
+    const char *version;
 };
 
 static void harvest_part(struct harvest *h, const struct part *part);
 
-/* Harvests a directory in the cache.  MIOpen 3.5 stores its kernels in a directory named after its
- * version; a link with that name was made by 'miopen overlay'.  Builds without SQLite have a
- * directory for each kernel. */
+/* MIOpen 3.5 stores its kernels in a directory named after its version. 'miopen overlay' made a
+ * link with that name.  Builds of MIOpen without SQLite have a directory for each kernel. */
 static void harvest_directory(struct harvest *h, const struct part *part, const char *name)
 {
     char version[MIOPEN_VERSION_MAX], path[PATH_MAX];
@@ -364,7 +358,7 @@ static void harvest_part(struct harvest *h, const struct part *part)
 }
 
 /* Reports files with unknown names.  Records a failure if some names are similar to MIOpen's.  Such
- * files may be the job's only results, and its directory is usually removed afterwards. */
+ * files may be the job's only results, and the overlay is usually removed after the job. */
 static void judge_unknown(struct harvest *h, struct json *json)
 {
     char count[DB_NAME_MAX];

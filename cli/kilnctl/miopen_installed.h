@@ -2,15 +2,14 @@
 #pragma once
 
 /*
- * Finds the directory with the databases and models of an installed MIOpen: share/miopen/db.
+ * Finds share/miopen/db, the directory with the databases and models of an installed MIOpen.
  *
  * Threading  main thread; reads the environment
  */
 #include <limits.h>
 #include <stdbool.h>
 
-/* Finds the directory.  If MIOPEN_SYSTEM_DB_PATH is set, and does not name an overlay's directory,
- * looks only there.  Otherwise looks next to libMIOpen.so in LD_LIBRARY_PATH, in ROCM_PATH, in
- * /opt/rocm and in /usr.  Returns false if there is no such directory; |ret_path| is then where it
- * should be. */
+/* If MIOPEN_SYSTEM_DB_PATH is set, and does not name an overlay's directory, looks only there.
+ * Otherwise looks next to libMIOpen.so in LD_LIBRARY_PATH, in ROCM_PATH, in /opt/rocm and in /usr.
+ * Returns false if there is no such directory; |ret_path| is then where it should be. */
 bool miopen_installed_find(char ret_path[PATH_MAX]);

@@ -50,7 +50,6 @@ static bool is_version(const char *version)
     return size < sizeof(((struct overlay_manifest *)0)->version) && miopen_release(version) > 0;
 }
 
-/* Chooses the formats that this MIOpen version reads. */
 static void choose_forms(struct overlay *o, const struct overlay_options *options_given)
 {
     o->dialect = options_given->dialect ? options_given->dialect : db_dialect_of(o->version);
@@ -131,9 +130,8 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the directory ---- */
 
-/* Creates a part of the overlay.  It will contain the user's records and the job's results.  So if
- * it exists already, and was shared with other users, it becomes private, unless the overlay is to
- * be shared. */
+/* Creates a part of the overlay.  It will contain the user's records and the job's results.  So an
+ * existing directory becomes private, unless the overlay is to be shared. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;
@@ -146,8 +144,7 @@ static int make_part(const struct overlay *o, const char *path, struct kiln_erro
     return KILN_E_OK;
 }
 
-/* Creates the overlay's directories.  An existing |directory| may contain other files, so its mode
- * does not change. */
+/* An existing |directory| may contain other files, so its mode does not change. */
 static int make_directories(struct overlay *o, const char *directory, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
@@ -175,7 +172,7 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
     return rc;
 }
 
-/* Removes the links of an older overlay, because their targets may have changed. */
+/* The targets of an older overlay's links may have changed. */
 static void remove_links(const struct overlay *o)
 {
     struct stat seen;
@@ -222,8 +219,8 @@ static const struct {
     { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
 };
 
-/* Returns whether variable |index| is to be set.  MIOPEN_SYSTEM_DB_PATH is not set if system/ is
- * empty, because that would hide MIOpen's own databases. */
+/* MIOPEN_SYSTEM_DB_PATH is not set if system/ is empty, because that would hide MIOpen's own
+ * databases. */
 static bool is_variable_set(const struct overlay *o, size_t index)
 {
     return index > 0 || o->has_system;

@@ -10,14 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the number of digits at |at|, or 0 unless there is a number of at most four digits. */
+/* Returns 0 unless there is a number of at most four digits at |at|. */
 static size_t number_at(const char *at)
 {
     size_t size = strspn(at, "0123456789");
     return size <= 4 ? size : 0;
 }
 
-/* Returns whether |directory| is called "2.17.0" or "2.17.0.a82233c22". */
 static bool is_version(const char *directory, size_t directory_size)
 {
     size_t at = 0;

@@ -11,19 +11,18 @@
 
 #include <stdbool.h>
 
-#define MIOPEN_VERSION_MAX 40 /* maximum bytes of a version, with the terminating NUL */
+#define MIOPEN_VERSION_MAX 40
 
 /* Extracts the version, such as "2.17.0.a82233c22", from the |path| of a file in a directory of
  * that name.  Two builds of one release have different versions.  Returns false, and writes
  * nothing, if the directory has another name. */
 bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MAX]);
-/* Copies a version that a user gave.  Removes the dot at the end of "3.5.2.", the directory
- * name of a build without a commit. */
+/* Copies a version that a user gave.  Removes the dot at the end of "3.5.2.", the directory name of
+ * a build without a commit. */
 void miopen_version_take(const char *given, char ret_version[MIOPEN_VERSION_MAX]);
 /* Creates a link |cache|/VERSION to |cache|, if |version| needs one.  MIOpen 3.5 looks in
- * |cache|/VERSION, and earlier releases look in |cache| itself; with the link, both find the same
+ * |cache|/VERSION, and earlier releases look in |cache|.  With the link, both find the same
  * files. */
 CLI_MUST_CHECK int miopen_version_link(const char *cache, const char *version,
                                        struct kiln_error *err);
-/* Returns whether |path| is such a link. */
 bool miopen_version_is_link(const char *path);

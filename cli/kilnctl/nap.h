@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Sleeps between two requests.  It has its own file so that tests can replace it.
+ * Sleeps between two requests.  This file is separate so that tests can replace it.
  *
  * Threading  any thread; blocks
  */

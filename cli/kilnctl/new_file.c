@@ -63,8 +63,8 @@ static int fill_file(int fd, const struct new_file *file)
     return errnum;
 }
 
-/* Moves the file into place.  Some filesystems cannot rename a file without replacing another one,
- * but most of those support hard links. */
+/* Some filesystems cannot rename a file without replacing another one, but most of those support
+ * hard links. */
 static int move_file(const char *from, const struct new_file *file)
 {
     if (file->replace)
@@ -79,8 +79,8 @@ static int move_file(const char *from, const struct new_file *file)
     return 0;
 }
 
-/* Syncs the directory, so that the rename survives a power failure.  Ignores failures, because not
- * every directory can be synced. */
+/* Makes the rename survive a power failure.  Ignores failures, because not every directory can be
+ * synced. */
 static void sync_directory(const char *path)
 {
     char directory[PATH_MAX];

@@ -14,13 +14,12 @@
 
 struct new_file {
     const char *path;
-    bool replace; /* replace an existing file; if false, return KILN_E_IO if there is one */
+    bool replace; /* if false, an existing file is KILN_E_IO */
     mode_t mode;  /* 0 means 0666 without the bits of the umask */
     int from;     /* a descriptor to copy the content from; -1 to write |data| */
     const void *data;
-    size_t size; /* size of |data| */
+    size_t size;
 };
 
 CLI_MUST_CHECK int new_file_write(const struct new_file *file, struct kiln_error *err);
-/* Returns the last part of |path|. */
 const char *new_file_name(const char *path);

@@ -16,21 +16,21 @@
 #include <limits.h>
 
 struct overlay {
-    const struct invocation *invocation; /* borrowed */
-    const char *version;                 /* MIOpen's version; NULL if not known */
-    /* The dialect of FindDb and the format of PerfDb.  A |dialect| of NULL means the recorded one;
-     * a |format| of NULL means both. */
+    const struct invocation *invocation;
+    const char *version;
+    /* |dialect| of FindDb: NULL means the recorded dialect.  |format| of PerfDb: NULL means both
+     * formats. */
     const char *dialect, *format;
     bool replace;
-    char directory[PATH_MAX]; /* absolute path */
+    char directory[PATH_MAX];
     struct overlay_manifest manifest;
-    struct json *files;       /* owned; the files that were written */
-    struct json *remarks;     /* owned */
-    bool has_find, has_perf;  /* system/ has FindDb, or PerfDb, of the current device */
-    bool has_system;          /* system/ has a database of any device */
-    char installed[PATH_MAX]; /* directory of MIOpen's own databases and models */
-    bool is_installed;        /* |installed| exists */
-    bool needs_installed;     /* the job's MIOpen may be a version that fails without its models */
+    struct json *files;
+    struct json *remarks;
+    bool has_find, has_perf; /* system/ has FindDb, or PerfDb, of the current device */
+    bool has_system;
+    char installed[PATH_MAX];
+    bool is_installed;
+    bool needs_installed; /* the job's MIOpen may be a version that fails without its models */
 };
 
 /* Writes the host's FindDb and PerfDb of |id| into system/, and the user's into user/. */
@@ -47,5 +47,5 @@ CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_e
 /* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */
 CLI_MUST_CHECK int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count,
                                  const char *noun, struct kiln_error *err);
-/* Adds a remark, on standard error and in --json. */
+/* Prints on standard error, and in --json. */
 void overlay_remark(struct overlay *overlay, const char *fmt, ...) CLI_PRINTF(2, 3);

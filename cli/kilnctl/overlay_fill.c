@@ -21,8 +21,7 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
     json_append(overlay->remarks, json_text(line));
 }
 
-/* Reports a written file on standard error, because standard output has the environment
- * variables. */
+/* Standard output has the environment variables, so this goes to standard error. */
 static void report_written(const struct overlay *o, const char *name, uint64_t count,
                            const char *noun)
 {
@@ -34,8 +33,8 @@ static void report_written(const struct overlay *o, const char *name, uint64_t c
     fprintf(stderr, "%s\n", line);
 }
 
-/* Returns whether |name| gets a digest: it is a database that the job writes to.  Text files have a
- * digest for each line instead, and system/ is not harvested. */
+/* Returns whether |name| is a database that the job writes to.  Text files have a digest for each
+ * line instead, and system/ is not harvested. */
 static bool wants_digest(const char *name)
 {
     size_t size = strlen(name);
@@ -79,7 +78,7 @@ static int note_lines(struct overlay *o, const char *name, struct kiln_error *er
     return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
 }
 
-/* Returns whether MIOpen opens the file; it does not open files of other backends. */
+/* MIOpen does not open files of other backends. */
 static bool is_for_miopen(const struct json *entry)
 {
     const char *backend = json_get_text(entry, "backend", "");
@@ -119,16 +118,15 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
     return rc;
 }
 
-/* One kind of records of one device. */
 struct selection {
     const char *id, *kind, *tier;
-    const char *format; /* of PerfDb */
+    const char *format;
     /* If true, only |tier| is written, into user/. Otherwise |tier| and the tiers below it are
      * written, into system/. */
     bool to_user;
 };
 
-/* Writes the records of a tier.  Sets |ret_any|, unless it is NULL, if a file was written. */
+/* Sets |ret_any|, unless it is NULL, if a file was written. */
 static int fill_tier(struct overlay *o, const struct selection *s, bool *ret_any,
                      struct kiln_error *err)
 {
@@ -167,7 +165,7 @@ static void remark_missing(struct overlay *o, const char *id)
                        o->has_find ? "PerfDb" : "FindDb", id);
 }
 
-/* Writes PerfDb.  If the version is not known, writes both formats; MIOpen reads one of them. */
+/* If the version is not known, writes both formats.  MIOpen reads one of them. */
 static int fill_perf(struct overlay *o, struct selection s, bool *ret_any, struct kiln_error *err)
 {
     static const char *const formats[] = { "sqlite", "text" };

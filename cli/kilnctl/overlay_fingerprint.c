@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A file that was changed less than this time ago is fresh.  Filesystems round times: FAT to
- * two seconds, most others on Linux to 10 ms or less. */
+/* A file that was changed less than this time ago is fresh.  Filesystems round times: FAT to two
+ * seconds, most others on Linux to 10 ms or less. */
 #define FRESH_S 2
-#define CHUNK (256u << 10) /* bytes that are read and hashed at once */
+#define CHUNK (256u << 10)
 
 _Static_assert(sizeof(((struct overlay_fingerprint *)0)->digest) == DIGEST_HEX_SIZE,
                "it is a digest's");
@@ -71,7 +71,7 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
 
 /* ---- content ---- */
 
-/* Adds the file to |sum|.  Returns KILN_E_TIMED_OUT if the end was not reached in time. */
+/* Returns KILN_E_TIMED_OUT if the end was not reached in time. */
 static int put_content(struct sha256 *sum, const char *path, int fd, uint64_t deadline_ns,
                        struct kiln_error *err)
 {
@@ -147,7 +147,7 @@ bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
 
 /* ---- JSON ---- */
 
-/* Writes a number as text, because it may be larger than JSON represents exactly. */
+/* A JSON number may not represent |number| exactly. */
 static void set_number(struct json *object, const char *name, uint64_t number)
 {
     char text[24];

@@ -17,7 +17,7 @@
 
 struct json;
 
-enum { OVERLAY_PARTS = 3 }; /* the file, its write-ahead log, and its journal */
+enum { OVERLAY_PARTS = 3 };
 
 struct overlay_fingerprint {
     struct {
@@ -25,28 +25,26 @@ struct overlay_fingerprint {
     } parts[OVERLAY_PARTS];
     /* The fingerprint was taken just after a change, so a later change may have the same time. */
     bool is_fresh;
-    char digest[65]; /* SHA-256, in hexadecimal; "" if not computed */
+    char digest[65];
 };
 
-/* Gets the file's current fingerprint, without a digest.  Returns KILN_E_NOT_FOUND if there is no
- * file. */
+/* Does not compute the digest.  Returns KILN_E_NOT_FOUND if there is no file. */
 CLI_MUST_CHECK int overlay_fingerprint_stat(const char *path,
                                             struct overlay_fingerprint *ret_fingerprint,
                                             struct kiln_error *err);
-/* Computes the digest.  Reads the whole file; neither follows links nor blocks on a pipe.  Returns
- * KILN_E_TIMED_OUT if it has not read everything at |deadline_ns| (session_deadline_ns). */
+/* Computes the digest of the whole file.  Neither follows links nor blocks on a pipe.  Returns
+ * KILN_E_TIMED_OUT if the end is not reached at |deadline_ns| (session_deadline_ns). */
 CLI_MUST_CHECK int overlay_fingerprint_read(const char *path, uint64_t deadline_ns,
                                             struct overlay_fingerprint *fingerprint,
                                             struct kiln_error *err);
 /* Returns whether size, time and inode prove that the file has not changed. */
 bool overlay_fingerprint_same(const struct overlay_fingerprint *noted,
                               const struct overlay_fingerprint *now);
-/* Returns whether the digests prove that the content has not changed; false if a digest is
+/* Returns whether the digests prove that the content has not changed.  Returns false if a digest is
  * missing. */
 bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
                                       const struct overlay_fingerprint *now);
 
-/* Write a fingerprint into |object|, and read it.  If a member is missing, the file counts as
- * changed. */
+/* If a member is missing in |object|, the file counts as changed. */
 void overlay_fingerprint_set(struct json *object, const struct overlay_fingerprint *fingerprint);
 struct overlay_fingerprint overlay_fingerprint_get(const struct json *object);

@@ -13,7 +13,7 @@ static bool is_file(const char *path)
     return stat(path, &seen) == 0 && S_ISREG(seen.st_mode);
 }
 
-/* Links a file.  Skips a name that exists: it is kiln's file, or a package that was linked. */
+/* A name that exists is kiln's file, or a package that was linked. */
 static int link_file(const struct overlay *o, const char *name, bool *ret_linked,
                      struct kiln_error *err)
 {

@@ -13,9 +13,9 @@
 
 /* ---- imported kernels ---- */
 
-struct caches {          /* the answer to kernel_export */
-    struct json *answer; /* owned */
-    int fds[FILES_MAX];  /* owned */
+struct caches {
+    struct json *answer;
+    int fds[FILES_MAX];
     size_t count;
 };
 
@@ -93,7 +93,7 @@ static bool version_of(const struct json *entry, char ret_version[MIOPEN_VERSION
     return true;
 }
 
-/* Lets MIOpen 3.5 find cache/ under its version, if one is known. */
+/* MIOpen 3.5 looks for cache/ under its version. */
 static int link_version(struct overlay *o, const char *id, const struct json *entry,
                         struct kiln_error *err)
 {
@@ -123,8 +123,8 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
 
 /* ---- packages ---- */
 
-/* Returns whether MIOpen can read a package.  It cannot read a database in WAL mode without write
- * access.  Bytes 18 and 19 of SQLite's header are 1 if the database is not in WAL mode. */
+/* MIOpen cannot read a database in WAL mode without write access.  Bytes 18 and 19 of SQLite's
+ * header are 1 if the database is not in WAL mode. */
 static bool is_readable_package(const char *path)
 {
     unsigned char head[20];
@@ -147,7 +147,7 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
 }
 
 /* Links packages instead of copying hundreds of MiB.  MIOpen prefers the package of the exact id,
- * and otherwise uses that of the arch. */
+ * and otherwise uses the package of the arch. */
 static int fill_package(struct overlay *o, const struct json *packages, const char *id,
                         struct kiln_error *err)
 {

@@ -42,7 +42,7 @@ static bool has_digest(const struct overlay_lines *lines, uint64_t digest)
            bsearch(&digest, lines->digests, lines->count, sizeof(digest), by_value) != NULL;
 }
 
-/* Takes the next complete line from |*text|, without its line feed.  Returns false if there is
+/* Takes the next complete line, without its line feed, from |*text|.  Returns false if there is
  * none. */
 static bool next_line(struct bytes *text, struct bytes *ret_line)
 {
@@ -85,8 +85,8 @@ static int fail_size(const char *path, size_t most, struct kiln_error *err)
                     path, most >> 20);
 }
 
-/* Opens a regular file of at most |most| bytes.  The job may have replaced it by anything, so this
- * neither blocks on a pipe nor follows a link. */
+/* The job may have replaced the file by anything, so this neither blocks on a pipe nor follows a
+ * link. */
 static int open_regular(const char *path, size_t most, FILE **ret_in, struct kiln_error *err)
 {
     struct stat seen;

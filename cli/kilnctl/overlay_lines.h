@@ -8,19 +8,17 @@
  * Threading  one thread
  */
 #include "cli/fail.h"
-#include "common/base/json.h" /* also declares bytes and buffers */
+#include "common/base/json.h"
 
-/* Maximum size of a text file.  A user's FindDb usually has some thousand records of some hundred
- * bytes. */
+/* A user's FindDb usually has some thousand records of some hundred bytes. */
 #define OVERLAY_TEXT_MAX (512u << 20)
 
 struct overlay_lines {
-    uint64_t *digests; /* owned; sorted after overlay_lines_add_all */
+    uint64_t *digests; /* sorted after overlay_lines_add_all */
     size_t count, capacity;
 };
 
-void overlay_lines_done(struct overlay_lines *lines); /* accepts a zeroed one */
-/* Appends a digest; call overlay_lines_sort after the last. */
+void overlay_lines_done(struct overlay_lines *lines);
 CLI_MUST_CHECK int overlay_lines_add(struct overlay_lines *lines, uint64_t digest,
                                      struct kiln_error *err);
 void overlay_lines_sort(struct overlay_lines *lines);
@@ -32,6 +30,6 @@ CLI_MUST_CHECK int overlay_lines_add_all(struct overlay_lines *lines, struct byt
  * become blank, so that line numbers do not change. */
 size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
                          struct buffer *ret_new);
-/* Reads a whole file; returns KILN_E_FULL if it has more than |most| bytes. */
+/* Returns KILN_E_FULL if the file has more than |most| bytes. */
 CLI_MUST_CHECK int overlay_text_read(const char *path, size_t most, struct buffer *ret_text,
                                      struct kiln_error *err);

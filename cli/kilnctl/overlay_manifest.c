@@ -15,7 +15,7 @@
 #define LAYOUT 1u
 #define FILES_MAX 256u
 #define DIGEST_DIGITS 16u
-#define MANIFEST_BYTES_MAX (64u << 20) /* enough for four million lines */
+#define MANIFEST_BYTES_MAX (64u << 20)
 
 int overlay_path(const char *directory, const char *name, char *path, size_t size,
                  struct kiln_error *err)
@@ -90,8 +90,8 @@ mode_t overlay_file_mode(bool is_shared) { return is_shared ? 0 : 0600; }
 
 /* ---- the manifest's file ---- */
 
-/* Parses the digests of lines.  They are one long text, because a JSON array of them would take ten
- * times the memory. */
+/* The digests of lines are one long text, because a JSON array of them would take ten times the
+ * memory. */
 static int parse_lines(const char *digits, struct overlay_lines *lines, struct kiln_error *err)
 {
     size_t size = strlen(digits);

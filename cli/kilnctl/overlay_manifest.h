@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The manifest of an overlay, the file .kiln-overlay.json in it: a list of the files that 'miopen
- * overlay' wrote, by which 'miopen harvest' finds new data.
+ * The manifest of an overlay is the file .kiln-overlay.json.  It lists the files that 'miopen
+ * overlay' wrote, so that 'miopen harvest' finds new data.
  *
  * Role       has a fingerprint of each file, and for text files the digests of their lines
  * Ownership  overlay_manifest owns everything in it
@@ -18,40 +18,38 @@
 #define OVERLAY_MANIFEST ".kiln-overlay.json"
 
 struct overlay_file {
-    /* Path below the directory, such as "user/gfx906_60_1.1.0.udb". */
+    /* below the directory, such as "user/gfx906_60_1.1.0.udb" */
     char name[160];
-    struct overlay_fingerprint fingerprint; /* when it was written or last harvested */
-    struct overlay_lines lines;             /* only for text files */
+    struct overlay_fingerprint fingerprint;
+    struct overlay_lines lines;
 };
 
 struct overlay_manifest {
-    char version[MIOPEN_VERSION_MAX]; /* MIOpen's version; "" if not known */
-    bool is_shared;                   /* other users may read the files, as the umask allows */
-    struct overlay_file *files;       /* owned */
+    char version[MIOPEN_VERSION_MAX];
+    bool is_shared; /* other users may read the files, as the umask allows */
+    struct overlay_file *files;
     size_t count;
 };
 
-/* Reads the manifest.  Returns KILN_E_NOT_FOUND if there is none, and KILN_E_CORRUPT if it is
- * invalid. */
+/* Returns KILN_E_NOT_FOUND if there is no manifest, and KILN_E_CORRUPT if it is invalid. */
 CLI_MUST_CHECK int overlay_manifest_read(const char *directory,
                                          struct overlay_manifest *ret_manifest,
                                          struct kiln_error *err);
 CLI_MUST_CHECK int overlay_manifest_write(const char *directory,
                                           const struct overlay_manifest *manifest,
                                           struct kiln_error *err);
-void overlay_manifest_done(struct overlay_manifest *manifest); /* accepts a zeroed one */
+void overlay_manifest_done(struct overlay_manifest *manifest);
 #define OVERLAY_MANIFEST_AUTO __attribute__((cleanup(overlay_manifest_done)))
 
-/* Finds the entry of a file.  If there is none, adds one that counts as changed. */
+/* If the file has no entry, adds one that counts as changed. */
 CLI_MUST_CHECK int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
                                         struct overlay_file **ret_file, struct kiln_error *err);
-/* Finds the entry of a file, or returns NULL if there is none. */
+/* Returns NULL if the file has no entry. */
 struct overlay_file *overlay_manifest_find(struct overlay_manifest *manifest, const char *name);
 
-/* Returns the mode of files in the overlay; 0 means 0666 without the bits of the umask. */
+/* Returns the mode of files in the overlay. 0 means 0666 without the bits of the umask. */
 mode_t overlay_file_mode(bool is_shared);
 
-/* Builds |directory|/|name|. */
 CLI_MUST_CHECK int overlay_path(const char *directory, const char *name, char *path, size_t size,
                                 struct kiln_error *err);
 /* Locks the overlay until |*ret_fd| is closed.  Blocks while another process has the lock. */

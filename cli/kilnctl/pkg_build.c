@@ -39,15 +39,15 @@ static const struct option options[] = {
 #undef AT
 
 struct build {
-    const struct invocation *invocation; /* borrowed */
-    const struct build_options *o;       /* borrowed */
+    const struct invocation *invocation;
+    const struct build_options *o;
     const char *format;
-    struct prefetch prefetch; /* owned */
-    struct json *reply;       /* owned; NULL before kilnd has built the package */
-    int package;              /* owned; the package's descriptor, or -1 */
-    char *manifest;           /* owned; NULL if the package is not signed */
+    struct prefetch prefetch;
+    struct json *reply;
+    int package;
+    char *manifest;
     bool written;
-    uint64_t failures; /* number of problems that failed while kilnd built the package */
+    uint64_t failures;
 };
 
 static void build_done(struct build *b)
@@ -157,7 +157,7 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
     return rc ? cli_while(err, "building the package") : KILN_E_OK;
 }
 
-/* Prints the failures of the build; those of the prefetch were printed when they happened. */
+/* The failures of the prefetch were printed when they happened. */
 static void print_failures(const struct build *b)
 {
     const struct json *failed = json_get(b->reply, "failed");

@@ -11,8 +11,7 @@ static enum colour colour_of(const char *coverage)
     return strcmp(coverage, "none") == 0 ? COLOUR_RED : COLOUR_YELLOW;
 }
 
-/* Lists the packages that apply.  kilnd also reports packages for other numbers of compute units.
- */
+/* kilnd also reports packages for other numbers of compute units, which do not apply. */
 static void join_packages(const struct json *gpu, char *text, size_t size)
 {
     size_t used = 0;
@@ -39,7 +38,7 @@ static void add_row(struct table *table, const struct json *gpu)
     table_cell(table, "%s", *packages ? packages : "-");
 }
 
-/* Prints each message once: GPUs of the same kind have the same message. */
+/* GPUs of the same kind have the same message, which is printed once. */
 static void print_messages(const struct json *gpus)
 {
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {

@@ -33,9 +33,8 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* The files that are sent to kilnd. */
 struct files {
-    int package, manifest; /* owned; -1 if there is none */
+    int package, manifest;
 };
 
 static void files_done(struct files *l)

@@ -17,7 +17,6 @@ static void add_row(struct table *table, const struct json *package)
     table_cell(table, "%s", json_get_text(package, "path", "-"));
 }
 
-/* Explains signatures that kilnd rejects, or that it shows without trusting them. */
 static void print_signatures(const struct json *packages)
 {
     for (const struct json *j = json_first(packages); j; j = json_next(j)) {
@@ -41,7 +40,6 @@ static void print_signatures(const struct json *packages)
     }
 }
 
-/* Explains why files in the package directories are not used. */
 static void print_refused(const struct json *refused)
 {
     for (const struct json *j = json_first(refused); j; j = json_next(j)) {

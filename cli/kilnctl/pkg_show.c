@@ -16,11 +16,10 @@ static const struct option options[] = {
       0, 0 },
 };
 
-/* A package and its kernels, which become rows of a table or items of a JSON array. */
 struct showing {
     const char *name;
-    struct json *package; /* borrowed; the package without its kernels */
-    struct table *table;  /* NULL if the output is JSON */
+    struct json *package;
+    struct table *table;
     FILE *rows;
     bool begun;
 };
@@ -34,7 +33,6 @@ static int ask_package(const struct invocation *invocation, const char *name,
     return admin_ask(invocation, "package_show", ask, ret_package, err);
 }
 
-/* Requests the rows with an id above |after|. */
 static int ask_rows(const struct invocation *invocation, const char *name, uint64_t after,
                     struct json **ret_page, struct kiln_error *err)
 {
@@ -110,7 +108,6 @@ static int show_table(const struct invocation *invocation, struct showing *s,
     return table_print(table, stdout, err);
 }
 
-/* Prints an object without the final brace, so that another member can follow. */
 static bool begin_object(const struct json *object, FILE *out)
 {
     KILN_AUTO(mem) char *text = json_print(object, false);

@@ -5,7 +5,7 @@
 #include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
 
-/* Maximum of a version, because JSON does not represent larger numbers exactly. */
+/* JSON does not represent larger numbers exactly. */
 #define VERSION_MAX ((uint64_t)1 << 53)
 
 struct sign_options {

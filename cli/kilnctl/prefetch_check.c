@@ -5,17 +5,15 @@
 
 #include <string.h>
 
-/* What is known about whether toolchains support one target. */
 struct verdict {
     unsigned works, fails;
     unsigned unexplained; /* toolchains that fail without a reason, or could not be tried now */
-    bool named;           /* the requested toolchain exists */
-    char names[256], tried[256]; /* such as "hiprtc, clang" */
-    /* One line for each toolchain that fails. */
+    bool named;
+    char names[256], tried[256];
     char reasons[sizeof(((struct kiln_error *)0)->log)];
 };
 
-/* Returns whether two targets are the same; kilnd may write the features in another order. */
+/* kilnd may write the features in another order. */
 static bool is_same_target(const char *known, const char *asked)
 {
     size_t arch = strcspn(asked, ":");

@@ -17,8 +17,7 @@ void prefetch_report_done(struct prefetch_report *report)
     *report = (struct prefetch_report){ 0 };
 }
 
-/* Returns the hash of a key.  A key is a digest in hexadecimal digits, so its first 64 bits are a
- * good hash. */
+/* A key is a digest in hexadecimal digits, so its first 64 bits are a good hash. */
 static uint64_t hash_key(const char *key)
 {
     char head[17] = "";
@@ -26,7 +25,6 @@ static uint64_t hash_key(const char *key)
     return strtoull(head, NULL, 16);
 }
 
-/* Records a kernel.  Returns true if |key| is new. */
 static bool note_kernel(struct prefetch_report *report, const char *key, bool in_memory)
 {
     uint64_t hash = hash_key(key);

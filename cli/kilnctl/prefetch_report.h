@@ -15,9 +15,9 @@
 struct prefetch_failure {
     unsigned line;
     int code;
-    char *what; /* owned; the problem's command line, or the line that could not be parsed */
-    char *text; /* owned */
-    char *log;  /* owned; the compiler's log, or "" */
+    char *what; /* the problem's command line, or the line that could not be parsed */
+    char *text;
+    char *log;
 };
 
 struct prefetch_kernel {
@@ -28,27 +28,25 @@ struct prefetch_kernel {
 
 struct prefetch_report {
     size_t lines, problems, repeats, done, failed;
-    struct tier_counts tiers;          /* numbers of distinct kernels, by tier */
-    double compile_s;                  /* total time of compilation */
-    double seconds;                    /* wall-clock time */
-    uint64_t not_stored;               /* number of kernels that could not be stored */
-    struct prefetch_failure *failures; /* owned */
-    /* Length of |failures|; smaller than the number of failures if memory ran out. */
+    struct tier_counts tiers;
+    double compile_s;
+    double seconds;
+    uint64_t not_stored;
+    struct prefetch_failure *failures;
+    /* Length of |failures|.  It is smaller than the number of failures if memory ran out. */
     size_t recorded;
-    /* Owned; the kernels that were counted, as struct prefetch_kernel. */
+    /* The kernels that were counted, as struct prefetch_kernel. */
     struct hash_table kernels;
     bool incomplete; /* memory ran out, so some failures or kernels were not recorded */
 };
 
 void prefetch_report_done(struct prefetch_report *report);
-/* Counts a plan, and its kernels that were not counted before. */
 void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan);
-/* Adds a problem or line that failed.  Copies |what| and |err|. */
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
                              const struct kiln_error *err);
 
-/* Prints failure |index|; refers to an earlier failure if that had the same reason. */
+/* Refers to an earlier failure if that had the same reason. */
 void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out);
 void prefetch_report_print(const struct prefetch_report *report, FILE *out);
-/* Returns the report as a tree, which the caller owns. */
+/* The caller owns the tree. */
 struct json *prefetch_report_json(const struct prefetch_report *report);

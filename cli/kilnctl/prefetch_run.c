@@ -12,11 +12,11 @@
 /* Number of problems in one request if --jobs is not given.  Because of the limit, a missing answer
  * is noticed after TIMEOUT_MS, not only at the end of a long file. */
 #define BATCH 256u
-/* Time-out of a request; enough for 256 kernels of some seconds each on a machine with one core. */
+/* Enough for 256 kernels of some seconds each on a machine with one core. */
 #define TIMEOUT_MS (30 * 60 * 1000)
 
-/* A batch of problems. kilnd numbers answers within the batch; |first| is the number of the batch's
- * first problem within the whole prefetch. */
+/* kilnd numbers the answers within a batch.  |first| is the number of the batch's first problem
+ * within the whole prefetch. */
 struct batch {
     struct prefetch *prefetch;
     size_t first;
@@ -138,8 +138,6 @@ static void *request_plans(void *context)
     return NULL;
 }
 
-/* Runs the prefetch with one thread for each concurrent problem; the calling thread is one of
- * them. */
 static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
 {
     pthread_t threads[PREFETCH_JOBS_MAX];
@@ -154,8 +152,6 @@ static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
     return p->broken;
 }
 
-/* Returns KILN_E_OK if every kernel is ready.  |rc| is the error that ended the prefetch early, if
- * any. */
 static int judge_prefetch(const struct prefetch *p, int rc, struct kiln_error *err)
 {
     const struct prefetch_report *r = &p->report;

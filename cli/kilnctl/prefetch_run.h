@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Maximum of --jobs: more threads would only wait for each other. */
+/* More threads would only wait for each other. */
 #define PREFETCH_JOBS_MAX 256
 
 struct prefetch_question {
@@ -24,12 +24,10 @@ struct prefetch_question {
     const char *path; /* file with MIOpenDriver command lines; "-" is standard input */
     const char *target;
     const char *database_id, *toolchain, *solver; /* NULL if none is given, or if kilnd chooses */
-    /* Number of concurrent problems; 0 means as many as kilnd allows. */
     size_t jobs;
-    const char *label; /* label of the progress bar */
+    const char *label;
 };
 
-/* One prefetch, shared by its threads. */
 struct prefetch {
     struct kiln_client *client;
     struct kiln_plan_options options;
@@ -38,16 +36,15 @@ struct prefetch {
     pthread_mutex_t lock; /* protects report, progress, broken and err */
     struct prefetch_report report;
     struct progress progress;
-    bool json;          /* do not print failures when they happen */
-    bool begun;         /* kilnd answered at least one problem, so the report is worth printing */
-    atomic_size_t next; /* first problem that no thread has taken */
-    int broken;         /* code of the error that ended the prefetch early */
+    bool json;
+    bool begun; /* kilnd answered at least one problem, so the report is worth printing */
+    atomic_size_t next;
+    int broken;
     struct kiln_error err;
 };
 
-/* Runs the prefetch.  Returns KILN_E_OK if every kernel is ready, and KILN_E_COMPILE_FAILED if some
- * are not. */
+/* Returns KILN_E_OK if every kernel is ready, and KILN_E_COMPILE_FAILED if some are not. */
 CLI_MUST_CHECK int prefetch_run(const struct prefetch_question *question,
                                 struct prefetch *ret_prefetch, struct kiln_error *err);
-void prefetch_done(struct prefetch *prefetch); /* accepts a zeroed one */
+void prefetch_done(struct prefetch *prefetch);
 #define PREFETCH_AUTO __attribute__((cleanup(prefetch_done)))

@@ -8,15 +8,15 @@
 #include <string.h>
 
 #define NAP_MS 20
-/* Maximum number of pauses without progress; after that, the disk counts as hanging. */
+/* After so many pauses without progress, the disk counts as hanging. */
 #define NAPS_MAX (10u * 60 * 1000 / NAP_MS)
 
 struct puts {
     uint64_t given, ended, lost;
-    bool writable; /* kilnd can write to the store now */
+    bool writable;
 };
 
-/* Repeats the request while kilnd is busy: many ranks may prefetch at once, and a user may have
+/* Repeats the request while kilnd is busy.  Many ranks may prefetch at once, and a user may have
  * only a few administration requests in flight. */
 static int ask_in_turn(const struct invocation *invocation, const char *request,
                        const struct json *arguments, struct json **ret_answer,
@@ -55,7 +55,7 @@ int prefetch_stored_begin(const struct invocation *invocation, struct prefetch_s
     return rc;
 }
 
-/* Waits until all kernels that were queued at the first request are written.  kilnd writes them in
+/* Waits until all kernels that were queued at the first request are written. kilnd writes them in
  * order, so kernels that are queued later do not delay the end. */
 static int wait_for_puts(const struct invocation *invocation, struct puts *ret_puts,
                          struct kiln_error *err)

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct prefetch_stored {
-    uint64_t lost_before; /* number of kernels that kilnd failed to store before the prefetch */
+    uint64_t lost_before;
 };
 
 /* Reads the counters before the prefetch.  An older kilnd without them is assumed to store all

@@ -15,11 +15,9 @@
 #endif
 #define LIBRARY "libkiln-rtc.so.0"
 
-/* Directories of the library, relative to kilnctl's directory: in a build directory, then in an
- * installed tree. */
+/* Relative to kilnctl's directory: in a build directory, then in an installed tree. */
 static const char *const places[] = { "../lib", KILN_LIBDIR_FROM_KILNCTL };
 
-/* Writes the path of the library that was built or installed with this program. */
 static void find_own_library(char path[PATH_MAX])
 {
     char self[PATH_MAX], place[PATH_MAX], directory[PATH_MAX];
@@ -37,8 +35,8 @@ static void find_own_library(char path[PATH_MAX])
     }
 }
 
-/* Finds the library that KILN_RTC_LIBRARY names, else this program's own.  Fails if it cannot be
- * read. */
+/* Finds the library that KILN_RTC_LIBRARY names, else the one of this program.  Fails if it cannot
+ * be read. */
 static int find_library(char path[PATH_MAX], struct kiln_error *err)
 {
     const char *given = getenv("KILN_RTC_LIBRARY");
@@ -55,7 +53,6 @@ static int find_library(char path[PATH_MAX], struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Returns whether |list|, a value of LD_PRELOAD, begins with |library|. */
 static bool begins_with(const char *list, const char *library)
 {
     size_t size = strlen(library);

@@ -14,8 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HISTORY_S (28 * 24 * 3600ull) /* for how long kilnd keeps samples */
-/* Minimum number of columns of a chart, unless samples are farther apart. */
+#define HISTORY_S (28 * 24 * 3600ull)
 #define COLUMNS_MIN 100u
 
 struct report_options {
@@ -32,7 +31,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-struct answers { /* owned */
+struct answers {
     struct json *status, *stats, *history, *by_target, *by_user, *by_program, *tuning, *coverage;
 };
 
@@ -56,8 +55,8 @@ static int ask_accounting(const struct invocation *invocation, const char *by,
     return admin_ask(invocation, "accounting", question, ret_reply, err);
 }
 
-/* Returns the largest of the steps that divides |span_s| into a hundred columns or more, or the
- * smallest step if none does. */
+/* Returns the largest step that divides |span_s| into a hundred columns or more, or the smallest
+ * step if none does. */
 static uint64_t round_step(uint64_t span_s)
 {
     static const uint64_t steps[] = {
@@ -120,8 +119,8 @@ static int check_place(const char *path, struct kiln_error *err)
                     path);
 }
 
-/* Returns the mode of the file.  A report names users and programs, so a new one is private.  An
- * existing report keeps its mode. */
+/* A report names users and programs, so a new one is private.  An existing report keeps its
+ * mode. */
 static mode_t mode_for(const char *path)
 {
     struct stat seen;

@@ -6,8 +6,8 @@
 
 #define WIDTH 1000.0
 #define HEIGHT 100.0
-#define GAP 0.12 /* as a part of a column's width */
-#define THIN 1.0 /* minimum width of a column */
+#define GAP 0.12
+#define THIN 1.0
 
 static void write_layers(const struct chart *c, const struct chart_column *column, FILE *out)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A chart of columns over time as inline SVG.  Labels are HTML next to it, so that they keep their
- * size on narrow screens.
+ * A chart of columns over time as inline SVG.  Labels are HTML next to the SVG, so that they keep
+ * their size on narrow screens.
  *
  * Threading  one thread at a time for each stream
  */
@@ -17,17 +17,17 @@ struct chart_column {
     /* Start of the column's period, in seconds since the epoch, and length of the period. */
     uint64_t time, span_s;
     double layers[CHART_LAYERS]; /* from the bottom; unused layers are 0 */
-    char label[160];             /* text of the tooltip */
+    char label[160];
 };
 
 struct chart {
-    const char *name;                   /* name of the chart for screen readers */
-    const char *classes[CHART_LAYERS];  /* class of each layer in the page's style sheet */
-    const char *words[CHART_LAYERS];    /* words of the legend; NULL ends the list */
-    const struct chart_column *columns; /* in the order of time */
+    const char *name;
+    const char *classes[CHART_LAYERS];
+    const char *words[CHART_LAYERS]; /* the legend; NULL ends the list */
+    const struct chart_column *columns;
     size_t count;
-    uint64_t begin, end; /* begin and end of the time axis */
-    double top;          /* top of the value axis, more than 0 */
+    uint64_t begin, end;
+    double top; /* top of the value axis, more than 0 */
     const char *top_label, *middle_label;
 };
 

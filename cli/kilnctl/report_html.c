@@ -6,8 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Maximum length of a text.  Longer texts are truncated, so that a page with a thousand long names
- * is still readable. */
+/* Longer texts are truncated, so that a page with a thousand long names is still readable. */
 #define TEXT_MAX 1024
 
 static void put_character(FILE *out, char c)

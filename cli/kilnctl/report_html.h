@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 
-/* Writes escaped text; control characters and invalid UTF-8 become '?'. */
+/* Writes escaped text.  Control characters and invalid UTF-8 become '?'. */
 void html_text(FILE *out, const char *text);
-/* Writes <tag class="class">text</tag>.  |tag| and |class| must be trusted; |class| may be "". */
+/* Writes <tag class="class">text</tag>. |tag| and |class| must be trusted; |class| may be "". */
 void html_element(FILE *out, const char *tag, const char *class, const char *fmt, ...)
     CLI_PRINTF(4, 5);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The report's charts. */
 #include "cli/kilnctl/report_chart.h"
 #include "cli/kilnctl/report_html.h"
 #include "cli/kilnctl/report_page.h"
@@ -9,12 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-/* Maximum number of columns: as many samples as kilnd returns, and a few for the current period. */
+/* As many samples as kilnd returns, and a few for the current period. */
 #define COLUMNS_MAX 2100
-/* Minimum number of columns, so that the report of a new kilnd has thin columns at the right
- * instead of one wide column. */
+/* The report of a new kilnd has thin columns at the right instead of one wide column. */
 #define COLUMNS_MIN 24
-#define TICKS_MIN 32 /* minimum number of units of the time axis */
+#define TICKS_MIN 32
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };
@@ -22,7 +20,7 @@ enum { TIERS = 3 };
 struct columns {
     struct chart_column items[COLUMNS_MAX];
     size_t count;
-    double most; /* the largest sum of a column */
+    double most;
 };
 
 struct range {
@@ -40,8 +38,8 @@ static void add_column(struct columns *all, const struct chart_column *column)
     all->most = sum > all->most ? sum : all->most;
 }
 
-/* Returns the column of a sample.  A recorded sample has the time at which its period began; the
- * current sample, which kilnd has not recorded yet, has the time at which its period ends. */
+/* A recorded sample has the time at which its period began.  The current sample, which kilnd has
+ * not recorded yet, has the time at which its period ends. */
 static struct chart_column column_of(const struct json *sample, bool is_current)
 {
     struct chart_column column = { .time = json_get_u64(sample, "time", 0),
@@ -91,7 +89,6 @@ static void collect_columns(const struct json *history, struct columns *all,
         one(all, json_get(history, "current"), true);
 }
 
-/* Returns the smallest round value that is at least |most|. */
 static double round_top(double most)
 {
     static const double steps[] = { 1, 2, 4, 10, 20, 40, 60 };

@@ -85,13 +85,13 @@ static void write_tile(FILE *out, const char *value, const char *what)
     fputs("</li>", out);
 }
 
-struct job_requests { /* requests of jobs in the charts' span */
+struct job_requests {
     double found, missed;
     uint64_t begin;
 };
 
-/* Adds the requests of one sample.  Samples do not count prefetches.  They count requests that
- * bypass the cache, such as those of `doctor`, as misses, which are subtracted here. */
+/* Samples do not count prefetches.  They count requests that bypass the cache, such as those of
+ * `doctor`, as misses, which are subtracted here. */
 static void add_requests(struct job_requests *sum, const struct json *sample)
 {
     for (const struct json *j = json_first(json_get(sample, "hits")); j; j = json_next(j))

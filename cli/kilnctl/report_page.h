@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The page of kilnctl report: writes kilnd's answers as one self-contained HTML file.
+ * Writes kilnd's answers as one self-contained HTML file, the page of kilnctl report.
  *
  * Role       writes the page, without scripts and external files; report_sections.c writes the
  *            tables
@@ -14,16 +14,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The beginning of each report.  An existing file is replaced only if it begins with this. */
+/* An existing file is replaced only if it begins with this text. */
 #define REPORT_MARK "<!doctype html><!-- kilnctl report -->"
 
 struct report {
     const char *host;
     uint64_t now;
     const struct json *status, *stats, *history;
-    const struct json *by_target, *by_user, *by_program; /* answers to `accounting` */
-    const struct json *tuning;                           /* answer to `tuning_stats` */
-    const struct json *coverage;                         /* answer to `package_coverage` */
+    const struct json *by_target, *by_user, *by_program;
+    const struct json *tuning;
+    const struct json *coverage;
 };
 
 void report_write(const struct report *report, FILE *out);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The report's tables. */
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/report_html.h"
 #include "cli/kilnctl/report_page.h"
@@ -8,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define ROWS_MAX 25 /* maximum rows of a usage table; the others are summed in one row */
+#define ROWS_MAX 25
 
 static void begin_section(FILE *out, const char *title, const char *explanation)
 {
@@ -18,7 +17,6 @@ static void begin_section(FILE *out, const char *title, const char *explanation)
         html_element(out, "p", "soft", "%s", explanation);
 }
 
-/* Writes a cell with a bar whose width is the share. */
 static void share_cell(FILE *out, double part, double whole)
 {
     double percent = whole > 0 && part > 0 ? 100 * part / whole : 0;
@@ -197,7 +195,6 @@ static bool tells_apart(const struct json *list, const struct json *kernel, cons
     return false;
 }
 
-/* Writes the options by which this kernel differs from others of the list. */
 static void write_differing_options(FILE *out, const struct json *list, const struct json *kernel)
 {
     char text[512] = "";

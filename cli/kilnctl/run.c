@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The command run: runs a program with libkiln-rtc preloaded. */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/preload.h"
 #include "cli/kilnctl/run_report.h"
@@ -27,7 +26,7 @@ static const struct option options[] = {
 static int execute(const struct invocation *invocation, struct kiln_error *err)
 {
     size_t count = invocation->word_count;
-    char **words = calloc(count + 1, sizeof(*words)); /* with NULL at the end */
+    char **words = calloc(count + 1, sizeof(*words));
     if (!words)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory");
     memcpy(words, invocation->words, count * sizeof(*words));
@@ -38,18 +37,17 @@ static int execute(const struct invocation *invocation, struct kiln_error *err)
 
 /* ---- --explain ---- */
 
-/* Returns the status that a shell reports for a wait status. */
 static int status_of(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Runs the program, waits for its end, and prints the report.  Ignores the terminal's signals,
- * which also go to the program, so that this process can report after them. */
+/* Ignores the terminal's signals, which also go to the program, so that this process can report
+ * after the program's end. */
 static int run_and_explain(const struct invocation *invocation, struct kiln_error *err)
 {
     char path[64];
-    int status = 0, fd = memfd_create("report", 0); /* the program opens it by |path| */
+    int status = 0, fd = memfd_create("report", 0);
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
     if (fd < 0 || setenv("KILN_RTC_REPORT", path, 1))
         return cli_fail_errno(err, errno, "cannot make a report of the run");

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum number of different reasons, and of libraries.  Compiles with further reasons count as
- * compiled without kilnd; further libraries are not shown. */
+/* Compiles with further reasons count as compiled without kilnd.  Further libraries are not
+ * shown. */
 #define REASONS_MAX 32
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512
@@ -21,7 +21,7 @@ struct run_report {
         char text[160];
         uint64_t count;
     } reasons[REASONS_MAX];
-    char libraries[LIBRARIES_MAX][TEXT_SIZE]; /* "nvrtc /usr/lib/libnvrtc.so.13" */
+    char libraries[LIBRARIES_MAX][TEXT_SIZE];
 };
 
 /* ---- reading ---- */
@@ -48,8 +48,7 @@ static void add_library(struct run_report *report, const char *text)
     }
 }
 
-/* Adds a line to the report.  Ignores a line of unknown form, because any process of the run may
- * have written it. */
+/* Ignores a line of unknown form, because any process of the run may have written it. */
 static void add_line(struct run_report *report, const char *line)
 {
     unsigned long long n;

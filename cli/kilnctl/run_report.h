@@ -10,5 +10,5 @@
  */
 #include <stdbool.h>
 
-/* Reads the file |fd| from its beginning, closes it, and prints the report. */
+/* Reads the file |fd| from its beginning, and closes it. */
 void run_report_print(int fd, bool json);

@@ -6,8 +6,7 @@
 
 #include <stdio.h>
 
-/* Maximum number of failures that are printed after the first one; the others are only counted.
- * With --json, all are listed. */
+/* Maximum number of failures that are printed after the first one.  With --json, all are listed. */
 #define FAILURES_PRINTED 20u
 
 void several_init(struct several *several, const struct invocation *invocation, const char *noun)

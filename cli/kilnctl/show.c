@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* Maximum depth of nested objects.  kilnd's answers are never as deep; the limit protects against
- * malicious answers. */
+/* kilnd's answers are never as deep.  The limit protects against malicious answers. */
 #define DEPTH_MAX 8
 #define NAME_LENGTH_MAX 256
 

@@ -13,5 +13,5 @@
 #include <stdio.h>
 
 CLI_MUST_CHECK int show_object(const struct json *object, FILE *out, struct kiln_error *err);
-/* Formats one value; truncates it if it does not fit into |text|.  Returns |text|. */
+/* Truncates the value if it does not fit into |text|.  Returns |text|. */
 const char *show_value(const char *name, const struct json *value, char *text, size_t size);

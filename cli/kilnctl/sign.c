@@ -15,19 +15,16 @@
 #include <string.h>
 #include <time.h>
 
-/* Converts an error.  kiln_code and the KILN_E_ codes have the same numbers
- * (common/base/err_codes.def). */
+/* kiln_code and the KILN_E_ codes have the same numbers (common/base/err_codes.def). */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 {
     return cli_fail(err, why->code, "%s", why->text);
 }
 
-/* The format name in NAME.pub; see docs/formats/manifest.md. */
 #define PUBLIC_FORMAT "kiln-public-key-1"
 #define KEY_MAX 4096
 
-/* Returns whether the file is a public key, which is easily confused with the secret key next to
- * it. */
+/* A public key is easily confused with the secret key next to it. */
 static bool is_public_key(const char *key_file)
 {
     KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -40,7 +37,7 @@ static bool is_public_key(const char *key_file)
     return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
 }
 
-/* Returns the time of signing, which reproducible builds set with SOURCE_DATE_EPOCH. */
+/* Reproducible builds set the time of signing with SOURCE_DATE_EPOCH. */
 static uint64_t time_of_signing(void)
 {
     uint64_t seconds;
@@ -86,7 +83,7 @@ int sign_check_key(const char *key_file, struct kiln_error *err)
 {
     const struct manifest_entry entry = { .name = "try" };
     KILN_AUTO(mem) char *unused = NULL;
-    return sign_entry(key_file, &entry, /* version= */ 0, &unused, err);
+    return sign_entry(key_file, &entry, 0, &unused, err);
 }
 
 int sign_write_manifest(const char *path, const char *manifest, struct kiln_error *err)

@@ -14,19 +14,17 @@
 
 #define SIGN_SUFFIX ".manifest"
 
-struct sign_file { /* borrowed; the file to sign */
+struct sign_file {
     int fd;
-    const char *name; /* name of the file when it is published */
-    uint64_t version; /* the edition number that the signer chose, or 0 */
+    const char *name;
+    uint64_t version;
 };
-/* Creates the signed manifest of a file.  For a file packed with bzip2, the manifest also has the
- * digest of the unpacked content. */
+/* For a file packed with bzip2, the manifest also has the digest of the unpacked content. */
 CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *file,
                                  char **ret_text, struct kiln_error *err);
-/* Checks that |key_file| can be used to sign, so that a bad key is found before hours of
- * compilation. */
+/* Finds a bad key before hours of compilation. */
 CLI_MUST_CHECK int sign_check_key(const char *key_file, struct kiln_error *err);
-/* Writes "<path>.manifest"; replaces an existing one. */
+/* Writes "<path>.manifest"; replaces an existing file. */
 CLI_MUST_CHECK int sign_write_manifest(const char *path, const char *manifest,
                                        struct kiln_error *err);
 /* Writes NAME.key and NAME.pub into |directory|. */

@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SOCKET_FD 3            /* descriptor of the socket in the program */
-#define ANSWER_MAX (32u << 10) /* maximum bytes of a packet */
+#define SOCKET_FD 3
+#define ANSWER_MAX (32u << 10)
 
 /* ---- files ---- */
 
@@ -65,8 +65,7 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
 
 /* ---- the program ---- */
 
-/* Starts the program.  Both ends of the socket are close-on-exec; only the child's copy, descriptor
- * 3, remains open. */
+/* Both ends of the socket are close-on-exec.  Only the child's copy, descriptor 3, remains open. */
 static int start_program(const char *program, char *const argv[], int socket, pid_t *ret_pid,
                          struct kiln_error *err)
 {
@@ -83,7 +82,7 @@ static int start_program(const char *program, char *const argv[], int socket, pi
 
 /* ---- the answer ---- */
 
-/* Receives the answer and appends a NUL.  Returns 0 if the program ended without an answer. */
+/* Appends a NUL.  Returns 0 if the program ended without an answer. */
 static ssize_t receive_answer(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
 {
     int flags = 0;
@@ -120,13 +119,12 @@ static int wait_for_end(pid_t pid)
 }
 
 struct snapshot_run {
-    const char *path;     /* borrowed */
-    uint64_t deadline_ns; /* on the monotonic clock; UINT64_MAX means none */
-    int socket;           /* borrowed */
+    const char *path;
+    uint64_t deadline_ns;
+    int socket;
     pid_t pid;
 };
 
-/* Waits for the answer.  Returns whether it came in time. */
 static bool wait_for_answer(const struct snapshot_run *run)
 {
     struct pollfd readable = { .fd = run->socket, .events = POLLIN };

@@ -16,18 +16,18 @@
 
 struct snapshot {
     int fd;
-    bool merged;    /* the file is a copy that includes the write-ahead log */
+    bool merged;
     char note[512]; /* says which tuning data could not be read; usually "" */
 };
 
 enum snapshot_of {
-    SNAPSHOT_CACHE,  /* a cache; rejected if it is damaged */
-    SNAPSHOT_TUNING, /* tuning data; as much as possible is read */
+    SNAPSHOT_CACHE,  /* a damaged cache is rejected */
+    SNAPSHOT_TUNING, /* of tuning data, as much as possible is read */
 };
 
-/* Opens a snapshot.  If kiln-transfer is not installed, opens the file itself, or returns
- * KILN_E_UNSUPPORTED if there is a log next to it.  Returns KILN_E_TIMED_OUT if the snapshot is not
- * complete at |deadline_ns| (session_deadline_ns). */
+/* If kiln-transfer is not installed, opens the file itself, or returns KILN_E_UNSUPPORTED if there
+ * is a log next to it.  Returns KILN_E_TIMED_OUT if the snapshot is not complete at |deadline_ns|
+ * (session_deadline_ns). */
 CLI_MUST_CHECK int snapshot_open(const char *path, enum snapshot_of what, uint64_t deadline_ns,
                                  struct snapshot *ret_snapshot, struct kiln_error *err);
 /* Opens the file itself, without its log. */

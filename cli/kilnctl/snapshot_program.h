@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Finds kiln-transfer.  It has its own file so that tests can replace it.
+ * Finds kiln-transfer.  This file is separate so that tests can replace it.
  *
  * Threading  pure functions of the filesystem
  */
 #include <limits.h>
 #include <stdbool.h>
 
-/* Finds the program in kilnctl's directory or else in the installed location.  Returns false if it
- * is in neither. */
+/* Looks in kilnctl's directory, then in the installed location.  Returns false if the program is in
+ * neither. */
 bool snapshot_program_find(char ret_path[PATH_MAX]);

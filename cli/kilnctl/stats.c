@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BY_CHOICES "uid target program"
-#define SHOWN_MAX 40 /* maximum rows of the table; --json has all */
+#define SHOWN_MAX 40
 
 struct stats_options {
     const char *by;

@@ -11,10 +11,9 @@
 #include <string.h>
 
 #define EVERY_MS 1000
-/* Maximum wait for an answer.  Keys are only read between two answers, so a kilnd that takes longer
- * counts as absent. */
+/* Keys are only read between two answers, so a kilnd that takes longer counts as absent. */
 #define ASK_MS 3000
-#define ASK_AGAIN_MS 300 /* while no kilnd answers */
+#define ASK_AGAIN_MS 300
 #define KEYS "q: quit   s: sort"
 
 struct top_options {
@@ -28,12 +27,12 @@ static const struct option options[] = {
 
 struct top {
     const struct invocation *invocation;
-    struct top_sample sample; /* owned */
+    struct top_sample sample;
     struct top_rates rates;
-    struct kiln_error err; /* error of the last request */
+    struct kiln_error err;
     bool failed;
     enum top_sort sort;
-    uint64_t due_ns; /* when to send the next request */
+    uint64_t due_ns;
 };
 
 /* ---- --once ---- */

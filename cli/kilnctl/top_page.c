@@ -19,7 +19,7 @@ struct writer {
     size_t width, height;
 };
 
-/* Replaces bytes that could move the cursor, because names are not trusted. */
+/* Names are not trusted, and could move the cursor. */
 static void clean_line(char *text)
 {
     for (; *text; text++) {
@@ -79,7 +79,7 @@ static void put_hits(struct writer *w, const struct top_rates *r)
     put_bar(w, "missed", r->misses_share, r->has_lookups);
 }
 
-/* Shows the programs' own compiles by NVRTC and hiprtc.  The kernels above do not include them. */
+/* The kernels above do not include the programs' own compiles by NVRTC and hiprtc. */
 static void put_client_compiles(struct writer *w, const struct json *stats)
 {
     char saved[UNITS_TEXT_MAX];

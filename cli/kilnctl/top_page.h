@@ -27,7 +27,7 @@ struct top_view {
     const struct top_rates *rates;
     const char *trouble; /* why the sample is old or missing; NULL if it is current */
     enum top_sort sort;
-    size_t width, height; /* size of the page; a height of 0 means no limit */
+    size_t width, height; /* a height of 0 means no limit */
 };
 
 void top_page_fill(const struct top_view *view, struct top_page *ret_page);

@@ -13,12 +13,12 @@ enum top_tier { TOP_HOT, TOP_DISK, TOP_PACKAGE, TOP_TIERS };
 extern const char *const top_tier_names[TOP_TIERS];
 
 struct top_sample {
-    struct json *stats, *activity, *status; /* owned; kilnd's answers */
-    double at_s;                            /* time of the sample, by a monotonic clock */
+    struct json *stats, *activity, *status;
+    double at_s; /* by a monotonic clock */
 };
 #define TOP_SAMPLE_AUTO __attribute__((cleanup(top_sample_done)))
 
-struct top_rates { /* rates between two samples of the same kilnd */
+struct top_rates {
     bool known;
     double requests_s, fetches_s, compiles_s;
     /* Shares of the look-ups; all 0 if there were none. */
@@ -26,13 +26,12 @@ struct top_rates { /* rates between two samples of the same kilnd */
     bool has_lookups;
 };
 
-/* Takes a sample.  On failure, such as KILN_E_UNAVAILABLE, |ret_sample| is not changed. */
+/* On failure, such as KILN_E_UNAVAILABLE, |ret_sample| is not changed. */
 CLI_MUST_CHECK int top_sample_take(const struct invocation *invocation, int timeout_ms,
                                    struct top_sample *ret_sample, struct kiln_error *err);
-void top_sample_done(struct top_sample *sample); /* accepts a zeroed one */
-/* Computes the rates.  They are not known if |before| is zeroed or comes from an earlier kilnd. */
+void top_sample_done(struct top_sample *sample);
+/* The rates are not known if |before| is zeroed or comes from an earlier kilnd. */
 struct top_rates top_rates_of(const struct top_sample *before, const struct top_sample *now);
-/* Computes the average rates since kilnd started. */
 struct top_rates top_rates_since_start(const struct top_sample *now);
 /* Returns {"rates", "compiles", "users", ...}, which the caller owns. */
 struct json *top_to_json(const struct top_sample *now, const struct top_rates *rates);

@@ -11,12 +11,9 @@
 
 enum top_key { TOP_KEY_NONE, TOP_KEY_QUIT, TOP_KEY_SORT, TOP_KEY_RESIZED };
 
-/* Takes over the terminal.  Returns KILN_E_INVALID if standard output is not a terminal or TERM is
- * unknown. */
+/* Returns KILN_E_INVALID if standard output is not a terminal or TERM is unknown. */
 CLI_MUST_CHECK int top_screen_open(struct kiln_error *err);
-/* Restores the terminal. */
 void top_screen_close(void);
 void top_screen_size(size_t *ret_width, size_t *ret_height);
 void top_screen_show(const struct top_page *page);
-/* Waits at most |wait_ms| for a key. */
 enum top_key top_screen_key(unsigned wait_ms);

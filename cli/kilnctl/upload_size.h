@@ -4,7 +4,7 @@
 /*
  * Refuses files that kilnd would refuse for their size, before anybody reads or copies them.
  *
- * Role       asks kilnd for its limits ("uploads" of the request status).  kilnd checks the size
+ * Role       asks kilnd for its limits ("uploads" of the request status). kilnd checks the size
  *            again; this check only avoids reading gigabytes in vain
  * Threading  one thread; blocks
  */

@@ -14,7 +14,6 @@
 
 struct json;
 
-/* Returns whether |word| is a URL, such as "https://..." or "file:///...". */
 bool url_is(const char *word);
 /* Returns a name to print for |word|, which is a path or a URL: its last part without the query, or
  * "the file" if a URL has none.  Returns a pointer into |word|, or |text|. */
@@ -22,5 +21,5 @@ const char *url_label(const char *word, char text[URL_LABEL_MAX]);
 /* Returns the text that names |word| in messages: a path unchanged, but only the label of a URL,
  * because the URL may contain a password, or a signature in its query. */
 const char *url_shown(const char *word, char text[URL_LABEL_MAX]);
-/* Sets "sha256" to |given|; converts the digits to lower case, as kilnd requires. */
+/* Sets "sha256" to |given|, in lower case, as kilnd requires. */
 CLI_MUST_CHECK int url_set_sha256(const char *given, struct json *ask, struct kiln_error *err);

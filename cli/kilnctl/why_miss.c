@@ -97,8 +97,7 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
 
 /* ---- the reply ---- */
 
-/* Adds the rows of a difference.  Each text has its own row, and is the last cell there, because
- * texts may be long. */
+/* Each text has its own row, and is the last cell there, because texts may be long. */
 static void add_part(struct table *table, const struct json *difference)
 {
     static const char *const sides[] = { "wanted", "there" };
