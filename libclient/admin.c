@@ -129,14 +129,14 @@ int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, c
 /* ---- requests with files and progress ---- */
 
 struct calling {
-    const struct kiln_admin_call *call; /* borrowed */
-    struct multiplexer *multiplexer;    /* owned */
+    const struct kiln_admin_call *call;
+    struct multiplexer *multiplexer;
     struct waiter waiter;
     struct request request;
-    struct buffer frame; /* owned */
-    char *progress;      /* owned; received, but not reported to the caller yet */
-    char *answer;        /* owned */
-    /* Owned, like its descriptors; -1 in place of each descriptor that the caller took. */
+    struct buffer frame;
+    char *progress;
+    char *answer;
+    /* Owned, like its descriptors. -1 stands for each descriptor that the caller took. */
     int *files;
     size_t file_count;
 };
@@ -156,8 +156,7 @@ static void calling_done(struct calling *c)
     free(c->files);
 }
 
-/* Accepts only regular files, because reading a pipe may block, and reading a device may never
- * end. */
+/* Reading a pipe may block, and reading a device may never end. */
 static enum kiln_code check_files(const struct reply *reply, struct failure *failure)
 {
     for (size_t i = 0; i < reply->descriptor_count; i++) {
@@ -289,18 +288,18 @@ static enum kiln_code accept_event(struct request *request, const struct reply *
                                    struct failure *failure)
 {
     char **event = request->context;
-    free(*event); /* always NULL here, because only one frame is accepted at a time */
+    free(*event);
     *event = NULL;
     return read_json(reply, event, failure);
 }
 
 struct subscription {
-    /* owned; a separate connection: closing it ends the subscription */
+    /* a separate connection: closing it ends the subscription */
     struct multiplexer *multiplexer;
     struct waiter waiter;
     struct request request;
-    struct buffer frame; /* owned */
-    char *event;         /* owned; received, but not reported to the caller yet */
+    struct buffer frame;
+    char *event; /* received, but not reported to the caller yet */
 };
 
 static void subscription_done(struct subscription *s)
@@ -341,7 +340,7 @@ static enum kiln_code open_subscription(struct kiln_client *client, struct subsc
                                         struct kiln_err *err)
 {
     waiter_init(&s->waiter);
-    write_frame(&s->frame, /* json= */ NULL);
+    write_frame(&s->frame, NULL);
     s->request = (struct request){ .type = MESSAGE_events,
                                    .frame = &s->frame,
                                    .waiter = &s->waiter,

@@ -13,8 +13,8 @@
 #include <strings.h>
 
 #define DEFAULT_TIMEOUT_MS 120000
-/* Limits of the in-process cache.  A large job uses some thousands of distinct kernels, and most of
- * their pages are shared with the daemon. */
+/* A large job uses some thousands of distinct kernels.  Most of their pages are shared with the
+ * daemon. */
 #define DEFAULT_CACHE_ENTRIES 8192
 #define CACHE_BYTES ((size_t)256 << 20)
 
@@ -128,7 +128,7 @@ static enum kiln_code read_options(const struct kiln_client_options *options,
     return KILN_OK;
 }
 
-/* Returns whether a switch is on, with the same values as MIOpen's switches. */
+/* Accepts the same values as MIOpen's switches. */
 static bool is_on(const char *variable)
 {
     static const char *const on[] = { "1", "yes", "true", "enable", "enabled" };

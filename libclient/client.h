@@ -17,20 +17,20 @@
 #include <kiln/client.h>
 
 struct kiln_client {
-    struct multiplexer *multiplexer; /* owned */
-    struct fallback *fallback;       /* owned; used by |multiplexer| only */
-    struct answer_cache *cache;      /* owned; caches answers of kilnd in this process */
+    struct multiplexer *multiplexer;
+    struct fallback *fallback; /* used by |multiplexer| only */
+    struct answer_cache *cache;
     struct fork_guard guard;
     int timeout_ms;
-    /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE: stored kernels are not used */
+    /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE */
     bool no_cache;
     char socket_path[256];
-    /* True if neither the caller nor a variable named the socket, so kiln chose it. */
+    /* neither the caller nor a variable named the socket */
     bool socket_is_found;
-    char software[128]; /* name of the client program, which hello sends */
+    char software[128]; /* name of the client program, for hello */
 };
 
-/* Must be called first in every public call.  Rejects a NULL client, a client that was opened by
+/* Every public call calls this function first.  Rejects a NULL client, a client that was opened by
  * this process's parent before a fork, and a negative time-out.  Turns the time-out (0 means the
  * client's default) into a deadline. */
 KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, int timeout_ms,
@@ -40,14 +40,13 @@ KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, in
 KILN_MUST_CHECK enum kiln_code client_check_cache(const struct kiln_client *client,
                                                   struct kiln_err *err);
 
-/* Opens a separate connection, for requests that must not share the client's connection.  It
- * connects only to the host's daemon, because these requests are for administrators. */
+/* Opens a connection for requests that must not share the client's connection.  Connects only to
+ * the host's daemon, because these requests are for administrators. */
 KILN_MUST_CHECK enum kiln_code client_open_multiplexer(struct kiln_client *client,
                                                        struct multiplexer **ret_multiplexer,
                                                        struct kiln_err *err);
 
-/* Begins a frame: reserves the header, after which the caller appends the body. */
 void client_frame_init(struct buffer *frame);
-/* Like client_frame_init, but in the caller's |storage| instead of on the heap.  Do not call
- * buffer_done on |frame|. */
+/* Begins a frame in |storage| instead of on the heap.  The caller must not call buffer_done on
+ * |frame|. */
 void client_frame_init_in(struct buffer *frame, uint8_t *storage, size_t size);

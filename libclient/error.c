@@ -21,8 +21,7 @@ _Static_assert(KNOWN_CODES == KILN_E_UNSUPPORTED + 1, "<kiln/error.h> lacks a co
 
 static bool is_known(unsigned code) { return code < KNOWN_CODES; }
 
-/* Copies text that was received from the socket, so it may contain anything.  Control characters
- * become blanks. */
+/* The text comes from the socket and may contain anything.  Control characters become blanks. */
 static void copy_text(char *to, size_t size, struct bytes text)
 {
     size_t count = text.size < size - 1 ? text.size : size - 1;
@@ -33,8 +32,8 @@ static void copy_text(char *to, size_t size, struct bytes text)
     to[count] = '\0';
 }
 
-/* Copies a compiler's log.  Keeps line ends and tabs; other control characters, which could affect
- * a terminal, become blanks. */
+/* Keeps line ends and tabs.  Other control characters could affect a terminal, so they become
+ * blanks. */
 static char *copy_log(struct bytes log)
 {
     char *text = log.size ? bytes_to_text(log) : NULL;
@@ -80,7 +79,7 @@ int failure_return(const struct failure *f, enum kiln_code code, struct kiln_err
 int error_return(const struct kiln_err *err, enum kiln_code code, struct kiln_error *ret_error)
 {
     if (code && ret_error)
-        write_error(ret_error, code, err->code == code ? err->text : "", /* log= */ NULL);
+        write_error(ret_error, code, err->code == code ? err->text : "", NULL);
     return (int)code;
 }
 
@@ -97,7 +96,7 @@ int error_argument(struct kiln_error *ret_error, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     if (ret_error)
-        write_error(ret_error, KILN_INVALID, text, /* log= */ NULL);
+        write_error(ret_error, KILN_INVALID, text, NULL);
     return KILN_E_INVALID;
 }
 

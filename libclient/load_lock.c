@@ -7,17 +7,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Maximum time that fork() waits for a load.  There is a limit because a library's constructor may
- * wait for a thread that forks; without it, both would wait for ever. */
+/* Maximum time that fork() waits for a load.  Without a limit, fork() would wait for ever if a
+ * library's constructor waits for the thread that forks. */
 #define FORK_WAITS_NS 5000000000ull
 #define POLL_MS 1
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-/* The thread that holds the mutex; 0 if none does.  In a forked child, the thread has the same
- * id. */
+/* The thread that holds the mutex, or 0.  In a forked child, the thread has the same id. */
 static _Atomic(pthread_t) holder;
-static bool is_for_fork; /* whether the holder is forking */
-static bool is_lost;     /* whether this is a child that was forked during a load */
+static bool is_for_fork;
+static bool is_lost; /* this is a child that was forked during a load */
 
 static bool is_held_here(void) { return atomic_load(&holder) == pthread_self(); }
 
@@ -37,8 +36,8 @@ static bool try_for_fork(void)
     return true;
 }
 
-/* Waits for the lock before a fork.  If the forking thread holds it already, because a library's
- * constructor forks, the child holds it, too. */
+/* If the forking thread holds the lock already, because a library's constructor forks, the child
+ * holds the lock, too. */
 static void before_fork(void)
 {
     uint64_t end = clock_monotonic_ns() + FORK_WAITS_NS;

@@ -4,16 +4,15 @@
 /*
  * Structs of the public API, which begin with the size that the caller knows (<kiln/error.h>).
  *
- * Role       checks and copies such structs: each has at least the size of its first release, and
- *            missing members become zero
+ * Role       checks and copies such structs.  Each has at least the size of its first release.
+ *            Missing members become zero
  * Threading  plain values
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-/* Maximum of a struct's size.  No struct of libkiln is larger, so a larger value is uninitialised
- * memory. */
+/* No struct of libkiln is larger, so a larger size is uninitialised memory. */
 #define SIZED_MAX 65536u
 /* The size that |type| had when |last| was its last member. */
 #define SIZED_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
@@ -23,8 +22,8 @@ static inline bool sized_is_fine(size_t given, size_t least)
     return given >= least && given <= SIZED_MAX;
 }
 
-/* Copies |given| bytes of |from| to |to|, which has |size| bytes.  Sets missing bytes to zero, and
- * ignores surplus ones. */
+/* Copies |given| bytes of |from| to |to|, which has |size| bytes.  Missing bytes become zero, and
+ * surplus bytes are ignored. */
 static inline void sized_copy(void *to, size_t size, const void *from, size_t given)
 {
     memset(to, 0, size);

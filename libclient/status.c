@@ -89,7 +89,7 @@ int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_statu
 {
     struct kiln_err e = KILN_ERR_INIT;
     uint64_t unused;
-    enum kiln_code rc = client_enter(client, /* timeout_ms= */ 0, &unused, &e);
+    enum kiln_code rc = client_enter(client, 0, &unused, &e);
     if (rc)
         return error_return(&e, rc, err);
     if (!ret_status ||

@@ -23,21 +23,20 @@
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS 3600000u
 #define MS 1000000ull
-/* How long to wait for a kilnd that was reachable before.  This time is enough for a daemon to
- * restart, and for a full daemon to accept another connection. */
+/* How long to wait for a kilnd that was reachable before.  A daemon can restart in this time, and a
+ * full daemon can accept another connection. */
 #define RETURN_NS 3000000000ull
 
 struct fallback {
     struct fallback_options options;
     bool off;
     unsigned grace_ms;
-    atomic_bool serves;    /* true if the last connection is to the substitute */
-    pthread_mutex_t mutex; /* protects everything below; held briefly */
-    bool reached;          /* true if a kilnd has ever accepted a connection */
-    /* When attempts to reach kilnd began to fail; 0 if the last attempt succeeded. */
+    atomic_bool serves;    /* the last connection is to the substitute */
+    pthread_mutex_t mutex; /* protects the members below */
+    bool reached;          /* a kilnd has accepted a connection before */
+    /* When attempts to reach kilnd began to fail. 0 if the last attempt succeeded. */
     uint64_t failing_ns;
-    /* The code with which kilnd rejected this client, for the reason in |why|; KILN_OK if it did
-     * not. */
+    /* The code with which kilnd rejected this client; KILN_OK if it did not reject it. */
     enum kiln_code refusal;
     struct daemon_check check;
     char why[512];             /* why the last connection is not to kilnd */
@@ -46,9 +45,8 @@ struct fallback {
 
 /* ---- the notice, printed once per process ---- */
 
-/* Writes a line to standard error.  If nobody reads it, the write raises SIGPIPE, which must not
- * end the job.  So the signal is blocked during the write and then consumed, unless one was already
- * pending before. */
+/* If nobody reads standard error, the write raises SIGPIPE, which must not end the job.  So the
+ * signal is blocked during the write and then consumed, unless one was already pending before. */
 static void write_line(const char *line, size_t size)
 {
     sigset_t pipe_alone, before, waiting;
@@ -58,8 +56,8 @@ static void write_line(const char *line, size_t size)
     pthread_sigmask(SIG_BLOCK, &pipe_alone, &before);
     ssize_t written = write(STDERR_FILENO, line, size);
     if (written < 0 && errno == EPIPE && !sigismember(&waiting, SIGPIPE))
-        (void)sigtimedwait(&pipe_alone, /* info= */ NULL, &(struct timespec){ 0 });
-    pthread_sigmask(SIG_SETMASK, &before, /* old= */ NULL);
+        (void)sigtimedwait(&pipe_alone, NULL, &(struct timespec){ 0 });
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void print_notice(const char *why, const char *place)
@@ -119,7 +117,7 @@ enum kiln_code fallback_create(const struct fallback_options *options,
     struct fallback *f = calloc(1, sizeof(*f));
     if (!f)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a client");
-    pthread_mutex_init(&f->mutex, /* attr= */ NULL);
+    pthread_mutex_init(&f->mutex, NULL);
     f->options = *options;
     f->off = off;
     f->grace_ms = grace_ms;
@@ -144,8 +142,8 @@ uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; 
 /* ---- connections ---- */
 
 /* Returns true if the fallback failed with KILN_IO, which means a lasting fault of the host, while
- * kilnd is only unavailable or busy.  The caller then gets the fallback's code, so that it does not
- * retry in vain. */
+ * kilnd is only unavailable or busy.  The caller then returns KILN_IO, so that nobody retries in
+ * vain. */
 static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {
     return other == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
@@ -175,8 +173,6 @@ static enum kiln_code connect_substitute(struct fallback *f, uint64_t deadline_n
 
 static bool is_first(const struct fallback *f) { return !f->off && substitute.is_first; }
 
-/* Connects to the engine linked into the program.  Prints no notice, because the program was built
- * to use its own engine. */
 static enum kiln_code connect_own_engine(struct fallback *f, uint64_t deadline_ns,
                                          struct transport **ret_transport, struct kiln_err *err)
 {
@@ -194,8 +190,8 @@ static enum kiln_code connect_own_engine(struct fallback *f, uint64_t deadline_n
 
 /* ---- kilnd, and when to stop waiting for it ---- */
 
-/* Returns whether to keep waiting for a kilnd whose last result was |rc|.  While this returns true,
- * handshake_open() retries.  The caller holds the mutex. */
+/* Returns whether to keep waiting for a kilnd whose last result was |rc|.  The caller holds the
+ * mutex. */
 static bool is_awaited(const struct fallback *f, enum kiln_code rc)
 {
     uint64_t waited_ns = clock_monotonic_ns() - f->failing_ns, grace_ns = f->grace_ms * MS;
@@ -208,8 +204,7 @@ static bool is_awaited(const struct fallback *f, enum kiln_code rc)
     }
 }
 
-/* Connects to kilnd.  On failure, sets |ret_falls| if the client must now use the substitute;
- * otherwise the caller gets the error. */
+/* On failure, sets |ret_falls| if the client must now use the substitute. */
 static enum kiln_code connect_to_kilnd(struct fallback *f, struct transport **ret_transport,
                                        bool *ret_falls, struct kiln_err *err)
 {

@@ -4,8 +4,7 @@
 /*
  * Decides which server a client uses: the host's kilnd, or its substitute (substitute.h).
  *
- * Role       reads KILN_FALLBACK and kiln_client_options.fallback, opens connections to the server,
- *            prints one notice on standard error when the substitute serves, and reports when kilnd
+ * Role       prints one notice on standard error when the substitute serves, and reports when kilnd
  *            is back
  * Ownership  each client has one, which must outlive the transports that it opened
  * Threading  any thread
@@ -16,23 +15,21 @@ struct fallback;
 
 struct fallback_options {
     const char *mode; /* kiln_client_options.fallback; NULL: use KILN_FALLBACK */
-    /* Path of kilnd's socket; borrowed until fallback_destroy, like |software|. */
+    /* borrowed until fallback_destroy, like |software| */
     const char *socket_path;
-    const char *software; /* name of the client program, which hello sends */
-    /* True if neither the caller nor a variable named the socket
-     * (transport_socket_connect_found). */
+    const char *software; /* name of the client program, for hello */
+    /* neither the caller nor a variable named the socket */
     bool is_found;
 };
 
-/* Creates a fallback.  Returns KILN_INVALID if |mode|, or an environment variable, has an unknown
- * value. */
+/* Returns KILN_INVALID if |mode| or an environment variable has an unknown value. */
 KILN_MUST_CHECK enum kiln_code fallback_create(const struct fallback_options *options,
                                                struct fallback **ret_fallback,
                                                struct kiln_err *err);
 void fallback_destroy(struct fallback *fallback);
 
-/* Connects to kilnd.  If kilnd was reachable before or is busy, waits some seconds for it.  If this
- * fails, connects to the substitute.  Returns the codes of transport_socket_connect(). */
+/* Connects to kilnd.  If kilnd was reachable before or is busy, waits some seconds for kilnd.  Then
+ * connects to the substitute.  Returns the codes of transport_socket_connect(). */
 KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint64_t deadline_ns,
                                                 struct transport **ret_transport,
                                                 struct kiln_err *err);
@@ -46,9 +43,9 @@ const char *fallback_mode(const struct fallback *fallback);
 /* Returns how long a silent kilnd counts as busy (KILN_FALLBACK_PATIENCE). */
 uint64_t fallback_grace_ns(const struct fallback *fallback);
 /* Returns true if the last connection went to the substitute, but kilnd would accept this client
- * now.  Call it before requests; it checks at most every two seconds. */
+ * now.  Called before requests.  Checks at most every two seconds. */
 bool fallback_may_leave(struct fallback *fallback);
 
-/* Returns whether the last connection went to the substitute.  If so, |ret_reason| receives the
+/* Returns whether the last connection went to the substitute.  |ret_reason| then receives the
  * reason. */
 bool fallback_serves(struct fallback *fallback, char *ret_reason, size_t size);

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * Fork guard: detects without a system call that this process was forked by the process that
- * created the guard.
+ * Detects without a system call that this process was forked by the process that created the guard.
  *
  * Role       reads a page that the kernel clears in child processes (MADV_WIPEONFORK).  On a kernel
  *            without MADV_WIPEONFORK, compares process ids
@@ -14,7 +13,7 @@
 #include <sys/types.h>
 
 struct fork_guard {
-    const volatile unsigned char *page; /* owned mapping; NULL: the guard compares |pid| instead */
+    const volatile unsigned char *page; /* NULL: the guard compares |pid| instead */
     pid_t pid;
 };
 

@@ -43,8 +43,7 @@ static enum kiln_code check_version(const struct message_welcome *m, struct kiln
         m->version, KILN_VERSION, FRAME_VERSION_OLDEST, FRAME_VERSION);
 }
 
-/* Copies the peer's description of itself.  Keeps only printable characters, because the text comes
- * from another process. */
+/* Keeps only printable characters, because the text comes from another process. */
 static void copy_software(char *to, size_t size, struct bytes from)
 {
     size_t count = from.size < size - 1 ? from.size : size - 1;

@@ -9,23 +9,23 @@
 #include "common/protocol/messages.h"
 #include "common/protocol/transport.h"
 
-struct handshake { /* the server's identity, and its limits */
+struct handshake {
     uint16_t version;
-    uint64_t capabilities; /* bits of the capabilities that both client and server have */
+    uint64_t capabilities; /* capabilities that both client and server have */
     uint32_t pid;
-    unsigned role;          /* the client's role (enum role) according to the server */
-    uint32_t max_body;      /* bytes */
+    unsigned role; /* enum role, according to the server */
+    uint32_t max_body;
     uint32_t max_in_flight; /* at least 1 */
     char software[64];
 };
 
-#define HANDSHAKE_REQUEST_ID 1u /* id of the hello request; later requests use higher ids */
+#define HANDSHAKE_REQUEST_ID 1u /* later requests use higher ids */
 
 KILN_MUST_CHECK enum kiln_code handshake_send(struct transport *transport, const char *software,
                                               struct kiln_err *err);
-/* Receives the answer to hello.  Returns KILN_UNSUPPORTED if client and server have no protocol
- * version in common; the message names the versions of both.  Returns KILN_TIMED_OUT if no answer
- * came before the deadline; the caller may then call it again. */
+/* Returns KILN_UNSUPPORTED if client and server have no protocol version in common.  Returns
+ * KILN_TIMED_OUT if no answer came before the deadline; the caller may then call this function
+ * again. */
 KILN_MUST_CHECK enum kiln_code handshake_receive(struct transport *transport, uint64_t deadline_ns,
                                                  struct handshake *ret_handshake,
                                                  struct kiln_err *err);

@@ -8,8 +8,7 @@
 #define BACK_OFF_MIN_MS 10u
 #define BACK_OFF_MAX_MS 500u
 
-/* Reports the result of a handshake to |on_handshake|. Returns true if the next attempt goes to
- * another server. */
+/* Returns true if the next attempt goes to another server. */
 static bool leads_elsewhere(const struct handshake_options *options, enum kiln_code rc,
                             const struct kiln_err *err)
 {
@@ -58,7 +57,7 @@ static enum kiln_code open_once(const struct handshake_options *options, uint64_
     return rc;
 }
 
-/* Pauses for |ms|.  Returns false if the deadline has passed. */
+/* Returns false if the deadline has passed. */
 static bool pause_before(uint64_t deadline_ns, unsigned ms)
 {
     uint64_t now = clock_monotonic_ns();

@@ -2,37 +2,36 @@
 #pragma once
 
 /*
- * Opens a connection and completes its handshake, and retries after failures that may be temporary.
+ * Opens a connection, completes its handshake, and retries after failures that may be temporary.
  *
- * Role       connects, says hello, and pauses between attempts
  * Ownership  the caller owns the transport of the result
  * Threading  blocks the calling thread, at most until the deadline
  */
 #include "libclient/connection/handshake.h"
 
 struct handshake_options {
-    /* Opens a connection.  Returns the codes of transport_socket_connect(). */
+    /* Returns the codes of transport_socket_connect(). */
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     void *context;
-    const char *software; /* name of the client program, which hello sends */
-    bool reached_before;  /* whether a daemon was reachable before; if so, waits for it to return */
+    const char *software; /* name of the client program, for hello */
+    bool reached_before;  /* a daemon was reachable before, so wait for it to return */
     /* Called after each handshake with its result.  KILN_TIMED_OUT means that no answer came for
      * |grace_ns|.  Returns true if |connect| now leads to another server; |connect| is then called
-     * at once.  May be NULL, which means always false. */
+     * at once.  NULL means always false. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns; /* how long to wait for the answer to hello; 0: until the deadline */
 };
 
 struct handshake_result {
     struct transport *transport; /* owned by the caller; NULL on failure */
-    struct handshake handshake;  /* valid with |transport| */
-    bool reached;                /* set if an attempt has connected, even when the call fails */
+    struct handshake handshake;
+    bool reached; /* set if an attempt has connected, even when the call fails */
 };
 
 /* Tries until one attempt succeeds.  Returns KILN_UNAVAILABLE at once if no daemon was ever
- * reachable.  Waits if the daemon was reachable before, exits during the handshake, or is busy; at
- * the deadline, returns KILN_TIMED_OUT.  Does not retry after a rejection. */
+ * reachable.  Waits if the daemon was reachable before, exits during the handshake, or is busy.
+ * Returns KILN_TIMED_OUT at the deadline.  Does not retry after a rejection. */
 KILN_MUST_CHECK enum kiln_code handshake_open(const struct handshake_options *options,
                                               uint64_t deadline_ns,
                                               struct handshake_result *ret_result,

@@ -10,8 +10,8 @@
 
 /* ---- the connection ---- */
 
-/* Ends the connection.  Only the leader may call it.  Unanswered requests of this connection are
- * sent again on the next one. */
+/* Only the leader may call this function.  Unanswered requests are sent again on the next
+ * connection. */
 static void drop_connection(struct multiplexer *x, const char *why)
 {
     transport_destroy(KILN_TAKE(x->transport));
@@ -58,7 +58,7 @@ static enum kiln_code connect_transport(struct multiplexer *x, uint64_t deadline
     return KILN_OK;
 }
 
-/* Does one step of the leader: connects if there is no connection, else reads a frame. */
+/* Connects if there is no connection, else reads a frame. */
 static enum kiln_code lead_once(struct multiplexer *x, struct waiter *me, uint64_t deadline_ns,
                                 struct kiln_err *err)
 {
@@ -103,7 +103,7 @@ static void init_cond(struct waiter *w)
     w->has_cond = true;
 }
 
-/* Sleeps until woken.  Returns false if the deadline has passed. */
+/* Returns false if the deadline has passed. */
 static bool sleep_until(struct multiplexer *x, struct waiter *w, uint64_t deadline_ns)
 {
     struct timespec at = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
@@ -147,8 +147,7 @@ enum kiln_code multiplexer_wait(struct multiplexer *multiplexer, struct waiter *
     return rc;
 }
 
-/* If a better server is available, closes the connection.  No request is lost, and the leader of
- * the next wait reconnects. */
+/* No request is lost: the leader of the next wait reconnects. */
 static void leave_for_better_server(struct multiplexer *x)
 {
     bool is_idle = x->transport && !x->broken && list_is_empty(&x->requests) && !x->leading;
@@ -253,7 +252,7 @@ enum kiln_code multiplexer_create(const struct multiplexer_options *options,
     struct multiplexer *x = calloc(1, sizeof(*x));
     if (!x)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a client");
-    pthread_mutex_init(&x->mutex, /* attr= */ NULL);
+    pthread_mutex_init(&x->mutex, NULL);
     x->options = *options;
     snprintf(x->software, sizeof(x->software), "%s", options->software);
     list_init(&x->sleepers);

@@ -4,14 +4,14 @@
 /*
  * The connection multiplexer: one connection that all threads of a client share.
  *
- * Role       Sends requests and passes each reply to the thread that waits for it.  When the
- *            connection is lost, it reconnects and sends unanswered requests again
+ * Role       Sends requests and passes each reply to the thread that waits for the reply.  When the
+ *            connection is lost, the multiplexer reconnects and sends unanswered requests again
  * Ownership  Callers own requests and waiters.  They must keep a request until it has ended or was
  *            abandoned.  The multiplexer owns the transport
  * Threading  Any number of threads.  One of the waiting threads is the leader.  Only the leader
  *            connects and reads from the transport; it passes frames for other threads to them.
- *            When the leader's own request is done, another waiting thread becomes leader.
- *            accept() always runs on the waiter's own thread.
+ *            When the leader's own request is done, another waiting thread becomes leader. accept()
+ *            always runs on the waiter's own thread
  */
 #include "common/base/list.h"
 #include "common/protocol/messages.h"
@@ -33,27 +33,27 @@ struct reply { /* one received frame, passed to the owner of its request */
      * afterwards. */
     int *descriptors;
     size_t descriptor_count;
-    uint64_t capabilities; /* capabilities of the connection that carried the frame */
+    uint64_t capabilities; /* of the connection that carried the frame */
     uint64_t connection;   /* number of the connection that carried the frame, never 0 */
-    /* Borrowed: memory for the kernels of this reply; NULL if each kernel is allocated
+    /* Borrowed memory for the kernels of this reply.  NULL if each kernel is allocated
      * separately. */
     struct kernel_block *block;
 };
 
-/* Returns whether kilnd rejected the request because kilnd is exiting, before it processed the
- * request.  |code| is the reply's code. */
+/* Returns whether an exiting kilnd rejected the request before processing it.  |code| is the
+ * reply's code. */
 static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code)
 {
     return code == KILN_UNAVAILABLE && (reply->header->flags & FRAME_STOPPING);
 }
 
-/* A thread that waits for one or several requests.  Initialise it with waiter_init. */
+/* A thread that waits for one or several requests; see waiter_init. */
 struct waiter {
     pthread_cond_t cond;
-    /* Whether |cond| is initialised, which happens when the thread first sleeps. */
+    /* |cond| is initialised when the thread first sleeps */
     bool has_cond;
     struct list_link sleeping; /* in the multiplexer's list, while the thread sleeps */
-    /* List of struct stored_frame, owned: frames for this waiter that other threads read. */
+    /* Struct stored_frame, owned: frames for this waiter that other threads read. */
     struct list frames;
     unsigned long event_count; /* frames accepted and requests ended so far */
     unsigned long events_seen; /* value of event_count when the last multiplexer_wait returned */
@@ -61,13 +61,13 @@ struct waiter {
 
 struct request {
     /* The caller sets these members: */
-    uint16_t type; /* enum message_type */
-    /* borrowed; the body, after FRAME_HEADER_SIZE bytes of free space for the header */
+    uint16_t type;
+    /* the body, after FRAME_HEADER_SIZE bytes of free space for the header */
     struct buffer *frame;
-    struct waiter *waiter; /* borrowed */
-    const int *files;      /* borrowed; descriptors that are sent with the request */
-    size_t file_count;     /* at most LIMIT_REQUEST_FILES */
-    /* Whether the request fails if the connection is lost, instead of being sent again. */
+    struct waiter *waiter;
+    const int *files;  /* descriptors that are sent with the request */
+    size_t file_count; /* at most LIMIT_REQUEST_FILES */
+    /* If the connection is lost, the request fails instead of being sent again. */
     bool once;
     /* The only connection that may carry the request; 0 if any may.  If this connection is gone,
      * the request fails with KILN_NOT_FOUND. */
@@ -84,18 +84,18 @@ struct request {
     atomic_bool ended;
     enum kiln_code code;
 
-    /* Private to the multiplexer.  The caller initialises these members to zero: */
+    /* Private to the multiplexer; the caller sets these members to zero: */
     uint64_t id;
     atomic_uint sends;     /* how often the request was sent; accept may read it */
     struct list_link link; /* in the multiplexer's list, until the request is answered */
     bool sent;
 
-    /* Valid once |ended| is true: */
-    struct failure failure; /* owned by the caller: failure_done */
+    /* Valid once |ended| is true.  The caller calls failure_done: */
+    struct failure failure;
 };
 
-/* Zeroes everything except the text of the failure.  For callers that make many requests, this is
- * faster than zeroing the whole struct. */
+/* Zeroes everything except the text of the failure, which saves time in callers that make many
+ * requests. */
 static inline void request_init(struct request *request)
 {
     memset(request, 0, offsetof(struct request, failure));
@@ -103,22 +103,22 @@ static inline void request_init(struct request *request)
 }
 
 struct multiplexer_options {
-    /* Opens a connection.  Returns the codes of transport_socket_connect(). */
+    /* Returns the codes of transport_socket_connect(). */
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     /* Returns whether |connect| would lead to a better server than the current one.  Called when a
-     * request begins and no other request is in flight.  May be NULL, which means always false. */
+     * request begins and no other request is in flight.  NULL means always false. */
     bool (*may_leave)(void *context);
     /* As in struct handshake_options. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns;
     void *context;
-    const char *software; /* sent with hello; copied */
+    const char *software; /* for hello; copied */
 };
 
 struct multiplexer_status {
-    bool answered;              /* whether the last wait ended because an answer came */
-    struct handshake handshake; /* handshake of the last connection; zero before the first one */
+    bool answered;              /* the last wait ended because an answer came */
+    struct handshake handshake; /* of the last connection; zero before the first one */
     char reason[512];           /* why there is no connection; "" if there is one */
     uint64_t requests, reconnects;
 };
@@ -126,17 +126,17 @@ struct multiplexer_status {
 KILN_MUST_CHECK enum kiln_code multiplexer_create(const struct multiplexer_options *options,
                                                   struct multiplexer **ret_multiplexer,
                                                   struct kiln_err *err);
-/* Frees the multiplexer.  No thread may be in one of its calls.  Sends nothing, so a forked child
- * may call it. */
+/* No thread may be in one of the multiplexer's calls.  Sends nothing, so a forked child may call
+ * this function. */
 void multiplexer_destroy(struct multiplexer *multiplexer);
 KILN_DEFINE_AUTO(multiplexer)
 
-/* Starts |request|: writes its frame's header and sends it if there is a connection.  Does not
- * block.  Fails only if the body is too large or |request->connection| is gone. */
+/* Writes the frame's header and sends |request| if there is a connection.  Does not block.  Fails
+ * only if the body is too large or |request->connection| is gone. */
 KILN_MUST_CHECK enum kiln_code multiplexer_submit(struct multiplexer *multiplexer,
                                                   struct request *request, struct kiln_err *err);
-/* Waits until |waiter| has at least one accepted frame or ended request.  If the wait fails
- * (no daemon, or the deadline has passed), no more replies come, and the caller must abandon the
+/* Waits until |waiter| has at least one accepted frame or ended request.  If the wait fails (no
+ * daemon, or the deadline has passed), no more replies come, and the caller must abandon the
  * requests that have not ended. */
 KILN_MUST_CHECK enum kiln_code multiplexer_wait(struct multiplexer *multiplexer,
                                                 struct waiter *waiter, uint64_t deadline_ns,
@@ -150,12 +150,12 @@ KILN_MUST_CHECK enum kiln_code multiplexer_call(struct multiplexer *multiplexer,
                                                 struct request *request, uint64_t deadline_ns);
 
 void waiter_init(struct waiter *waiter);
-/* Frees what |waiter| owns.  All of its requests must have ended or been abandoned. */
+/* All requests of |waiter| must have ended or been abandoned. */
 void waiter_done(struct waiter *waiter);
 #define WAITER_AUTO __attribute__((cleanup(waiter_done)))
 
-/* Ends the connection, and with it what kilnd keeps for it.  Unanswered requests of other threads
- * are sent again on the next one. */
+/* Ends the connection, and with it what kilnd keeps for the connection.  Unanswered requests of
+ * other threads are sent again on the next one. */
 void multiplexer_disconnect(struct multiplexer *multiplexer);
 
 void multiplexer_status(struct multiplexer *multiplexer, struct multiplexer_status *ret_status);

@@ -10,19 +10,19 @@
 #include "libclient/connection/multiplexer.h"
 
 struct multiplexer {
-    pthread_mutex_t mutex; /* protects everything below */
+    pthread_mutex_t mutex; /* protects the members below */
     struct multiplexer_options options;
     char software[128];
 
-    struct transport *transport; /* owned; only the leader replaces it */
+    struct transport *transport; /* only the leader replaces it */
     unsigned long generation;    /* number of the connection behind |transport| */
-    bool broken;                 /* whether the transport must be replaced */
-    bool stopping;               /* whether the daemon is exiting and reads no more requests */
-    bool leading;                /* whether a thread is reading or connecting */
-    bool reached;                /* whether a daemon has ever accepted a connection */
+    bool broken;                 /* the transport must be replaced */
+    bool stopping;               /* the daemon is exiting and reads no more requests */
+    bool leading;                /* a thread is reading or connecting */
+    bool reached;                /* a daemon has accepted a connection before */
     struct list sleepers;        /* struct waiter; any of them may lead next */
 
-    /* list of struct request: the unanswered ones, in the order in which they were submitted */
+    /* unanswered struct request, in the order in which they were submitted */
     struct list requests;
     unsigned sent; /* how many of |requests| were sent to the current daemon */
     unsigned unsent;
@@ -41,8 +41,8 @@ void multiplexer_link(struct multiplexer *x, struct request *rq);
 void multiplexer_unlink(struct multiplexer *x, struct request *rq);
 struct request *multiplexer_find(const struct multiplexer *x, uint64_t id);
 void multiplexer_wake(struct waiter *w);
-/* Ends the request.  Do not use |rq| afterwards: its owner may read |ended| without the mutex and
- * free the request at once. */
+/* The caller must not use |rq| afterwards: its owner may read |ended| without the mutex and free
+ * the request at once. */
 void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kiln_code code);
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why);
 void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why);
@@ -52,16 +52,15 @@ void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const 
 
 /* ---- multiplexer_send.c ---- */
 
-/* Stops the transport.  The leader's read then fails, and the leader reconnects. */
+/* The leader's read then fails, and the leader reconnects. */
 void multiplexer_stop_transport(struct multiplexer *x);
-/* Sends as many unsent requests as the daemon and the socket accept. */
 void multiplexer_send_waiting(struct multiplexer *x);
 void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
 
 /* ---- multiplexer_receive.c: passes frames to their owners ---- */
 
-/* Handles a frame that |me| read: accepts it if it is for |me|, otherwise stores it for its owner.
- * This function and multiplexer_accept_stored release the mutex while they accept a frame. */
+/* Accepts a frame that |me| read if it is for |me|, otherwise stores the frame for its owner.  This
+ * function and multiplexer_accept_stored release the mutex while they accept a frame. */
 void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame);
 /* Accepts a frame for |w| that another thread has read.  Returns false if there is none. */
 bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w);

@@ -14,7 +14,7 @@ static enum kiln_code read_error_frame(const struct reply *reply, struct failure
     return failure_said(failure, m.code, m.text, m.log);
 }
 
-/* Sends |rq| to the next daemon, because this daemon answered that it will not process |rq|. */
+/* This daemon answered that it will not process |rq|, so the next daemon gets it. */
 static void resend_request(struct multiplexer *x, struct request *rq)
 {
     multiplexer_unlink(x, rq);
@@ -25,8 +25,7 @@ static void resend_request(struct multiplexer *x, struct request *rq)
         multiplexer_send_waiting(x);
 }
 
-/* Accepts a frame on the waiter's thread.  The mutex is held on entry and exit, but not while
- * accept() reads. */
+/* The mutex is held on entry and exit, but not while accept() reads. */
 static void accept_frame(struct multiplexer *x, struct request *rq, const struct reply *reply,
                          unsigned long generation)
 {
@@ -91,7 +90,7 @@ bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w)
     return true;
 }
 
-/* Reads an error frame with request number 0, which kilnd sends before it closes the connection. */
+/* kilnd sends an error frame with request number 0 before it closes the connection. */
 static struct kiln_err read_final_error(const struct transport_frame *frame)
 {
     struct failure f;
@@ -120,7 +119,8 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
     if (!rq || !rq->sent) /* the request was abandoned, or was not sent yet */
         return;
     if (h->type == MESSAGE_error || !(h->flags & FRAME_MORE))
-        multiplexer_unlink(x, rq); /* prevents sending it again before its owner reads this frame */
+        /* prevents sending the request again before its owner reads this frame */
+        multiplexer_unlink(x, rq);
     if (rq->waiter != me) {
         store_frame(x, rq, frame);
         return;

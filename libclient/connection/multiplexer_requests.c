@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/multiplexer_parts.h"
 
-/* Maximum number of times that a request is sent.  If the daemon died so often while it had the
- * request, the request is probably the cause. */
+/* If the daemon died so often while it had the request, the request is probably the cause. */
 #define SENDS_MAX 32
 
 void multiplexer_link(struct multiplexer *x, struct request *rq)
@@ -40,7 +39,7 @@ void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kil
     rq->code = code;
     rq->waiter->event_count++;
     multiplexer_wake(rq->waiter);
-    /* This must be the last step, because now the owner may free the request. */
+    /* the last step, because now the owner may free the request */
     atomic_store(&rq->ended, true);
 }
 

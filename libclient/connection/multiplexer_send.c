@@ -18,15 +18,15 @@ static enum kiln_code send_one(struct transport *t, const struct request *rq, st
     return t->ops->send_files(t, frame, rq->files, rq->file_count, err);
 }
 
-/* Sends the request.  Returns false if the connection is broken.  The leader notices this, too,
- * because its read fails, and reconnects. */
+/* Returns false if the connection is broken.  The leader's read then fails, too, and the leader
+ * reconnects. */
 static bool send_request(struct multiplexer *x, struct request *rq)
 {
     struct kiln_err err;
     kiln_err_init(&err);
     enum kiln_code rc = send_one(x->transport, rq, &err);
     if (rc && rq->file_count > 0 && rc != KILN_UNAVAILABLE) {
-        /* Ends the request: another connection would reject the files, too. */
+        /* another connection would reject the files, too */
         multiplexer_end_with(x, rq, &err);
         return true;
     }

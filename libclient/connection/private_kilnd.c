@@ -3,10 +3,10 @@
  * Connects to this user's private kilnd, and starts one if none runs.
  *
  * Several processes may try to start one at the same time.  The process that gets the lock file
- * wins: it creates the listening socket, and the new kilnd inherits socket and lock.  From then on
- * the kernel accepts connections, even before kilnd runs.  kilnd holds the lock until it exits. The
+ * creates the listening socket, and the new kilnd inherits socket and lock.  From then on the
+ * kernel accepts connections, even before kilnd runs. kilnd holds the lock until it exits.  The
  * other processes connect to the socket.  They must try again in two cases: for some microseconds,
- * the winner has the lock but not the socket yet; or the previous kilnd is exiting.
+ * a process has the lock but not the socket yet; or the previous kilnd is exiting.
  */
 #include "libclient/connection/substitute.h"
 
@@ -47,8 +47,8 @@ static bool is_program(char path[PATH_TEXT_MAX], const char *directory, size_t s
            access(path, X_OK) == 0;
 }
 
-/* Looks for the program first in libkiln's directory.  Then looks in the places where a build tree
- * and an installed tree have programs. */
+/* Looks first in libkiln's directory, then in the places where a build tree and an installed tree
+ * have programs. */
 static bool find_near_library(char path[PATH_TEXT_MAX])
 {
     static const char *const names[] = { "kilnd", "../bin/kilnd", KILN_KILND_FROM_LIBRARY };
@@ -93,8 +93,8 @@ static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *er
                      "kiln, or set " PROGRAM_VARIABLE " to the program");
 }
 
-/* Returns the job's environment without variables that are only for the job's process: those that
- * load libraries into it, and those for messages to a service manager. */
+/* Leaves out variables that are only for the job's process: those that load libraries into it, and
+ * those for messages to a service manager. */
 static char **copy_environment(void)
 {
     static const char *const left_out[] = {
@@ -132,7 +132,7 @@ static int open_log(const struct private_directories *f)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Reads the last line of the log, which says why kilnd did not start. */
+/* The last line of the log says why kilnd did not start. */
 static void read_last_log_line(const struct private_directories *f, char *text, size_t size)
 {
     char path[PATH_TEXT_MAX + 16], tail[LOG_TAIL + 1] = "";
@@ -173,9 +173,9 @@ static enum kiln_code run_kilnd(const struct private_directories *f, int socket_
     return errnum ? kiln_fail_errno(err, errnum, "cannot run '%s'", program) : KILN_OK;
 }
 
-/* Starts a private kilnd.  Returns KILN_BUSY if another process is starting one, or if one is
- * exiting.  Holds the load lock, which delays fork() in other threads: a forked child of the job
- * would inherit the lock file and the socket, and keep them open. */
+/* Returns KILN_BUSY if another process is starting a kilnd, or if one is exiting.  Holds the load
+ * lock, which delays fork() in other threads: a forked child of the job would inherit the lock file
+ * and the socket, and keep them open. */
 static enum kiln_code start_kilnd(const struct private_directories *f, struct kiln_err *err)
 {
     int lock_fd = -1, socket_fd = -1;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Stored frames: copies of frames that one thread read from the connection for another thread.
+ * Copies of frames that one thread read from the connection for another thread.
  *
  * Ownership  a stored frame owns its bytes and the descriptors that were not taken
  *            (stored_frame_destroy)
@@ -11,17 +11,17 @@
 #include "libclient/connection/multiplexer.h"
 
 struct stored_frame {
-    struct list_link link;    /* link in its waiter's list */
-    struct request *request;  /* borrowed */
+    struct list_link link; /* in its waiter's list */
+    struct request *request;
     unsigned long generation; /* number of the connection that carried the frame */
     uint64_t capabilities;
     struct frame_header header;
     size_t descriptor_count;
-    /* owned; a descriptor that was taken is replaced by -1 */
+    /* a descriptor that was taken is replaced by -1 */
     int descriptors[LIMIT_FRAME_DESCRIPTORS];
     uint8_t body[];
 };
 
-/* Copies |frame|, and takes ownership of its descriptors.  Returns NULL if out of memory. */
+/* Takes ownership of the descriptors of |frame|.  Returns NULL if out of memory. */
 struct stored_frame *stored_frame_create(struct transport_frame *frame);
 void stored_frame_destroy(struct stored_frame *frame);

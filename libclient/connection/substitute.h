@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The server that a client uses in place of the host's kilnd.  In a program that is built with the
- * engine inside (KILN_EMBED_BUILD), it is this engine (built_in.c).  In other programs, it is a
- * private kilnd of this user (private_kilnd.c).
+ * The server that a client uses in place of the host's kilnd.  In a program with the engine linked
+ * in (KILN_EMBED_BUILD), it is this engine (built_in.c).  In other programs, it is a private kilnd
+ * of this user (private_kilnd.c).
  *
  * Ownership  the caller owns the transport
  * Threading  any thread
@@ -13,20 +13,19 @@
 
 #define SUBSTITUTE_PLACE_MAX 450
 
-struct substitute_use { /* the state of one client's use of the substitute */
-    unsigned failures;  /* number of successive connections that ended without an answer to hello */
-    /* Text for messages: what serves, and where it stores its files. */
+struct substitute_use {
+    unsigned failures; /* number of successive connections that ended without an answer to hello */
+    /* for messages: what serves, and where it stores its files */
     char place[SUBSTITUTE_PLACE_MAX];
 };
 
 struct substitute {
     const char *mode; /* the value of KILN_FALLBACK that selects this substitute */
-    int level;        /* level reported by kiln_client_status (KILN_LEVEL_*) */
-    /* True if clients use the substitute without looking for a kilnd first, unless KILN_FALLBACK is
-     * off. */
+    int level;        /* KILN_LEVEL_* */
+    /* Clients use the substitute without looking for a kilnd first, unless KILN_FALLBACK is off. */
     bool is_first;
-    /* Connects to the substitute and sets |use->place|.  Returns KILN_TIMED_OUT if the substitute
-     * was not ready by |deadline_ns|. */
+    /* Sets |use->place|.  Returns KILN_TIMED_OUT if the substitute was not ready by
+     * |deadline_ns|. */
     enum kiln_code (*connect)(struct substitute_use *use, uint64_t deadline_ns,
                               struct transport **ret_transport, struct kiln_err *err);
 };

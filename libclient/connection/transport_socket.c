@@ -22,16 +22,15 @@
  * page. */
 #define INPUT_MIN (64u << 10)
 #define INPUT_KEPT (1u << 20)
-/* How long a reader first waits inside recvmsg, which saves a poll for every answer that comes at
- * once.  After this, it polls, because a thread that could send only part of its frame can wake a
- * poll but not a recvmsg. */
+/* A reader first waits this long inside recvmsg, which saves a poll for every answer that comes at
+ * once.  Then it polls, because a thread that could send only part of its frame can wake a poll but
+ * not a recvmsg. */
 #define READ_SLICE_MS 50
 #define MS 1000000ull
 
 /* ---- receiving ---- */
 
-/* Takes the descriptors of a message.  Takes all of them before checking anything, so that none
- * leaks. */
+/* Takes all descriptors before checking anything, so that none leaks. */
 static enum kiln_code take_descriptors(struct transport_socket *s, const struct msghdr *message,
                                        struct kiln_err *err)
 {
@@ -46,7 +45,7 @@ static enum kiln_code take_descriptors(struct transport_socket *s, const struct 
     return KILN_OK;
 }
 
-/* Reads what has arrived.  Returns KILN_BUSY if there is nothing to read. */
+/* Returns KILN_BUSY if there is nothing to read. */
 static enum kiln_code read_some(struct transport_socket *s, int flags, struct kiln_err *err)
 {
     FD_MESSAGE_SPACE(control, LIMIT_FRAME_DESCRIPTORS);
@@ -81,7 +80,7 @@ static int poll_ms(uint64_t deadline_ns)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* Waits for input.  Returns KILN_OK if there may be something to read. */
+/* Returns KILN_OK if there may be something to read. */
 static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadline_ns,
                                     struct kiln_err *err)
 {
@@ -114,7 +113,6 @@ static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadlin
     }
 }
 
-/* Makes space for |size| more bytes after those in the buffer. */
 static enum kiln_code make_space(struct transport_socket *s, size_t size, struct kiln_err *err)
 {
     size_t held = s->end - s->begin;
@@ -175,7 +173,6 @@ static enum kiln_code return_frame(struct transport_socket *s, const struct fram
     return KILN_OK;
 }
 
-/* Drops the frame that the last receive returned. */
 static void consume_frame(struct transport_socket *s)
 {
     s->begin += s->consumed;
@@ -218,8 +215,7 @@ static ino_t inode_of(int fd)
     return fstat(fd, &seen) == 0 ? seen.st_ino : 0;
 }
 
-/* Closes |fd| unless the number now belongs to another file: the job may have closed libkiln's
- * descriptor and then opened a file that got the same number. */
+/* The job may have closed libkiln's descriptor and then opened a file that got the same number. */
 static void close_unless_replaced(int fd, ino_t inode)
 {
     if (fd >= 0 && inode_of(fd) == inode)
@@ -231,8 +227,7 @@ static void socket_stop(struct transport *base) { shutdown(socket_of(base)->fd, 
 static void socket_destroy(struct transport *base)
 {
     struct transport_socket *s = socket_of(base);
-    /* Closes only the descriptors of later frames, because the descriptors of the last frame belong
-     * to its receiver. */
+    /* The descriptors of the last frame belong to its receiver. */
     for (size_t i = s->descriptors_out; i < s->descriptor_count; i++)
         close(s->descriptors[i]);
     close_unless_replaced(s->fd, s->inode);
@@ -253,7 +248,7 @@ static const struct transport_ops socket_ops = {
     .destroy = socket_destroy,
 };
 
-/* Sets the options so that a read blocks for at most READ_SLICE_MS.  Sends never block. */
+/* A read blocks for at most READ_SLICE_MS.  Sends never block. */
 static enum kiln_code set_socket_options(int fd, struct kiln_err *err)
 {
     struct timeval slice = { .tv_usec = READ_SLICE_MS * 1000 };
@@ -275,7 +270,7 @@ enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
     s->fd = -1;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->wake_inode = inode_of(s->wake_fd);
-    pthread_mutex_init(&s->mutex, /* attr= */ NULL);
+    pthread_mutex_init(&s->mutex, NULL);
     buffer_init(&s->output, SIZE_MAX);
     KILN_AUTO(transport) struct transport *base = &s->base;
     if (s->wake_fd < 0)

@@ -13,8 +13,7 @@
 
 #define TRANSPORT_CONNECT_MS 50
 
-/* Checks the length of a socket's path.  Returns KILN_INVALID if it is too long; the message names
- * the limit. */
+/* Returns KILN_INVALID, with the limit in the message, if the path is too long. */
 KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct kiln_err *err);
 /* Connects.  Waits at most TRANSPORT_CONNECT_MS for a place in the queue of new connections.
  *   KILN_UNAVAILABLE  nothing listens on the socket; the message says how to start kilnd

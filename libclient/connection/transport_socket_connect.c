@@ -28,8 +28,8 @@ enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Writes the name of the group if /etc/group has it, otherwise its number. getgrgid() would also
- * ask the network's directory service, which may hang. */
+/* Writes the number if /etc/group lacks the group. getgrgid() would also ask the network's
+ * directory service, which may hang. */
 static void write_group_name(gid_t gid, char *text, size_t size)
 {
     /* "NAME:PASSWORD:GID:MEMBERS"; a longer line is read in parts, and the later parts have no
@@ -47,8 +47,7 @@ static void write_group_name(gid_t gid, char *text, size_t size)
         fclose(groups);
 }
 
-/* Fills the message with the remedy: the user must join the socket's group, or ask an
- * administrator. */
+/* The remedy is to join the socket's group, or to ask an administrator. */
 static enum kiln_code fail_refused(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -79,9 +78,8 @@ static bool is_hosts(const char *path)
     return strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
 }
 
-/* Fills the message with ways to start a kilnd.  Ordinary users can start only a private kilnd, not
- * the host's.  Clients find a private kilnd through XDG_RUNTIME_DIR, so this variable must be set
- * for both client and kilnd. */
+/* Ordinary users can start only a private kilnd, not the host's.  Clients find a private kilnd
+ * through XDG_RUNTIME_DIR, so this variable must be set for both client and kilnd. */
 static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
     if (!is_hosts(path) || geteuid() == 0)
@@ -106,7 +104,7 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     case ECONNREFUSED:
     case ENOTDIR: return fail_absent(errnum, path, err);
     case EAGAIN:
-    case EINTR: /* a signal handler interrupted the wait */
+    case EINTR:
         return kiln_fail(err, KILN_BUSY, "kilnd at '%s' cannot accept another connection yet",
                          path);
     case EACCES:
@@ -115,9 +113,9 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     }
 }
 
-/* Returns a connected socket, or -1 with errno set.  It blocks: while kilnd's queue of new
- * connections is full, the kernel gives free places to waiting processes, so a non-blocking connect
- * would fail each time. */
+/* Returns a connected socket, or -1 with errno set.  Blocks: while kilnd's queue of new connections
+ * is full, the kernel gives free places to waiting processes, so a non-blocking connect would fail
+ * each time. */
 static int try_connect(const char *path)
 {
     const struct timeval wait = { .tv_usec = TRANSPORT_CONNECT_MS * 1000 };
@@ -136,8 +134,8 @@ static int try_connect(const char *path)
     return -1;
 }
 
-/* Checks which user listens on the socket.  Uses the uid that the kernel recorded for the listener,
- * not the owner of the file.  In /run/kiln, only processes that root permits can listen. */
+/* Uses the uid that the kernel recorded for the listener, not the owner of the file.  In /run/kiln,
+ * only processes that root permits can listen. */
 static enum kiln_code check_peer(int fd, const char *path, struct kiln_err *err)
 {
     if (is_hosts(path))
@@ -179,11 +177,11 @@ static enum kiln_code connect_socket(const char *path, bool is_found,
 enum kiln_code transport_socket_connect(const char *path, struct transport **ret_transport,
                                         struct kiln_err *err)
 {
-    return connect_socket(path, /* is_found= */ false, ret_transport, err);
+    return connect_socket(path, false, ret_transport, err);
 }
 
 enum kiln_code transport_socket_connect_found(const char *path, struct transport **ret_transport,
                                               struct kiln_err *err)
 {
-    return connect_socket(path, /* is_found= */ true, ret_transport, err);
+    return connect_socket(path, true, ret_transport, err);
 }

@@ -15,20 +15,20 @@
 
 struct transport_socket {
     struct transport base;
-    int fd; /* owned */
-    /* Owned eventfd: wakes a thread in poll when output waits to be sent. */
+    int fd;
+    /* an eventfd that wakes a thread in poll when output waits to be sent */
     int wake_fd;
-    /* Inodes of |fd| and |wake_fd|. If the inode of a descriptor has changed, the program closed
+    /* Inodes of |fd| and |wake_fd|.  If the inode of a descriptor has changed, the program closed
      * the descriptor, and the number now belongs to another file. */
     ino_t inode, wake_inode;
 
     /* Used only by the thread that reads: */
-    uint8_t *input; /* owned */
+    uint8_t *input;
     size_t capacity, begin, end;
     size_t consumed; /* size of the frame that the last receive returned */
-    int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* owned; in the order in which they arrived */
+    int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* in the order in which they arrived */
     size_t descriptor_count,
-        /* Number of descriptors that belong to the frame that the last receive returned. */
+        /* how many belong to the frame that the last receive returned */
         descriptors_out;
 
     pthread_mutex_t mutex; /* protects the members below */
@@ -48,5 +48,4 @@ enum kiln_code socket_send(struct transport *base, struct bytes frame, struct ki
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err);
 bool socket_is_sending(struct transport *base);
-/* Sends as much waiting output as the socket accepts. */
 KILN_MUST_CHECK enum kiln_code socket_send_rest(struct transport_socket *s, struct kiln_err *err);

@@ -11,8 +11,7 @@
 
 _Static_assert(LIMIT_REQUEST_FILES <= FD_MESSAGE_MAX, "they fit in one message");
 
-/* Writes as many bytes as the socket accepts now. |ret_sent| is 0 if the socket's buffer is
- * full. */
+/* |ret_sent| is 0 if the socket's buffer is full. */
 static enum kiln_code write_some(int fd, struct bytes data, size_t *ret_sent, struct kiln_err *err)
 {
     ssize_t n;
@@ -66,7 +65,7 @@ static enum kiln_code check_files_sent(ssize_t n, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Sends a frame with descriptors, which are attached to its first byte. */
+/* The descriptors are attached to the first byte of the frame. */
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err)
 {
