@@ -9,31 +9,31 @@
 
 #define SEED_CHECKED 0x6b696c6eu
 #define SEED_TIMED 0x74756e65u
-/* Maximum number of bytes of an output that are compared.  Reading these back takes 10 to 40 ms. */
+/* Reading back this many bytes takes 10 to 40 ms. */
 #define COMPARED_MAX ((uint64_t)256 << 20)
 /* An element with these bytes is not a number, in any floating-point type. */
 #define POISON 0xff
 
 struct bench {
-    struct kiln_device *device; /* borrowed */
-    struct kiln_stream *stream; /* borrowed; NULL means the device's own stream */
+    struct kiln_device *device;
+    struct kiln_stream *stream; /* NULL means the device's own stream */
     struct problem problem;
-    int output; /* KILN_TENSOR_... */
+    int output;
     uint64_t bytes[3], elements[3];
-    /* The tensors for checks and for timing.  The two may be the same. */
+    /* The two may be the same. */
     struct kiln_memory *checked[3], *timed[3];
-    bool is_given;                  /* whether the caller passed the tensors in |checked| */
-    struct kiln_memory *workspace;  /* owned; grows when a plan needs more */
-    struct kiln_event *begin, *end; /* owned */
-    double largest;    /* product of the operands' largest magnitudes; 0 for OPERANDS_EXACT */
-    uint64_t compared; /* number of elements that are compared */
-    void *want, *got;  /* owned; |want| is the reference's result, NULL before bench_refer */
+    bool is_given; /* the caller passed the tensors in |checked| */
+    struct kiln_memory *workspace;
+    struct kiln_event *begin, *end;
+    double largest; /* product of the operands' largest magnitudes; 0 for OPERANDS_EXACT */
+    uint64_t compared;
+    void *want, *got; /* |want| is the reference's result, NULL before bench_refer */
 };
 
 struct subject {
-    struct bench *bench;    /* borrowed */
-    struct kiln_plan *plan; /* counted */
-    struct kiln_run *run;   /* owned */
+    struct bench *bench;
+    struct kiln_plan *plan;
+    struct kiln_run *run;
     bool is_winograd;
 };
 
@@ -112,8 +112,7 @@ static enum kiln_code make_operands(struct bench *b, enum operands kind,
     return rc;
 }
 
-/* Makes the operands for timing.  If there is too little memory, times are measured on the operands
- * that results are checked on. */
+/* If there is too little memory, times are measured on the operands that results are checked on. */
 static enum kiln_code make_timed(struct bench *b, struct kiln_err *err)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -154,8 +153,7 @@ static enum kiln_code read_largest(struct bench *b, int which, double *ret_large
     return error_take(rc, &e, err);
 }
 
-/* Uses the caller's tensors.  Waits for the stream first, because earlier work of the caller may
- * still write to the tensors. */
+/* Waits for the stream first, because earlier work of the caller may still write to the tensors. */
 static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const given[3],
                                    struct kiln_err *err)
 {
@@ -260,7 +258,6 @@ enum kiln_code subject_time(struct subject *subject, const struct timing_limits 
     return timing_take(&source, limits, ret_timing, err);
 }
 
-/* Runs the plan once on poisoned memory, and reads the result into |to|. */
 static enum kiln_code run_checked(struct subject *s, void *to, struct kiln_err *err)
 {
     struct bench *b = s->bench;
@@ -319,8 +316,8 @@ enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan, struct k
 
 /* ---- subjects ---- */
 
-/* Creates a larger workspace.  If there is too little memory, frees the old workspace first.  If
- * this does not help, allocates the old size again, because the existing subjects need it. */
+/* If there is too little memory, frees the old workspace first.  If this does not help, allocates
+ * the old size again, because the existing subjects need it. */
 static enum kiln_code ensure_workspace(struct bench *b, uint64_t bytes, struct kiln_err *err)
 {
     struct kiln_error e, ignored;

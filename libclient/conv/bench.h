@@ -4,15 +4,15 @@
 /*
  * A bench: one problem on the device with its tensors, reference result and clock.
  *
+ * If there is enough memory, the bench keeps two sets of operands.  Results are checked on a set
+ * whose sums are exact; times are measured on a set that resembles training data.
+ *
  * Role       Loads a plan, measures its time, and compares its result with the reference solver's
  *            result on the same operands.  On libkiln's own data, both results must be bitwise
  *            equal, except for Winograd solvers (operands.h explains why)
  * Ownership  a bench owns its memory and events, except what the caller passed; destroy subjects
  *            (plans to be measured) before their bench
  * Threading  one thread
- *
- * If there is enough memory, the bench keeps two sets of operands.  Results are checked on a set
- * whose sums are exact; times are measured on a set that resembles training data.
  */
 #include "common/protocol/problem.h"
 #include "libclient/conv/operands.h"
@@ -23,41 +23,38 @@
 #define BENCH_REFERENCE "ConvDirectNaive"
 
 struct bench;
-struct subject; /* a plan to be measured */
+struct subject;
 
 struct bench_options {
-    struct kiln_device *device; /* borrowed */
+    struct kiln_device *device;
     const struct problem *problem;
     /* borrowed; indexed by KILN_TENSOR_X, ...; either all are set or none */
     struct kiln_memory *given[3];
     struct kiln_stream *stream; /* borrowed; may be NULL */
 };
-/* Creates a bench.  Returns KILN_UNSUPPORTED for 8-bit integers. */
+/* Returns KILN_UNSUPPORTED for 8-bit integers. */
 KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_options *options,
                                             struct bench **ret_bench, struct kiln_err *err);
-void bench_destroy(struct bench *bench); /* accepts NULL */
+void bench_destroy(struct bench *bench);
 static inline void bench_auto(struct bench **bench) { bench_destroy(*bench); }
 
-/* Computes the reference result with |plan|, a plan of the reference solver.  Call it before any
- * check. */
+/* |plan| is a plan of the reference solver.  Called before any check. */
 KILN_MUST_CHECK enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan,
                                            struct kiln_err *err);
 
-/* Loads |plan| and holds a reference to it; fails if one of its objects cannot be loaded. */
+/* Holds a reference to |plan|.  Fails if one of its objects cannot be loaded. */
 KILN_MUST_CHECK enum kiln_code subject_create(struct bench *bench, struct kiln_plan *plan,
                                               bool is_winograd, struct subject **ret_subject,
                                               struct kiln_err *err);
-void subject_destroy(struct subject *subject); /* accepts NULL */
+void subject_destroy(struct subject *subject);
 struct kiln_plan *subject_plan(const struct subject *subject);
 
 KILN_MUST_CHECK enum kiln_code subject_time(struct subject *subject,
                                             const struct timing_limits *limits,
                                             struct timing *ret_timing, struct kiln_err *err);
-/* Compares the plan's result with the reference.  Returns KILN_CORRUPT if the result is wrong.
- * Otherwise sets |ret_checked| to the number of elements compared: all, or those in the first
- * 256 MiB. */
+/* Returns KILN_CORRUPT if the result differs from the reference.  Otherwise sets |ret_checked| to
+ * the number of elements compared: all, or those in the first 256 MiB. */
 KILN_MUST_CHECK enum kiln_code subject_check(struct subject *subject, uint64_t *ret_checked,
                                              struct kiln_err *err);
-/* Returns whether the device still works after a failure.  A CUDA or HIP device does not work after
- * a fault. */
+/* A CUDA or HIP device no longer works after a fault. */
 bool bench_is_alive(struct bench *bench);

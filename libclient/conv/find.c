@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find: compiles the kernels of all applicable solvers in one batch, then times one solver after
- * the other.  For find and tune, this file also records the measurements and builds the result.
+ * Find compiles the kernels of all applicable solvers in one batch, then times one solver after the
+ * other.  For find and tune, this file also records the measurements and builds the result.
  */
 #include "libclient/conv/work.h"
 
@@ -14,8 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long a solver is timed.  If its first run takes HOPELESS times as long as the best solver, it
- * is not timed further. */
+/* A solver whose first run takes HOPELESS times as long as the best solver is not timed further. */
 #define SAMPLES 24u
 #define TIMED_MS 500.0
 #define HOPELESS 3.0
@@ -32,7 +31,7 @@ static void set_state(struct work_solver *s, int state, const char *reason)
 struct batch {
     struct work *work;
     struct plan_window *window;
-    struct kiln_plan *reference; /* counted; NULL if the reference solver has no kernels here */
+    struct kiln_plan *reference; /* NULL if the reference solver has no kernels here */
 };
 
 static void batch_done(struct batch *b)
@@ -80,9 +79,8 @@ static bool has_any_plan(const struct work *work)
     return false;
 }
 
-/* Continues without results of the reference solver, because a program with built-in kernels may
- * lack that solver's kernels.  The call then times the kernels that the program has, but records
- * nothing. */
+/* A program with built-in kernels may lack the reference solver's kernels.  The call then times the
+ * kernels that the program has, but records nothing. */
 static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
                                        struct kiln_err *err)
 {
@@ -94,8 +92,7 @@ static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err 
     return KILN_OK;
 }
 
-/* Returns how long to wait for plans.  The time budget only limits the wait once one solver can be
- * measured. */
+/* The time budget only limits the wait once one solver can be measured. */
 static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
 {
     bool can_measure = b->reference && has_any_plan(b->work);
@@ -115,8 +112,7 @@ static void note_late_plans(struct work *work, bool is_budget, const struct kiln
     }
 }
 
-/* Waits for all plans.  A plan that does not arrive in time counts as missing.  Fails if there is
- * no kilnd. */
+/* A plan that does not arrive in time counts as missing.  Fails if there is no kilnd. */
 static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 {
     FAILURE_AUTO struct failure why = FAILURE_INIT;
@@ -137,7 +133,7 @@ static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
     if (rc && rc != KILN_NOT_FOUND && rc != KILN_TIMED_OUT)
         return err->code ? rc : kiln_fail(err, rc, "%s", why.err.text);
     if (rc == KILN_TIMED_OUT)
-        note_late_plans(b->work, /* is_budget= */ end < deadline, &why.err);
+        note_late_plans(b->work, end < deadline, &why.err);
     if (b->reference)
         return KILN_OK;
     const struct kiln_err *last = rc == KILN_TIMED_OUT ? &why.err : &reference.err;
@@ -149,7 +145,7 @@ static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 
 /* ---- timing ---- */
 
-/* Records that |s| failed to run.  Returns a failure only if the device is lost. */
+/* Returns a failure only if the device is lost. */
 static enum kiln_code handle_failed_run(struct work *work, struct work_solver *s,
                                         const struct kiln_err *why, struct kiln_err *err)
 {
@@ -230,7 +226,6 @@ static enum kiln_code ensure_bench(struct work *work, struct kiln_err *err)
     return work->bench ? KILN_OK : bench_create(&options, &work->bench, err);
 }
 
-/* Times every solver with its best known config. */
 static enum kiln_code find_fastest(struct work *work, struct kiln_err *err)
 {
     __attribute__((cleanup(batch_done))) struct batch batch = { .work = work };
@@ -253,8 +248,7 @@ static enum kiln_code find_fastest(struct work *work, struct kiln_err *err)
 
 /* ---- existing records ---- */
 
-/* Uses recorded times if there are any for the problem.  Returns false if the solvers must be
- * timed. */
+/* Returns false if the solvers must be timed. */
 static bool use_records(struct work *work)
 {
     bool has_any = false, is_clean = work->options.enforce == KILN_ENFORCE_DB_CLEAN;
@@ -307,7 +301,7 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
                : KILN_OK;
 }
 
-/* Records the solvers' times.  If a solver was cut short, its time is that of its single run. */
+/* If a solver was cut short, its time is that of its single run. */
 static enum kiln_code record_solvers(const struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -355,8 +349,7 @@ static enum kiln_code build_result(struct work *work, struct kiln_err *err)
     return rc;
 }
 
-/* Returns whether the call searches for perf configs.  By default, tune does and find does not;
- * |enforce| can change that. */
+/* By default, tune searches for perf configs and find does not.  |enforce| can change that. */
 static bool shall_search(const struct work *work, bool is_tune)
 {
     switch (work->options.enforce) {
@@ -381,8 +374,8 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
     return rc;
 }
 
-/* Measures, records the measurements and returns them.  If the device is lost, earlier measurements
- * are still recorded.  If recording fails, the measurements are still returned. */
+/* If the device is lost, earlier measurements are still recorded.  If recording fails, the
+ * measurements are still returned. */
 static enum kiln_code run_work(struct work *work, const struct kiln_conv_options *options,
                                bool is_tune, struct kiln_err *err)
 {

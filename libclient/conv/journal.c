@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits.  A line is shorter than PIPE_BUF bytes, because it is written with one call.  The journal
- * of a whole tuning space has a few megabytes. */
+/* A line is shorter than PIPE_BUF bytes, because it is written with one call.  The journal of a
+ * whole tuning space has a few megabytes. */
 #define LINE_MAX 2048u
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
@@ -23,8 +23,7 @@ struct journal {
 
 /* ---- opening ---- */
 
-/* Finds the user's default directory.  Returns false in a setuid program, because its caller
- * controls the environment. */
+/* Returns false in a setuid program, because its caller controls the environment. */
 static bool user_directory(char directory[PATH_BYTES])
 {
     const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
@@ -50,8 +49,8 @@ static void write_line(const struct journal *j, const char *line)
     (void)ignored;
 }
 
-/* Writes the first line of a new file.  In an old file, ends an incomplete last line, which
- * remains, for example, if the disk was full. */
+/* Writes the first line of a new file.  In an old file, ends a last line that is incomplete, for
+ * example because the disk was full. */
 static void begin_lines(const struct journal *j)
 {
     char line[LINE_MAX + 1], last = '\n';
@@ -111,7 +110,7 @@ void journal_close(struct journal *journal)
 
 /* ---- reading ---- */
 
-struct fields { /* the fields of one line, which tabs separate */
+struct fields {
     char *list[7];
     unsigned count;
 };

@@ -5,8 +5,9 @@
  * The journal of a search: a file with every timing, so that an interrupted search can be resumed.
  * docs/find-and-tune.md documents its format.
  *
- * Role       One file per problem, solver, device, driver, toolchain and version of libkiln.  Each
- *            line is appended with one write, so several processes may share the file
+ * Role       There is one file per problem, solver, device, driver, toolchain and version of
+ *            libkiln.  Each line is appended with one write, so several processes may share the
+ *            file
  * Ownership  a journal owns its descriptor
  * Threading  one thread
  */
@@ -14,27 +15,26 @@
 
 struct journal;
 
-/* Identifies a journal file.  The file's first line contains all of these texts. */
+/* The file's first line contains all of these texts. */
 struct journal_subject {
     const char *version; /* libkiln's version, because kernels differ between versions */
     const char *database_id, *driver, *toolchain, *solver;
-    const char *problem; /* written as a MIOpenDriver command line */
+    const char *problem; /* a MIOpenDriver command line */
 };
 
-/* Opens the journal in |directory|, which is created if needed.  NULL means the user's default
- * directory.  If the default directory is not writable, there is no journal, and *ret_journal is
- * NULL. */
+/* |directory| is created if needed.  NULL means the user's default directory.  If the default
+ * directory is not writable, there is no journal, and *ret_journal is NULL. */
 KILN_MUST_CHECK enum kiln_code journal_open(const char *directory,
                                             const struct journal_subject *subject,
                                             struct journal **ret_journal, struct kiln_err *err);
-void journal_close(struct journal *journal); /* accepts NULL */
+void journal_close(struct journal *journal);
 static inline void journal_auto(struct journal **journal) { journal_close(*journal); }
 
 /* Adds the recorded trials to |search|.  A config that was begun but has no result has crashed the
  * process, so it counts as failed to run.  Damaged lines are skipped. */
 KILN_MUST_CHECK enum kiln_code journal_read(struct journal *journal, struct search *search,
                                             struct kiln_err *err);
-/* Write one line each.  Call journal_begin before the first run of |config|, and journal_end after
- * its trial.  Both ignore write errors, and do nothing if |journal| is NULL. */
+/* Called before the first run of |config| and after its trial.  Both functions ignore write errors,
+ * and do nothing if |journal| is NULL. */
 void journal_begin(struct journal *journal, const char *config);
 void journal_end(struct journal *journal, const struct search_trial *trial);

@@ -34,8 +34,8 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* Returns |value| in half precision, which must represent it exactly.  |value| must be 0 or have a
- * magnitude from 2^-14 to 1. */
+/* Half precision must represent |value| exactly.  |value| must be 0 or have a magnitude from 2^-14
+ * to 1. */
 static uint16_t half_bits(float value)
 {
     uint32_t bits = bits_of(value);
@@ -68,7 +68,7 @@ static double load_element(enum data_type type, const void *data, uint64_t index
     return type == TYPE_FLOAT16 ? half_value(bits) : (double)float_of((uint32_t)bits << 16);
 }
 
-/* Stores |value|, which the type must represent exactly. */
+/* The type must represent |value| exactly. */
 static void store_element(enum data_type type, void *data, uint64_t index, float value)
 {
     uint16_t half = type == TYPE_FLOAT16 ? half_bits(value) : (uint16_t)(bits_of(value) >> 16);
@@ -80,8 +80,7 @@ static void store_element(enum data_type type, void *data, uint64_t index, float
 
 /* ---- filling ---- */
 
-/* Computes the square root of |x| by Newton's method, starting above the root.  |x| must be at
- * least 1. */
+/* Newton's method, starting above the root.  |x| must be at least 1. */
 static double square_root(double x)
 {
     double r = x, next = (x + 1) / 2;
@@ -92,7 +91,6 @@ static double square_root(double x)
     return r;
 }
 
-/* Returns the maximum number of products in the sum of one element. */
 static double terms_of(const struct problem *p)
 {
     const struct extent out = problem_output(p);
@@ -155,8 +153,7 @@ static void fill_table(enum operands kind, const struct problem *p, uint64_t *se
     }
 }
 
-/* Fills |data| with entries of a table of random values.  One random number selects five
- * elements. */
+/* One random number selects five elements of a table of random values. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed)
 {
@@ -211,7 +208,7 @@ struct agreement agreement_of(const struct problem *problem, bool is_winograd, d
     return (struct agreement){ .type = (enum data_type)problem->type, .bound = 2 * bound };
 }
 
-/* Returns the largest error of rounding |value|, which may be subnormal, to the type. */
+/* |value| may be subnormal. */
 static double storage_error(enum data_type type, double value)
 {
     switch (type) {

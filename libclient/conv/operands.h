@@ -21,25 +21,24 @@ enum operands {
     OPERANDS_GENERAL,
 };
 
-/* Fills |data| with values whose magnitudes are below 1. KILN_INT8 is not supported. */
+/* Fills |data| with magnitudes below 1.  KILN_INT8 is not supported. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed);
 
-/* Returns the largest magnitude of the elements, or infinity if one of them is not a number. */
+/* Returns infinity if one of the elements is not a number. */
 double operands_largest(enum data_type type, const void *data, uint64_t count);
 
 struct agreement { /* how far two results may differ, before they are rounded for storage */
     enum data_type type;
-    double bound; /* maximum difference; 0 if the results must be equal */
+    double bound; /* 0 if the results must be equal */
 };
-/* Returns the permitted difference.  |is_winograd| says whether Winograd transforms were used for
- * one of the results.  |largest| is the product of the operands' largest magnitudes, or 0 for
- * OPERANDS_EXACT. */
+/* |is_winograd| says whether Winograd transforms were used for one of the results.  |largest| is
+ * the product of the operands' largest magnitudes, or 0 for OPERANDS_EXACT. */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest);
 
 struct disagreement {
     uint64_t count; /* number of elements that differ too much */
-    uint64_t first; /* index of the first such element */
+    uint64_t first; /* index of the first of them */
     double got, want;
 };
 struct disagreement operands_compare(const struct agreement *agreement, const void *got,

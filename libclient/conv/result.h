@@ -14,28 +14,27 @@
 #include <kiln/conv.h>
 
 struct conv_list {
-    struct kiln_conv_entry *entries; /* owned, with their texts */
+    struct kiln_conv_entry *entries;
     unsigned count, capacity;
 };
 
 struct kiln_conv_result {
     struct conv_list solvers, trials;
-    struct kiln_plan *plan; /* counted; NULL if there is none */
+    struct kiln_plan *plan; /* NULL if there is none */
     /* Why recording failed.  KILN_OK if everything was recorded, or there was nothing to record. */
     struct kiln_err not_recorded;
 };
 
-/* Creates an empty result.  Returns NULL if out of memory. */
 struct kiln_conv_result *conv_result_create(void);
 static inline void kiln_conv_result_auto(struct kiln_conv_result **result)
 {
     kiln_conv_result_free(*result);
 }
 
-/* Appends a copy of |entry| and its texts; a NULL text becomes "". */
+/* Copies |entry| and its texts.  A NULL text becomes "". */
 KILN_MUST_CHECK enum kiln_code conv_list_add(struct conv_list *list,
                                              const struct kiln_conv_entry *entry,
                                              struct kiln_err *err);
-/* Sorts the list: first the entries that were timed or recorded, by time; then the entries that
- * were cut short, by time; then the rest in their old order. */
+/* The order is: the entries that were timed or recorded, by time; the entries that were cut short,
+ * by time; the rest in their old order. */
 void conv_list_sort(struct conv_list *list);

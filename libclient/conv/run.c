@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs: a run is a plan whose code objects are loaded on a device, so that it can launch its
- * kernels. */
+/* A run is a plan whose code objects are loaded on a device, so that it can launch its kernels. */
 #include "common/target/target.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
@@ -17,10 +16,10 @@ struct run_map { /* the last encoding of a tensor map */
 };
 
 struct kiln_run {
-    struct kiln_device *device;                        /* counted */
-    struct kiln_plan *plan;                            /* counted */
-    struct device_module *modules[LIMIT_PLAN_KERNELS]; /* counted; one per code object */
-    void *functions[LIMIT_PLAN_KERNELS];               /* owned; one per launch */
+    struct kiln_device *device;
+    struct kiln_plan *plan;
+    struct device_module *modules[LIMIT_PLAN_KERNELS]; /* one per code object */
+    void *functions[LIMIT_PLAN_KERNELS];               /* one per launch */
     pthread_mutex_t mutex;                             /* protects |maps| */
     struct run_map maps[LIMIT_PLAN_MAPS];              /* one per tensor map of the plan */
 };
@@ -69,8 +68,7 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
                : KILN_OK;
 }
 
-/* Returns whether every target feature in |plan| has the same value in |device|.  Features that
- * |plan| does not name may be on or off. */
+/* Features that |plan| does not name may be on or off. */
 static bool features_suit(const char *device, const char *plan)
 {
     for (const char *at = strchr(plan, ':'); at; at = strchr(at + 1, ':')) {
@@ -84,7 +82,7 @@ static bool features_suit(const char *device, const char *plan)
     return true;
 }
 
-/* Compares the architectures.  Code for sm_90 also runs on a device with the target sm_90a. */
+/* Code for sm_90 also runs on a device with the target sm_90a. */
 static bool arch_suits(const struct target *device, const struct target *plan)
 {
     char of_device[LIMIT_TARGET_TEXT], of_plan[LIMIT_TARGET_TEXT];
@@ -103,8 +101,7 @@ static bool target_suits(const struct target *device, const struct target *plan)
     return arch_suits(device, plan) && features_suit(device->text, plan->text);
 }
 
-/* Checks that the plan's target suits the device.  If a target cannot be parsed, succeeds, so that
- * the GPU runtime decides later. */
+/* If a target cannot be parsed, succeeds, so that the GPU runtime decides later. */
 static enum kiln_code check_target(const struct kiln_device *device, const struct kiln_plan *plan,
                                    struct kiln_err *err)
 {
@@ -140,7 +137,7 @@ static enum kiln_code create_run(struct kiln_device *device, struct kiln_plan *p
     struct kiln_run *fresh = calloc(1, sizeof(*fresh));
     if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a run");
-    pthread_mutex_init(&fresh->mutex, /* attr= */ NULL);
+    pthread_mutex_init(&fresh->mutex, NULL);
     __attribute__((cleanup(run_auto))) struct kiln_run *run = fresh;
     run->device = device_ref(device);
     run->plan = kiln_plan_ref(plan);
@@ -164,8 +161,8 @@ void kiln_run_destroy(struct kiln_run *run) { kiln_run_free(run); }
 
 /* ---- launching ---- */
 
-/* Required alignment of the addresses that a job passes, because kernels read and write four
- * elements at a time.  Memory that a GPU runtime allocates is always aligned. */
+/* Kernels read and write four elements at a time.  Memory that a GPU runtime allocates is always
+ * aligned. */
 #define TENSOR_ALIGNMENT 16u
 
 static enum kiln_code check_memory(const struct kiln_run *run, const char *name,
@@ -218,7 +215,7 @@ static enum kiln_code fill_argument(const struct message_plan_argument *from,
     case ARGUMENT_U32:
     case ARGUMENT_F32: a.size = sizeof(uint32_t); break;
     case ARGUMENT_U64: a.size = sizeof(uint64_t); break;
-    case ARGUMENT_TENSOR_MAP: return KILN_OK; /* fill_map() sets it */
+    case ARGUMENT_TENSOR_MAP: return KILN_OK;
     }
     if (!a.memory && !a.size)
         return kiln_fail(err, KILN_INVALID, "the plan needs a workspace, and none was given");

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits for the first timing of a config.  They are low, because most configs are slow. */
+/* For the first timing of a config.  The limits are low, because most configs are slow. */
 #define FIRST_SAMPLES 3u
 #define FIRST_MS 20.0
 /* A config whose first run takes this many times as long as the best is not timed further. */
 #define HOPELESS 2.0
-/* The fastest configs (FINALISTS of them) are timed again, with these limits on samples and
- * time. */
+/* The fastest configs are timed again, with these limits. */
 #define FINALISTS 16u
 #define FINAL_SAMPLES 24u
 #define FINAL_MS 400.0
@@ -22,7 +21,7 @@
 
 struct search_config {
     struct hash_link link;
-    size_t trial; /* index of the config's trial */
+    size_t trial;
     char text[];
 };
 
@@ -63,7 +62,7 @@ bool search_goes_on(const struct search *search, uint64_t until_ns)
 
 /* ---- trials ---- */
 
-/* Reads a config of the form "64,128,8"; returns 0 for any other form. */
+/* Returns 0 unless the config has the form "64,128,8". */
 static unsigned read_values(const char *config, uint16_t values[SEARCH_AXES_MAX])
 {
     unsigned count = 0;
@@ -144,7 +143,7 @@ static void fail_trial(struct search *s, size_t index, int state, const struct k
     s->failed++;
 }
 
-/* Records that the trial failed to run.  Returns a failure only if the device is lost. */
+/* Returns a failure only if the device is lost. */
 static enum kiln_code fail_run(struct search *s, size_t index, const struct kiln_err *why,
                                struct kiln_err *err)
 {
@@ -168,8 +167,8 @@ static enum kiln_code check_trial(struct search *s, size_t index, struct kiln_er
     return KILN_OK;
 }
 
-/* Makes the trial the best if it is faster and its result is correct.  A wrong result must not
- * become the best, because correct trials that are much slower would then be cut short. */
+/* Makes the trial the best if it is faster and its result is correct.  Correct trials that are much
+ * slower than the best are cut short, so a wrong result must not become the best. */
 static enum kiln_code update_best(struct search *s, size_t index, struct kiln_err *err)
 {
     const struct search_trial *t = &s->trials[index];
@@ -198,8 +197,7 @@ static enum kiln_code time_first(struct search *s, size_t index, struct kiln_err
     return KILN_OK;
 }
 
-/* Drops the slowest of the loaded trials if there are more than FINALISTS, because loaded code
- * takes memory. */
+/* Loaded code takes memory, so at most FINALISTS trials stay loaded. */
 static void limit_held(struct search *s)
 {
     size_t slowest = SIZE_MAX;
@@ -234,8 +232,7 @@ static enum kiln_code request_trials(struct search *s, const struct search_sourc
     return KILN_OK;
 }
 
-/* Waits for the next compiled trial and times it.  Returns KILN_TIMED_OUT if none was ready in
- * time. */
+/* Returns KILN_TIMED_OUT if no trial was ready in time. */
 static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_err *err)
 {
     struct search_arrival next = { .why = KILN_ERR_INIT };
@@ -256,8 +253,8 @@ static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_
     return rc;
 }
 
-/* Requests trials of the source while the window of compilations has space.  When all trials were
- * requested, asks the source for more. */
+/* Requests trials while the window of compilations has space.  When all trials were requested, asks
+ * the source for more. */
 static enum kiln_code request_all(struct search *s, struct search_source *source, size_t *next,
                                   struct kiln_err *err)
 {
@@ -296,7 +293,7 @@ enum kiln_code search_try_source(struct search *search, struct search_source *so
     struct search *s = search;
     size_t next = 0;
     enum kiln_code rc = KILN_OK;
-    bool is_first = s->tried == s->failed; /* true if no trial has a time yet */
+    bool is_first = s->tried == s->failed; /* no trial has a time yet */
     while (!rc && !s->has_enough && (is_first || search_goes_on(s, until_ns))) {
         rc = request_all(s, source, &next, err);
         if (!rc && !is_pending(s, source, next))
@@ -352,8 +349,7 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Checks each trial of |f| and times it with |samples| samples.  Except in the last round, stops
- * when the time is up.  Removes trials that fail from |f|. */
+/* Except in the last round, stops when the time is up.  Removes trials that fail from |f|. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {
@@ -421,7 +417,7 @@ static bool find_step(const struct search *s, unsigned axis, uint16_t from, bool
     return found;
 }
 
-struct steps { /* for each axis, the neighbouring values of the best config */
+struct steps {
     bool has_lower[SEARCH_AXES_MAX], has_upper[SEARCH_AXES_MAX];
     uint16_t lower[SEARCH_AXES_MAX], upper[SEARCH_AXES_MAX];
 };

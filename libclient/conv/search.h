@@ -4,13 +4,13 @@
 /*
  * The search for a solver's best perf config, by trials.
  *
- * Role       Decides which configs to try, how long to time each and which to drop.  struct
+ * Role       Decides which configs to try, how long to time each and which to drop. struct
  *            search_ops hides compilers and devices, so that tests can use a fake
  *
- *   try     many configs are timed briefly, and those far slower than the best are cut short
- *   halve   the fastest sixteen are timed again; then the faster half of them, for twice as long;
- *           and so on until two are left.  Configs with a wrong result are dropped
- *   refine  the neighbours of the best along each axis are tried, until none of them is better
+ *   try      many configs are timed briefly, and those far slower than the best are cut short
+ *   halve    the fastest sixteen are timed again, then the faster half of them, for twice as long;
+ *            and so on until two are left.  Configs with a wrong result are dropped
+ *   refine   the neighbours of the best along each axis are tried, until none of them is better
  *
  * Ownership  a search owns its trials and their texts; the implementation of the ops owns what a
  *            trial has compiled and loaded
@@ -31,16 +31,16 @@ struct search_trial {
     int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED before that */
     enum trial_place place; /* HELD: loaded; DONE: has a result, and holds nothing */
     struct timing timing;
-    uint64_t checked;     /* number of elements that were checked */
-    char *reason;         /* owned; NULL if there is none */
+    uint64_t checked; /* number of elements that were checked */
+    char *reason;
     void *held;           /* opaque; belongs to the implementation of the ops */
-    unsigned value_count; /* number of values in |config|; 0 if it does not have the form "1,2,3" */
+    unsigned value_count; /* 0 if |config| does not have the form "1,2,3" */
     uint16_t values[SEARCH_AXES_MAX];
 };
 
 struct search;
 
-/* a requested trial that was compiled and loaded, or whose compilation or loading failed */
+/* a requested trial whose compilation and loading has ended, maybe with a failure */
 struct search_arrival {
     size_t trial;
     enum kiln_code code; /* KILN_COMPILE_FAILED if the compiler failed */
@@ -49,22 +49,22 @@ struct search_arrival {
 
 struct search_ops {
     uint64_t (*now_ns)(void *context);
-    /* Returns whether another trial may be requested now. */
+    /* another trial may be requested now */
     bool (*is_ready)(void *context);
-    /* Requests the compilation of a trial. */
+    /* requests the compilation of a trial */
     KILN_MUST_CHECK enum kiln_code (*ask)(void *context, size_t trial, struct kiln_err *err);
-    /* Waits for the next requested trial.  Returns KILN_TIMED_OUT if none came by the deadline. */
+    /* Returns KILN_TIMED_OUT if no requested trial came by the deadline. */
     KILN_MUST_CHECK enum kiln_code (*next)(void *context, uint64_t deadline_ns,
                                            struct search_arrival *ret_next, struct kiln_err *err);
-    /* Abandons all trials that are in flight (requested, but not received yet). */
+    /* Abandons all trials that were requested but not received yet. */
     void (*clear)(void *context);
     KILN_MUST_CHECK enum kiln_code (*time)(void *context, size_t trial,
                                            const struct timing_limits *limits,
                                            struct timing *ret_timing, struct kiln_err *err);
-    /* Checks the trial's result.  Returns KILN_CORRUPT if it is wrong. */
+    /* Returns KILN_CORRUPT if the trial's result is wrong. */
     KILN_MUST_CHECK enum kiln_code (*check)(void *context, size_t trial, uint64_t *ret_checked,
                                             struct kiln_err *err);
-    bool (*is_alive)(void *context); /* whether the device still works after a failure */
+    bool (*is_alive)(void *context); /* the device still works after a failure */
     void (*drop)(void *context, size_t trial);
     /* Called when a trial gets a result or its result changes.  Returns true to stop the search. */
     bool (*reported)(void *context, const struct search_trial *trial);
@@ -76,38 +76,36 @@ struct search {
     /* Until this time, the search waits for the first trial, even if the time budget is used up. */
     uint64_t give_up_ns;
 
-    struct search_trial *trials; /* owned */
+    struct search_trial *trials;
     size_t count, capacity;
-    struct hash_table configs; /* table of struct search_config, owned */
-    /* Index of the fastest trial with a correct result; SIZE_MAX if there is none yet. */
+    struct hash_table configs; /* of struct search_config */
+    /* Index of the fastest trial with a correct result, or SIZE_MAX. */
     size_t best;
-    size_t open; /* number of trials in flight */
+    size_t open;
     unsigned tried, failed;
-    bool has_enough; /* set if reported() asked to stop */
+    bool has_enough; /* reported() asked to stop */
 };
 
 void search_init(struct search *search, const struct search_ops *ops, void *context);
-void search_done(struct search *search); /* releases everything that the trials hold */
+void search_done(struct search *search);
 
-/* Adds a trial of |config|, unless there is one already.  |ret_index| receives the trial's
- * index. */
+/* Adds a trial unless |config| has one already. */
 KILN_MUST_CHECK enum kiln_code search_add(struct search *search, const char *config,
                                           size_t *ret_index, struct kiln_err *err);
-/* Returns the index of the config's trial, or SIZE_MAX if there is none. */
+/* Returns SIZE_MAX if the config has no trial. */
 size_t search_find(const struct search *search, const char *config);
 
-struct search_source {     /* the trials to try, in this order */
+struct search_source {     /* trials to try in this order */
     const size_t *indexes; /* borrowed */
     size_t count;
-    /* Called when every trial of the source was requested and is_ready() allows another.  It may
+    /* Called when every trial of the source was requested and is_ready() allows another.  May
      * append trials, and reallocate |indexes|.  |context| is the search's context.  NULL if the
      * source never gets more trials. */
     enum kiln_code (*more)(void *context, struct search_source *source, struct kiln_err *err);
 };
-/* Tries those trials of |source| that were not tried yet, until |until_ns|.  It waits longer only
- * for the very first trial of the search.  A config whose compilation ends later is tried by a
- * later call.  Returns a failure if there is no kilnd or the device is lost; the search is then
- * over. */
+/* Tries those trials of |source| that were not tried yet, until |until_ns|.  Waits longer only for
+ * the very first trial of the search.  A config whose compilation ends later is tried by a later
+ * call.  Returns a failure if there is no kilnd or the device is lost; the search is then over. */
 KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,
                                                  struct search_source *source, uint64_t until_ns,
                                                  struct kiln_err *err);

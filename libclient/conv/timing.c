@@ -7,12 +7,11 @@
  * of GPUs tick every 0.5 or 1 µs, and recording an event takes about as long. */
 #define SAMPLE_MIN_MS 0.25
 #define LAUNCHES_MAX 32u
-/* Minimum spread of several samples.  The clock hides a smaller spread, and kilnd rejects a spread
- * of 0, because no real measurement has it. */
+/* The clock hides a smaller spread. kilnd rejects a spread of 0, because no real measurement has
+ * it. */
 #define SPREAD_MIN_MS 1e-6
-/* Allowance for a single launch.  The events around it are further apart than the kernel takes,
- * because sending a launch to the device takes time, too.  So this allowance is added to
- * |hopeless_ms|. */
+/* Added to |hopeless_ms|.  Sending a launch to the device takes time, so the events around a single
+ * launch are further apart than the kernel takes. */
 #define ALONE_MS 0.05
 /* Tukey's fences: samples more than FENCE interquartile ranges outside the quartiles are outliers.
  * The distance is at least FENCE_MIN times the median, because with a coarse clock most samples may
@@ -26,7 +25,7 @@ static int compare_doubles(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-/* Returns a quantile of the samples, interpolated linearly between two of them. */
+/* Interpolates linearly between two samples. */
 static double quantile_of(const double *sorted, unsigned count, double part)
 {
     double at = part * (count - 1);

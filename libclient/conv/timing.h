@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * Timing: runs a kernel as often as needed to know its time, and computes statistics of the
- * samples.
+ * Runs a kernel as often as needed to know its time, and computes statistics of the samples.
  *
  * Role       runs the kernel once as a warm-up, groups launches into samples that are long enough
  *            for the device's clock, removes outliers, and computes median and spread.  Very slow
@@ -16,7 +15,7 @@
 #define TIMING_SAMPLES_MAX 64u
 
 struct timing_source { /* the launches to time; tests supply their own */
-    /* Runs |launches| launches in a row.  Sets |ret_ms| to the device's time for all of them. */
+    /* Sets |ret_ms| to the device's time for all launches, which run in a row. */
     enum kiln_code (*launch)(void *context, unsigned launches, double *ret_ms,
                              struct kiln_err *err);
     void *context;
@@ -25,19 +24,18 @@ struct timing_source { /* the launches to time; tests supply their own */
 struct timing_limits {
     double hopeless_ms; /* if the first run takes longer, it is the only one; 0 means no limit */
     double limit_ms;    /* no sample begins after this much of the device's time */
-    unsigned samples;   /* requested number; at least one is taken */
+    unsigned samples;   /* at least one is taken */
 };
 
 struct timing {
     double median_ms; /* time of one launch */
     double spread_ms; /* half the interquartile range */
-    unsigned samples; /* number of samples used for the values above */
+    unsigned samples; /* used for the values above */
     bool is_cut_short;
 };
 
 KILN_MUST_CHECK enum kiln_code timing_take(const struct timing_source *source,
                                            const struct timing_limits *limits,
                                            struct timing *ret_timing, struct kiln_err *err);
-/* Returns the statistics of |samples|, and reorders them.  |count| must be at least 1, and all
- * samples must be finite. */
+/* Reorders |samples|, which must be finite.  |count| must be at least 1. */
 struct timing timing_of(double *samples, unsigned count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tune: implements struct search_ops by means of kilnd's compilers and the device, and searches the
+/* Tune implements struct search_ops by means of kilnd's compilers and the device, and searches the
  * tuning space of each solver that may become the fastest. */
 #include "libclient/conv/journal.h"
 #include "libclient/conv/tune_share.h"
@@ -12,14 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum number of compilations in flight.  kilnd runs on this host and has a worker for each
- * processor.  A few more keep the workers busy while this process measures.  Many more would delay
- * later requests, which queue behind them. */
+/* Maximum number of compilations in flight. kilnd runs on this host and has a worker for each
+ * processor.  A few more compilations keep the workers busy while this process measures.  Many more
+ * would delay later requests, which queue behind them. */
 #define WINDOW_MAX 128u
-/* Maximum number of candidates to request.  In a larger space, the candidates are a sample of
- * it. */
+/* In a larger space, the candidates are a sample of it. */
 #define CANDIDATES_MAX (1u << 17)
-/* Number of configs, the fastest of an earlier search, that are measured again. */
+/* So many of the fastest configs of an earlier search are measured again. */
 #define REMEMBERED_MAX 8u
 /* A solver whose best known config takes this many times as long as the best solver is not tuned.
  */
@@ -245,7 +244,7 @@ static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* Queues the best known config.  It comes first, because other configs are compared with it. */
+/* The best known config comes first, because other configs are compared with it. */
 static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
 {
     size_t index;
@@ -366,8 +365,8 @@ static enum kiln_code search_space(struct tuner *t, struct kiln_err *err)
     return rc || is_alone(t) ? rc : conclude_shared(t, err);
 }
 
-/* Returns false if only known configs were tried.  In that case, the best config is not recorded as
- * the result of a search, so that a later tune with more time still searches. */
+/* Returns false if only known configs were tried.  The best config is then not recorded as the
+ * result of a search, so that a later tune with more time still searches. */
 static bool has_searched(const struct tuner *t)
 {
     return t->search.tried + t->remembered > t->known || !has_untried(t);

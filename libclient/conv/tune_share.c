@@ -12,10 +12,9 @@
 #define MS 1000000ull
 /* Maximum time to wait for the last shares of other processes. */
 #define WAIT_MAX_MS 10000
-/* Maximum number of shares that this process holds at a time.  The compilations in flight never
- * need more. */
+/* Maximum number of shares that this process holds.  The compilations in flight never need more. */
 #define HELD_MAX 64u
-/* Maximum number of candidates that kilnd leases.  A larger space is never searched completely. */
+/* A larger space is never searched completely. */
 #define CANDIDATES_MAX (1u << 20)
 /* After this many lost leases in a row, the process continues alone. */
 #define LOSSES_MAX 3u
@@ -28,14 +27,14 @@ struct held { /* a share whose trials were not reported yet */
 
 struct sharing {
     struct tuner *tuner;
-    /* Owned.  Its connection holds the lease, so closing the client ends the lease. */
+    /* Its connection holds the lease, so closing the client ends the lease. */
     struct kiln_client *client;
     struct held held[HELD_MAX];
     unsigned count;
-    uint64_t lease; /* id of the lease; 0 if there is none yet */
+    uint64_t lease; /* 0 if there is none yet */
     /* First candidate of the next share, unless another process takes that share. */
     uint32_t next_first;
-    unsigned losses; /* number of leases lost since the last report */
+    unsigned losses;
     bool has_company, has_reported, is_exhausted, is_complete, is_stopped;
 };
 
@@ -64,7 +63,7 @@ static enum kiln_code take_share(struct sharing *s, int wait_ms, struct kiln_lea
     return error_take(rc, &e, err);
 }
 
-/* Reports the best config of the search so far. kilnd records the best of all reports. */
+/* kilnd records the best of all reports. */
 static enum kiln_code report_share(struct sharing *s, const struct held *share,
                                    struct kiln_lease *ret_next, struct kiln_err *err)
 {
@@ -92,8 +91,8 @@ static enum kiln_code report_share(struct sharing *s, const struct held *share,
     return error_take(rc, &e, err);
 }
 
-/* Continues alone, because kilnd rejected a report or a lease.  The other processes do not get the
- * results of this process. */
+/* kilnd rejected a report or a lease, so the other processes do not get the results of this
+ * process. */
 static enum kiln_code stop_sharing(struct sharing *s, struct kiln_err *why, struct kiln_err *err)
 {
     struct work *work = s->tuner->work;
@@ -115,7 +114,7 @@ static bool is_held(const struct sharing *s, uint32_t first)
     return false;
 }
 
-/* Queues the share in kilnd's answer, if there is one that this process does not hold already. */
+/* Does nothing if kilnd's answer has no share, or one that this process holds already. */
 static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *lease,
                                 struct kiln_err *err)
 {
@@ -152,7 +151,7 @@ static bool is_tried(const struct tuner *t, const struct held *share)
     return true;
 }
 
-/* Returns the index of a share whose trials were all tried, or s->count if there is none. */
+/* Returns s->count if there is no share whose trials were all tried. */
 static unsigned find_tried(const struct sharing *s)
 {
     unsigned i = 0;
@@ -161,8 +160,8 @@ static unsigned find_tried(const struct sharing *s)
     return i;
 }
 
-/* Takes a new lease after KILN_NOT_FOUND, because kilnd was restarted.  Candidates that were tried
- * already are not tried again. */
+/* After KILN_NOT_FOUND, kilnd was restarted.  Candidates that were tried already are not tried
+ * again. */
 static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_lease,
                                      struct kiln_err *why)
 {
@@ -175,7 +174,7 @@ static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_l
     return take_share(s, 0, ret_lease, why);
 }
 
-/* Reports one share. kilnd's answer may contain the next one. */
+/* kilnd's answer may contain the next share. */
 static enum kiln_code exchange_share(struct sharing *s, unsigned index, struct kiln_err *why,
                                      struct kiln_err *err)
 {
@@ -213,7 +212,7 @@ enum kiln_code sharing_next(struct sharing *sharing, struct kiln_err *err)
         if (tried < s->count)
             rc = exchange_share(s, tried, &why, err);
         else if (!s->is_exhausted)
-            rc = take_further(s, /* wait_ms= */ 0, err);
+            rc = take_further(s, 0, err);
         else
             break;
     }

@@ -3,23 +3,22 @@
 
 /*
  * Shares the search for one solver's best config with other processes of the user on identical
- * devices.  kilnd leases ranges of the candidates (shares) to the processes, and keeps the best of
+ * devices. kilnd leases ranges of the candidates (shares) to the processes, and keeps the best of
  * all reports.
- *
- * Ownership  the tuner owns its sharing
- * Threading  the thread that uses the tuner; blocks
  *
  * A process holds at least two shares, so that it can compile the next one while it measures.  A
  * process reports a share when all its candidates were tried.  When the sharing ends, kilnd gives
  * the shares that were not reported to other processes.
+ *
+ * Ownership  the tuner owns its sharing
+ * Threading  the thread that uses the tuner; blocks
  */
 #include "libclient/conv/tuner.h"
 
 struct sharing;
 
-/* Begins to share a search.  Sets |ret_sharing| to NULL if other processes could not use the
- * results, either because they are not recorded for the user, or because the caller named a
- * toolchain. */
+/* Sets |ret_sharing| to NULL if other processes could not use the results, either because they are
+ * not recorded for the user, or because the caller named a toolchain. */
 KILN_MUST_CHECK enum kiln_code sharing_create(struct tuner *tuner, struct sharing **ret_sharing,
                                               struct kiln_err *err);
 void sharing_destroy(struct sharing *sharing);

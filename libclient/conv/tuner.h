@@ -18,23 +18,21 @@ struct tuner {
     uint64_t start_ns, until_ns;
     struct search search;
     struct plan_window *window;
-    struct journal *journal; /* NULL if there is no journal */
-    unsigned known;          /* number of configs that were known before the search */
-    unsigned remembered;     /* number of trials read from the journal, which are not repeated */
-    bool is_temporary;       /* true if a retry of the trial that failed last may succeed */
-    size_t *queue;           /* indexes of trials, in the order in which to try them */
+    struct journal *journal;
+    unsigned known;      /* number of configs that were known before the search */
+    unsigned remembered; /* number of trials read from the journal, which are not repeated */
+    bool is_temporary;   /* a retry of the trial that failed last may succeed */
+    size_t *queue;       /* indexes of trials, in the order in which to try them */
     size_t queued, capacity;
-    /* NULL if this process searches alone. */
     struct sharing *sharing;
-    /* whether the candidates, or a sample of them, were added to the search */
+    /* the candidates, or a sample of them, were added to the search */
     bool has_known_neighbours;
 };
 
-/* Appends |config| to the queue. */
 KILN_MUST_CHECK enum kiln_code tuner_queue(struct tuner *tuner, const char *config,
                                            struct kiln_err *err);
-/* Appends the valid candidates from |first| to |first| + |count| - 1 to the queue. */
+/* Queues the valid candidates from |first| to |first| + |count| - 1. */
 KILN_MUST_CHECK enum kiln_code tuner_queue_range(struct tuner *tuner, uint32_t first,
                                                  uint32_t count, struct kiln_err *err);
-/* Appends the valid candidates of the whole space, or of a sample of it. */
+/* Queues the valid candidates of the whole space, or of a sample of it. */
 KILN_MUST_CHECK enum kiln_code tuner_queue_space(struct tuner *tuner, struct kiln_err *err);

@@ -21,34 +21,33 @@
 
 struct work_solver {
     struct kiln_solution solution; /* its texts are borrowed from the list */
-    int state;                     /* KILN_CONV_... */
+    int state;
     struct timing timing;
     uint64_t checked;
     unsigned tried;
     char config[WORK_CONFIG_MAX];
     char reason[512];
-    struct kiln_plan *plan; /* counted; NULL if there is none */
-    bool is_measured; /* whether this call measured the solver, so its time must be recorded */
-    bool is_tuned;    /* whether a search found |config| */
+    struct kiln_plan *plan; /* NULL if there is none */
+    bool is_measured;       /* this call measured the solver, so its time must be recorded */
+    bool is_tuned;          /* a search found |config| */
 };
 
 struct work {
     struct kiln_client *client; /* borrowed, like |device| and the pointers in |options| */
-    struct kiln_device *device; /* from |options| */
+    struct kiln_device *device;
     const struct kiln_problem *public_problem;
     struct problem problem;
     struct kiln_conv_options options; /* with defaults filled in */
-    /* When the call began, and when its time budget ends. |end_ns| is UINT64_MAX if there is no
-     * limit. */
+    /* |end_ns| is UINT64_MAX if there is no time budget. */
     uint64_t start_ns, end_ns;
-    struct kiln_solutions *list; /* owned */
+    struct kiln_solutions *list;
     struct work_solver solvers[WORK_SOLVERS_MAX];
     unsigned count;
-    struct bench *bench;             /* owned; NULL until something is measured */
-    struct kiln_err unchecked;       /* why results are not checked; KILN_OK if they are */
-    char toolchain[512];             /* identity of the toolchain, from the reference's plan */
-    bool has_enough;                 /* whether the caller asked to stop */
-    struct kiln_conv_result *result; /* owned */
+    struct bench *bench;       /* NULL until something is measured */
+    struct kiln_err unchecked; /* why results are not checked; KILN_OK if they are */
+    char toolchain[512];       /* from the reference's plan */
+    bool has_enough;           /* the caller asked to stop */
+    struct kiln_conv_result *result;
 };
 
 /* Checks and copies the arguments, and asks kilnd which solvers apply. */
@@ -58,20 +57,16 @@ void work_done(struct work *work);
 /* Tunes each solver that may become the fastest. */
 KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err);
 
-/* Returns the options for the request of a plan. */
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
                                            const char *config);
-/* Returns the deadline for a request that begins now. */
 uint64_t work_deadline(const struct work *work);
 bool work_has_time(const struct work *work);
 bool work_is_winograd(const struct kiln_solution *solution);
-/* Returns the fastest solver that has a time and a correct result, or NULL if there is none. */
+/* Returns the fastest solver that has a time and a correct result, or NULL. */
 struct work_solver *work_fastest(struct work *work);
-/* Reports progress to the caller. */
 void work_report(struct work *work, struct kiln_conv_progress *progress);
-/* Replaces the plan of |solver| by |plan|, and takes a reference to it. */
+/* Takes a reference to |plan|. */
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
-/* Returns the arguments for recording |measurement|, which was made on this device with |plan|'s
- * toolchain. */
+/* |measurement| was made on this device with |plan|'s toolchain. */
 struct kiln_recording work_recording(const struct work *work, const struct kiln_plan *plan,
                                      const struct kiln_measurement *measurement);

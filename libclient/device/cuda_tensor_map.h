@@ -11,8 +11,7 @@
 
 struct device_map; /* has the layout of CUtensorMap: 128 bytes, aligned to 64 */
 
-/* The signatures of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, which exist since CUDA
- * 12. */
+/* cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, which exist since CUDA 12. */
 typedef int cuda_encode_tiled(struct device_map *map, int type, uint32_t rank, void *address,
                               const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                               const uint32_t *steps, int interleave, int swizzle, int promotion,
@@ -23,7 +22,6 @@ typedef int cuda_encode_im2col(struct device_map *map, int type, uint32_t rank, 
                                const uint32_t *steps, int interleave, int swizzle, int promotion,
                                int fill);
 
-/* Encodes |map| for |address|, which includes the map's offset.  Returns a CUresult, 0 on
- * success. */
+/* |address| includes the map's offset.  Returns a CUresult, 0 on success. */
 int cuda_tensor_map_encode(cuda_encode_tiled *tiled, cuda_encode_im2col *im2col,
                            const struct tensor_map *map, void *address, struct device_map *ret_map);

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* maximum bytes of one runtime's reason; a message has up to three reasons */
+/* bytes of one runtime's reason; a message has up to three reasons */
 #define REASON_MAX 130
 
-/* The runtimes, in the order in which "auto" tries them. */
+/* in the order in which "auto" tries them */
 static const struct device_runtime *const runtimes[] = {
     &device_runtime_hip,
     &device_runtime_cuda,
@@ -116,8 +116,7 @@ static const struct device_runtime *runtime_of(enum device_kind kind)
     return NULL;
 }
 
-/* Adds a runtime's reason to the message.  Truncates a long reason at a blank, so that no path is
- * cut in two. */
+/* Truncates a long reason at a blank, so that no path is cut in two. */
 static void add_reason(char *reasons, size_t size, const char *kind, const char *why)
 {
     size_t used = strlen(reasons), limit = used + REASON_MAX < size ? used + REASON_MAX : size;
@@ -162,7 +161,7 @@ static enum kiln_code open_device(const char *name, void *context, struct kiln_d
 
 int kiln_device_open(const char *name, struct kiln_device **ret_device, struct kiln_error *err)
 {
-    return kiln_device_open_in(name, /* context= */ NULL, ret_device, err);
+    return kiln_device_open_in(name, NULL, ret_device, err);
 }
 
 int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
@@ -181,7 +180,7 @@ static enum kiln_code open_next(const char *name, struct kiln_device **devices, 
         return kiln_fail(err, KILN_INVALID,
                          "the list has more than %zu devices, which is the capacity of the result",
                          capacity);
-    enum kiln_code rc = open_device(name, /* context= */ NULL, &devices[count], err);
+    enum kiln_code rc = open_device(name, NULL, &devices[count], err);
     if (rc)
         return rc;
     for (size_t i = 0; i < count; i++) {

@@ -9,9 +9,9 @@
  *            and names and describes them
  * Ownership  Devices are reference-counted.  Memory objects, streams, events and modules hold a
  *            reference to their device, so the order of closing does not matter.  Handles of a
- *            runtime ("native": a CUdeviceptr, a cl_mem, a CUstream, ...) are passed as void *.
- *            Each is owned by the struct kiln_memory, kiln_stream, kiln_event or device_module that
- *            contains it
+ *            runtime ("native": a CUdeviceptr, a cl_mem, a CUstream, ...) are passed as void *. The
+ *            struct kiln_memory, kiln_stream, kiln_event or device_module that contains a handle
+ *            owns it
  * Threading  any call from any thread, as in <kiln/device.h>
  * Forks      GPU runtimes do not survive a fork: in a child every call fails, and nothing is
  *            released to the runtime
@@ -28,21 +28,21 @@
 #include <stdatomic.h>
 
 struct kiln_memory {
-    struct kiln_device *device; /* counted */
+    struct kiln_device *device;
     uint64_t bytes;
     void *native;
-    bool is_ours; /* true if libkiln created it, false if it wraps an object of the job */
+    bool is_ours; /* libkiln created it; false if it wraps an object of the job */
 };
 
 struct kiln_stream {
-    struct kiln_device *device; /* counted */
+    struct kiln_device *device;
     void *native;
-    bool is_ours; /* true if libkiln created it, false if it wraps an object of the job */
+    bool is_ours; /* libkiln created it; false if it wraps an object of the job */
 };
 
 struct kiln_event {
-    struct kiln_device *device; /* counted */
-    void *native;               /* in OpenCL, NULL until the event is recorded */
+    struct kiln_device *device;
+    void *native; /* in OpenCL, NULL until the event is recorded */
     bool is_recorded;
 };
 
@@ -53,14 +53,14 @@ struct device_map { /* an encoded tensor map, ready to be passed as a kernel arg
 struct device_argument {
     struct kiln_memory *memory; /* NULL if the argument is a number or a tensor map */
     uint64_t value;             /* the number; or, with |memory|, the offset in bytes inside it */
-    size_t size;                /* size of the number, in bytes */
-    /* NULL unless the argument is a tensor map; borrowed during the launch. */
+    size_t size;
+    /* NULL unless the argument is a tensor map; borrowed during the launch */
     struct device_map *map;
 };
 
 struct device_entry_point {
     const char *name;
-    /* Maximum dynamic shared memory that a launch of the function may request, in bytes. */
+    /* Maximum dynamic shared memory of a launch of the function, in bytes. */
     uint32_t shared_bytes;
 };
 
@@ -74,16 +74,15 @@ struct device_launch {
 };
 
 struct device_ops {
-    /* True if native handles of memory are device addresses; false if they are objects of the
-     * runtime. */
+    /* Native handles of memory are device addresses, not objects of the runtime. */
     bool memory_is_address;
     enum kiln_code (*create_memory)(struct kiln_device *device, uint64_t bytes, void **ret_memory,
                                     struct kiln_err *err);
-    /* Checks memory of the job, and takes a reference if the runtime counts references. */
+    /* Takes a reference if the runtime counts references. */
     enum kiln_code (*adopt_memory)(struct kiln_device *device, void *memory, uint64_t bytes,
                                    struct kiln_err *err);
     void (*drop_memory)(struct kiln_device *device, void *memory, bool is_ours);
-    /* Copy to and from the device on its own stream.  They return when the copy is complete. */
+    /* Copy on the device's own stream.  Return when the copy is complete. */
     enum kiln_code (*write)(struct kiln_device *device, void *memory, const void *from,
                             uint64_t bytes, struct kiln_err *err);
     enum kiln_code (*read)(struct kiln_device *device, void *memory, void *to, uint64_t bytes,
@@ -114,14 +113,13 @@ struct device_ops {
                            struct kiln_err *err);
     /* Releases a function before its module is unloaded.  Accepts NULL. */
     void (*forget)(struct kiln_device *device, void *function);
-    /* Encodes |map|, which the caller has checked, for |address|.  Returns KILN_UNSUPPORTED if
-     * kernels of this runtime take no tensor maps. */
+    /* The caller has checked |map|.  Returns KILN_UNSUPPORTED if kernels of this runtime take no
+     * tensor maps. */
     enum kiln_code (*encode)(struct kiln_device *device, const struct tensor_map *map,
                              void *address, struct device_map *ret_map, struct kiln_err *err);
     enum kiln_code (*launch)(struct kiln_device *device, void *function,
                              const struct device_launch *launch, struct kiln_err *err);
-    /* Closes the runtime's part of the device if it is open.  All objects that the runtime supplied
-     * have been released before. */
+    /* All objects that the runtime supplied have been released before. */
     void (*close)(struct kiln_device *device);
 };
 
@@ -130,7 +128,7 @@ struct kiln_device { /* each implementation's own struct begins with this one */
     atomic_uint references;
     struct fork_guard guard;
     struct module_table modules;
-    void *stream; /* owned; used if a call names no stream */
+    void *stream; /* used if a call names no stream */
     char name[32];
     char model[128];
     char target[LIMIT_TARGET_TEXT];
@@ -142,29 +140,26 @@ struct kiln_device { /* each implementation's own struct begins with this one */
     uint64_t memory_bytes;
 };
 
-/* Allocates an implementation's struct of |size| zeroed bytes, with one reference.  Returns NULL if
- * out of memory. */
+/* Allocates |size| zeroed bytes, with one reference.  Returns NULL if out of memory. */
 struct kiln_device *device_create(size_t size, const struct device_ops *ops);
 struct kiln_device *device_ref(struct kiln_device *device);
-void device_unref(struct kiln_device *device); /* accepts NULL and half-open devices */
+void device_unref(struct kiln_device *device);
 static inline void device_auto(struct kiln_device **device) { device_unref(*device); }
 
 /* Returns KILN_INVALID in a child that was forked by the process that opened |device|. */
 KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err);
-/* Sets |ret_stream| to the runtime's handle of |stream|; NULL means the device's own stream.
- * Returns KILN_INVALID if |stream| belongs to another device. */
+/* |stream| NULL means the device's own stream.  Returns KILN_INVALID if |stream| belongs to another
+ * device. */
 KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
                                              const struct kiln_stream *stream, void **ret_stream,
                                              struct kiln_err *err);
 
-/* Sets the device's database id, which is derived from its target and compute units. */
+/* The database id is derived from target and compute units. */
 void device_set_database_id(struct kiln_device *device);
-/* Calls |found| with what is known about a device.  |why_not| is NULL if the device can be
- * opened. */
+/* |why_not| is NULL if the device can be opened. */
 void device_report(const struct kiln_device *device, const struct kiln_err *why_not,
                    kiln_device_found *found, void *context);
 
-/* the device to open */
 struct device_request {
     struct device_uri uri;
     /* borrowed: a context of the job; NULL means the calling thread's current context, or a new
@@ -172,11 +167,10 @@ struct device_request {
     void *context;
 };
 
-/* One GPU runtime. list() calls |found| for every device that the runtime sees, with |why_not| if
- * the device cannot be opened.  It fails only if the whole runtime is unusable; its error gives the
- * reason. */
+/* list() calls |found| for every device that the runtime sees, with |why_not| if the device cannot
+ * be opened. list() fails only if the whole runtime is unusable; its error gives the reason. */
 struct device_runtime {
-    const char *kind; /* such as "opencl" */
+    const char *kind;
     enum kiln_code (*open)(const struct device_request *request, struct kiln_device **ret_device,
                            struct kiln_err *err);
     enum kiln_code (*list)(kiln_device_found *found, void *context, struct kiln_err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * CUDA devices: opens them in the job's context if it has one, otherwise in the primary context,
- * which the CUDA runtime also uses.  driver.c implements the operations.
+ * which the CUDA runtime also uses. driver.c implements the operations.
  */
 #include "libclient/device/cuda_library.h"
 #include "libclient/device/cuda_tensor_map.h"
@@ -29,10 +29,10 @@
 
 struct cuda_device {
     struct driver_device driver;
-    const struct cuda_library *cuda; /* static */
-    int handle;                      /* CUdevice */
-    void *context;                   /* the job's context, or the primary context */
-    bool is_retained;       /* whether this device holds a reference to the primary context */
+    const struct cuda_library *cuda;
+    int handle;
+    void *context;          /* the job's context, or the primary context */
+    bool is_retained;       /* this device holds a reference to the primary context */
     pthread_mutex_t shared; /* protects the shared-memory limits of functions */
 };
 
@@ -87,8 +87,7 @@ static void cuda_close(struct driver_device *d)
         release_primary(c);
 }
 
-/* Raises the function's limit of dynamic shared memory.  The limit is never lowered again, because
- * it applies to all launches of the function. */
+/* The limit is never lowered again, because it applies to all launches of the function. */
 static enum kiln_code raise_shared_limit(struct cuda_device *c, void *function, const char *name,
                                          uint32_t bytes, struct kiln_err *err)
 {
@@ -173,8 +172,8 @@ static enum kiln_code start_cuda(const struct cuda_library **ret_cuda, int *ret_
     return KILN_OK;
 }
 
-/* Reads the device's uuid.  If this process sees only a part of a GPU (MIG), the newer of CUDA's
- * two functions returns the uuid of the part, and the older one that of the whole GPU. */
+/* If this process sees only a part of a GPU (MIG), the newer of CUDA's two functions returns the
+ * uuid of the part, and the older one that of the whole GPU. */
 static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
     unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, seen[DEVICE_UUID_BYTES] = { 0 };
@@ -196,8 +195,8 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 
 /* ---- properties ---- */
 
-/* Sets the device's target.  For Hopper, it is sm_90a if the driver can encode tensor maps.  Code
- * for sm_90a may use wgmma and bulk copies, which no other architecture has. */
+/* For Hopper, the target is sm_90a if the driver can encode tensor maps.  Code for sm_90a may use
+ * wgmma and bulk copies, which no other architecture has. */
 static void set_target(struct kiln_device *base, const struct cuda_library *cuda, int major,
                        int minor)
 {
@@ -216,7 +215,6 @@ static void set_driver(struct kiln_device *base, const struct cuda_library *cuda
              version % 1000 / 10, known ? ", NVIDIA " : "", known ? module : "");
 }
 
-/* Fills in the device's properties.  Creates no context. */
 static enum kiln_code describe_device(struct cuda_device *c, int index, struct kiln_err *err)
 {
     const struct cuda_library *cuda = c->cuda;
@@ -275,8 +273,8 @@ static void *find_current(struct cuda_device *c)
     return current;
 }
 
-/* If |current| is the primary context, takes a reference to it, so that it remains valid if the job
- * releases its own reference first. */
+/* If |current| is the primary context, takes a reference to it.  The context then remains valid if
+ * the job releases its own reference first. */
 static enum kiln_code use_current(struct cuda_device *c, void *current, struct kiln_err *err)
 {
     unsigned flags = 0;
@@ -351,7 +349,7 @@ static enum kiln_code cuda_open(const struct device_request *request,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a device");
     struct cuda_device *c = cuda_of(driver_of(base));
     c->driver.kind = &cuda_kind;
-    pthread_mutex_init(&c->shared, /* attr= */ NULL);
+    pthread_mutex_init(&c->shared, NULL);
     enum kiln_code rc = open_cuda(c, request, err);
     if (!rc)
         *ret_device = KILN_TAKE(base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HIP devices.  HIP has one context per device, which libkiln shares with the job.  driver.c
- * implements the operations.
+ * HIP has one context per device, which libkiln shares with the job. driver.c implements the
+ * operations.
  */
 #include "common/target/target.h"
 #include "libclient/device/elf_check.h"
@@ -30,7 +30,7 @@
 
 struct hip_device {
     struct driver_device driver;
-    const struct hip_library *hip; /* static */
+    const struct hip_library *hip;
 };
 
 static struct hip_device *hip_of(struct driver_device *d) { return (struct hip_device *)d; }
@@ -61,8 +61,7 @@ static const char *hip_status_name(int status)
     return hip_library_use(&hip, &ignored) == KILN_OK ? hip->hipGetErrorName(status) : NULL;
 }
 
-/* Clears HIP's error status, so that the job's hipGetLastError() does not return libkiln's
- * failure. */
+/* The job's hipGetLastError() must not return libkiln's failure. */
 static void hip_forget_failure(void)
 {
     const struct hip_library *hip = NULL;
@@ -71,7 +70,6 @@ static void hip_forget_failure(void)
         (void)hip->hipGetLastError();
 }
 
-/* Returns whether an optional call succeeded.  If not, clears HIP's error status. */
 static bool has_succeeded(int status)
 {
     if (status)
@@ -138,7 +136,7 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 
 /* ---- properties ---- */
 
-/* Reads the arch with its features, "gfx90a:sramecc+:xnack-".  Only hipDeviceProp_t contains it. */
+/* Only hipDeviceProp_t contains the arch with its features, "gfx90a:sramecc+:xnack-". */
 static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_err *err)
 {
     const struct hip_library *hip = h->hip;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL devices: finds, describes and opens them.  opencl_work.c implements the operations. */
+/* Finds, describes and opens OpenCL devices. opencl_work.c implements the operations. */
 #include "common/target/opencl_target.h"
 #include "libclient/device/opencl_device.h"
 #include "libclient/device/uuid.h"
@@ -115,7 +115,7 @@ static enum kiln_code opencl_list(kiln_device_found *found, void *context, struc
     for (size_t i = 0; !rc && i < count; i++) {
         d.id = ids[i];
         describe_device(&d, (unsigned)i);
-        device_report(&d.base, /* why_not= */ NULL, found, context);
+        device_report(&d.base, NULL, found, context);
     }
     return rc;
 }
@@ -130,7 +130,7 @@ static bool has_device(const cl_device_id *ids, size_t count, cl_device_id id)
     return false;
 }
 
-/* Uses the job's context, which must contain the device, and takes a reference to it. */
+/* The job's context must contain the device.  Takes a reference to the context. */
 static enum kiln_code use_given(struct opencl_device *d, cl_context given, struct kiln_err *err)
 {
     cl_device_id ids[DEVICES_MAX];

@@ -5,13 +5,12 @@
 
 #include <stdio.h>
 
-/* The attribute for the device ordinal has this value both in CUpointer_attribute and in
- * hipPointer_attribute. */
+/* The same value in CUpointer_attribute and in hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
-/* CUresult and hipError_t use the same number for this status.  A launch with too many threads,
- * groups or bytes of shared memory returns this status.  Encoding a tensor map returns it for sizes
- * that the driver does not support.  The device still works afterwards. */
+/* CUresult and hipError_t use the same number.  A launch with too many threads, groups or bytes of
+ * shared memory returns this status.  Encoding a tensor map returns it for sizes that the driver
+ * does not support.  The device still works afterwards. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
     int status;
@@ -64,8 +63,8 @@ static enum kiln_code driver_enter(struct driver_device *d, struct driver_scope 
     return d->kind->enter(d, scope, err);
 }
 
-/* Ignores the status of releasing a handle.  Even if this failed, libkiln does not use the handle
- * any longer, so there is nothing to report. */
+/* Even if releasing a handle failed, libkiln does not use the handle any longer, so there is
+ * nothing to report. */
 static void ignore_status(const struct driver_device *d, int status)
 {
     if (status && d->kind->forget_failure)
@@ -281,8 +280,7 @@ static enum kiln_code driver_elapsed(struct kiln_device *device, void *begin, vo
 
 /* ---- code objects ---- */
 
-/* Fills |err| for an object that the runtime did not load.  The message gives advice only if the
- * reason is the object, not the device. */
+/* The message gives advice only if the reason is the object, not the device. */
 static enum kiln_code fail_load(struct driver_device *d, struct bytes object, int status,
                                 struct kiln_err *err)
 {
@@ -358,7 +356,7 @@ static enum kiln_code driver_encode(struct kiln_device *device, const struct ten
                          device->name, device->target);
     DRIVER_SCOPE(scope);
     enum kiln_code rc =
-        driver_enter(d, &scope, err); /* for this call, CUDA needs a current context */
+        driver_enter(d, &scope, err); /* CUDA needs a current context for this call */
     if (rc)
         return rc;
     int status = d->kind->encode(d, map, address, ret_map);

@@ -3,7 +3,7 @@
 
 /*
  * Code that HIP and CUDA devices share.  HIP's functions have the signatures and numbers of CUDA's
- * driver, so memory, streams, events, modules and launches are written once.
+ * driver.
  *
  * Role       implements struct device_ops with a table of runtime calls; struct driver_kind holds
  *            the differences between HIP and CUDA
@@ -12,8 +12,8 @@
  */
 #include "libclient/device/device.h"
 
-/* The runtime's calls.  Each returns 0 on success.  Device pointers are void * here.  CUDA's device
- * pointers are 64-bit numbers, which are passed in the same way. */
+/* Each call returns 0 on success.  Device pointers are void * here; CUDA's 64-bit device pointers
+ * are passed in the same way. */
 struct driver_calls {
     int (*memory_create)(void **ret_memory, size_t bytes);
     int (*memory_destroy)(void *memory);
@@ -39,26 +39,26 @@ struct driver_calls {
 
 struct driver_device {
     struct kiln_device base;
-    const struct driver_kind *kind;   /* static */
-    const struct driver_calls *calls; /* static */
+    const struct driver_kind *kind;
+    const struct driver_calls *calls;
     int ordinal; /* the device's number among the devices that this process sees */
 };
 
-/* A scope in which the device's context (CUDA) or the device (HIP) is current.  It lasts from
- * driver_enter to the end of the block. */
+/* The device's context (CUDA) or the device (HIP) is current from driver_enter to the end of the
+ * block. */
 struct driver_scope {
     struct driver_device *device; /* NULL if there is nothing to undo */
     int previous;                 /* HIP only: the device that was current before the scope */
 };
 
 struct driver_kind {
-    const char *runtime; /* name for messages, such as "the CUDA driver" */
+    const char *runtime; /* for messages, such as "the CUDA driver" */
     unsigned elf_machine;
     enum kiln_code (*enter)(struct driver_device *d, struct driver_scope *scope,
                             struct kiln_err *err);
     void (*leave)(struct driver_scope *scope);
     const char *(*status_name)(int status); /* may return NULL */
-    /* Called after a runtime call that failed; NULL if nothing needs to be done. */
+    /* called after a runtime call that failed; may be NULL */
     void (*forget_failure)(void);
     /* Allows launches of |function| to use |bytes| of dynamic shared memory.  NULL if the runtime
      * needs no such permission. */
@@ -78,7 +78,7 @@ static inline struct driver_device *driver_of(struct kiln_device *device)
     return (struct driver_device *)device;
 }
 
-/* Creates the device's own stream.  The device's context must exist. */
+/* The device's context must exist. */
 KILN_MUST_CHECK enum kiln_code driver_start(struct driver_device *d, struct kiln_err *err);
 
 /* Fills |err| with "cannot <what>: CUDA_ERROR_INVALID_VALUE (1)", where |fmt| gives <what>. */
@@ -90,7 +90,6 @@ static inline void driver_leave(struct driver_scope *scope)
     if (scope->device)
         scope->device->kind->leave(scope);
 }
-/* Declares a scope that driver_enter has not entered yet.  It is left automatically at the end of
- * the block. */
+/* The scope is left automatically at the end of the block. */
 #define DRIVER_SCOPE(name) \
     __attribute__((cleanup(driver_leave))) struct driver_scope name = { .device = NULL }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE_MAX 4096 /* maximum bytes of a path, with the terminating NUL */
+#define FILE_MAX 4096
 
 struct attempts { /* the attempts to open a library, which the message of a failure lists */
     char tried[200];
@@ -42,7 +42,7 @@ static void *find_loaded(const struct dynamic_library *library)
     return dl;
 }
 
-/* Tries to open the library in each directory of |path|, by each name that is not itself a path. */
+/* Skips names that are themselves paths. */
 static void *try_directories(const struct dynamic_library *library, const char *path,
                              struct attempts *attempts)
 {
@@ -94,8 +94,8 @@ static void *search_library(const struct dynamic_library *library, const char *m
     return dl ? dl : try_names(library, attempts);
 }
 
-/* Opens the first library that is found.  A privileged (setuid) program ignores the environment
- * variables, because its caller could use them to run other code. */
+/* A privileged (setuid) program ignores the environment variables, because its caller could use
+ * them to run other code. */
 static enum kiln_code open_first(const struct dynamic_library *library, void **ret_dl,
                                  struct kiln_err *err)
 {
@@ -141,8 +141,7 @@ static enum kiln_code bind_all(const struct dynamic_library *library, void *dl, 
     return *ret_file ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for a file's name");
 }
 
-/* Opens the library and binds its symbols.  |ret_useless| receives a library that lacks a symbol;
- * the caller closes it. */
+/* |ret_useless| receives a library that lacks a symbol.  The caller closes it. */
 static enum kiln_code open_and_bind(struct dynamic_library *library, void **ret_useless,
                                     struct kiln_err *err)
 {

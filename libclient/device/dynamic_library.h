@@ -27,18 +27,18 @@ struct dynamic_symbol {
     bool required;
 };
 
-struct dynamic_library { /* static; one for each vendor library */
-    const char *kind;    /* such as "hip" */
-    const char *what;    /* name for messages, such as "the HIP runtime" */
-    /* Environment variable that names a file to use instead of |names|. */
+struct dynamic_library {
+    const char *kind;
+    const char *what; /* for messages, such as "the HIP runtime" */
+    /* environment variable that names a file to use instead of |names| */
     const char *file_variable;
     const char *path_variable; /* environment variable with directories, separated by colons */
     const char *const *names;  /* NULL-terminated, best first; passed to dlopen */
     const struct dynamic_symbol *symbols;
     size_t symbol_count;
-    void *table; /* filled by dynamic_library_use */
-    char *path;  /* owned; directories, separated by colons; NULL if there are none */
-    char *file;  /* owned; the file that was opened; NULL until then */
+    void *table;
+    char *path; /* directories, separated by colons; NULL if there are none */
+    char *file; /* the file that was opened; NULL until then */
 };
 
 /* Opens and binds |library|, unless it is open already.  Returns KILN_UNAVAILABLE if that fails.
@@ -46,10 +46,9 @@ struct dynamic_library { /* static; one for each vendor library */
  * call tries again. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_use(struct dynamic_library *library,
                                                    struct kiln_err *err);
-/* Sets the directories to search.  NULL or "" means none.  Returns KILN_INVALID if a directory is
- * not an absolute path, or if the library is open already. */
+/* NULL or "" means no directories.  Returns KILN_INVALID if a directory is not an absolute path, or
+ * if the library is open already. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_set_path(struct dynamic_library *library,
                                                         const char *path, struct kiln_err *err);
-/* Returns the path of the file that was opened, or NULL if none is open.  Valid until the process
- * exits. */
+/* Returns NULL if no file is open.  The path is valid until the process exits. */
 const char *dynamic_library_file(const struct dynamic_library *library);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The search paths of vendor libraries, and the files that were found. */
 #include "libclient/device/cuda_library.h"
 #include "libclient/device/hip_library.h"
 #include "libclient/device/opencl_library.h"

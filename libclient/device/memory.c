@@ -35,7 +35,7 @@ int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_m
         return error_argument(err, "kiln_memory_create needs a device, a size above 0 and a place "
                                    "for the memory");
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, make_memory(device, /* native= */ NULL, bytes, ret_memory, &e), err);
+    return error_return(&e, make_memory(device, NULL, bytes, ret_memory, &e), err);
 }
 
 int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,

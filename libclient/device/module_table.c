@@ -7,8 +7,8 @@ void module_table_init(struct module_table *table)
 {
     *table = (struct module_table){ .idle = 0 };
     list_init(&table->by_use);
-    pthread_mutex_init(&table->mutex, /* attr= */ NULL);
-    pthread_cond_init(&table->loaded, /* attr= */ NULL);
+    pthread_mutex_init(&table->mutex, NULL);
+    pthread_cond_init(&table->loaded, NULL);
 }
 
 static void unlink_module(struct module_table *t, struct device_module *m)
@@ -59,8 +59,7 @@ static void use_module(struct module_table *t, struct device_module *m)
     list_prepend(&t->by_use, &m->by_use);
 }
 
-/* Loads the module.  The caller holds the mutex, which is released while the runtime loads the
- * code. */
+/* The caller holds the mutex, which is released while the runtime loads the code. */
 static enum kiln_code load_module(struct kiln_device *device, struct device_module *m,
                                   struct kiln_err *err)
 {
@@ -113,7 +112,7 @@ enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel
     return rc;
 }
 
-/* Removes and returns the module that has been unused for the longest time. */
+/* The oldest module has been unused for the longest time. */
 static struct device_module *take_oldest_idle(struct module_table *t)
 {
     LIST_EACH_BACK (&t->by_use, struct device_module, by_use, m) {

@@ -16,8 +16,7 @@
 
 #include <pthread.h>
 
-/* Maximum number of modules that are loaded but not in use.  ResNet-50 has 69 problems, with up to
- * three kernels each. */
+/* ResNet-50 has 69 problems, with up to three kernels each. */
 #define MODULES_IDLE_MAX 512
 
 struct kiln_device;
@@ -25,27 +24,26 @@ struct kiln_device;
 struct device_module {
     struct hash_link by_key;
     struct list_link by_use;
-    struct kiln_kernel *kernel; /* counted */
-    void *native;               /* owned; the runtime's handle */
+    struct kiln_kernel *kernel;
+    void *native; /* the runtime's handle */
     unsigned users;
     bool is_loaded; /* false while a thread is loading the module */
 };
 
 struct module_table {
     pthread_mutex_t mutex;
-    pthread_cond_t loaded;     /* signalled when a load ends, even if it failed */
-    struct hash_table modules; /* owned */
-    struct list by_use;        /* all of |modules|, most recently used first */
-    size_t idle;               /* number of modules without users */
+    pthread_cond_t loaded; /* signalled when a load ends, even if it failed */
+    struct hash_table modules;
+    struct list by_use; /* all of |modules|, most recently used first */
+    size_t idle;        /* number of modules without users */
 };
 
 void module_table_init(struct module_table *table);
-/* Unloads all modules.  None may be in use.  With |abandon|, frees the table without unloading the
- * modules. */
+/* No module may be in use.  With |abandon|, frees the table without unloading the modules. */
 void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon);
 
-/* Returns the module with |kernel|'s key; loads it if it is not loaded yet.  The module counts as
- * in use until module_put. */
+/* Returns the module with |kernel|'s key; loads it if necessary.  The module counts as in use until
+ * module_put. */
 KILN_MUST_CHECK enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel,
                                           struct device_module **ret_module, struct kiln_err *err);
-void module_put(struct kiln_device *device, struct device_module *module); /* accepts NULL */
+void module_put(struct kiln_device *device, struct device_module *module);

@@ -15,9 +15,9 @@
 
 struct opencl_device {
     struct kiln_device base;
-    const struct opencl_library *cl; /* static */
-    cl_device_id id;                 /* owned by the platform */
-    cl_context context;              /* counted */
+    const struct opencl_library *cl;
+    cl_device_id id; /* owned by the platform */
+    cl_context context;
 };
 
 static inline struct opencl_device *opencl_of(struct kiln_device *base)

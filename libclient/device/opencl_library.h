@@ -24,6 +24,6 @@ extern struct dynamic_library opencl_dynamic_library;
 KILN_MUST_CHECK enum kiln_code opencl_library_use(const struct opencl_library **ret_library,
                                                   struct kiln_err *err);
 
-/* Records the runtime's status: "cannot <what>: CL_OUT_OF_RESOURCES (-5)". */
+/* Stores "cannot <what>: CL_OUT_OF_RESOURCES (-5)", where |fmt| gives <what>. */
 enum kiln_code opencl_fail(struct kiln_err *err, cl_int status, const char *fmt, ...)
     KILN_PRINTF(3, 4);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of OpenCL devices: memory, queues, events, programs, launches. */
 #include "libclient/device/opencl_device.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* An entry point.  Each run has its own entries, because a cl_kernel stores its arguments. */
+/* Each run has its own entries, because a cl_kernel stores its arguments. */
 struct entry {
-    cl_kernel kernel;      /* owned */
+    cl_kernel kernel;
     pthread_mutex_t mutex; /* held while arguments are set and the kernel is launched */
 };
 
@@ -49,7 +48,7 @@ static enum kiln_code opencl_adopt_memory(struct kiln_device *device, void *memo
     return status ? opencl_fail(err, status, "cannot retain a cl_mem") : KILN_OK;
 }
 
-/* Releases the reference that libkiln holds, both to its own memory and to wrapped memory. */
+/* libkiln holds a reference both to its own memory and to wrapped memory. */
 static void opencl_drop_memory(struct kiln_device *device, void *memory, bool is_ours)
 {
     (void)is_ours;
@@ -150,7 +149,7 @@ static enum kiln_code opencl_finish(struct kiln_device *device, void *stream, st
 
 /* ---- events ---- */
 
-/* Creates nothing: recording the event creates the cl_event. */
+/* Recording the event creates the cl_event. */
 static enum kiln_code opencl_create_event(struct kiln_device *device, void **ret_event,
                                           struct kiln_err *err)
 {
@@ -170,8 +169,7 @@ static enum kiln_code opencl_record(struct kiln_device *device, void **event, vo
                                     struct kiln_err *err)
 {
     cl_event fresh = NULL;
-    cl_int status =
-        opencl_of(device)->cl->clEnqueueMarkerWithWaitList(stream, 0, /* events= */ NULL, &fresh);
+    cl_int status = opencl_of(device)->cl->clEnqueueMarkerWithWaitList(stream, 0, NULL, &fresh);
     if (status)
         return opencl_fail(err, status, "cannot record an event on %s", device->name);
     opencl_drop_event(device, *event);
@@ -211,8 +209,7 @@ static void opencl_unload(struct kiln_device *device, void *module)
     (void)opencl_of(device)->cl->clReleaseProgram(module);
 }
 
-/* Fills |err| for an object that the driver did not load.  |log| is what the driver's compiler
- * printed, or "". */
+/* |log| is what the driver's compiler printed, or "". */
 static enum kiln_code fail_load(struct opencl_device *d, size_t size, cl_int status,
                                 const char *log, struct kiln_err *err)
 {
@@ -275,7 +272,7 @@ static enum kiln_code opencl_find(struct kiln_device *device, void *module,
         return opencl_fail(err, status, "'%s' found no kernel '%s' in its program binary",
                            device->name, point->name);
     }
-    pthread_mutex_init(&entry->mutex, /* attr= */ NULL);
+    pthread_mutex_init(&entry->mutex, NULL);
     *ret_function = entry;
     return KILN_OK;
 }
@@ -292,10 +289,10 @@ static void opencl_forget(struct kiln_device *device, void *function)
 
 /* ---- launching ---- */
 
-/* The sub-buffers that a launch uses.  They must exist until the launch is enqueued. */
+/* Sub-buffers must exist until the launch is enqueued. */
 struct parts {
     const struct opencl_library *cl;
-    cl_mem buffers[LIMIT_KERNEL_ARGUMENTS]; /* owned */
+    cl_mem buffers[LIMIT_KERNEL_ARGUMENTS];
     size_t count;
 };
 
@@ -305,8 +302,7 @@ static void parts_done(struct parts *parts)
         parts->cl->clReleaseMemObject(parts->buffers[i]);
 }
 
-/* Creates a sub-buffer for an argument with an offset, because OpenCL has no pointer arithmetic on
- * buffers. */
+/* OpenCL has no pointer arithmetic on buffers, so an argument with an offset needs a sub-buffer. */
 static enum kiln_code make_part(const struct device_argument *a, struct parts *parts,
                                 cl_mem *ret_buffer, struct kiln_err *err)
 {

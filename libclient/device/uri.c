@@ -19,7 +19,7 @@ static const struct {
     { "opencl", DEVICE_OPENCL },
 };
 
-/* Reads a uuid: "GPU-...", or, for CUDA only, "MIG-...", which names a part of a GPU. */
+/* Only CUDA has "MIG-...", which names a part of a GPU. */
 static bool parse_uuid(const char *text, enum device_kind kind, char *ret_uuid, size_t size)
 {
     bool is_known =

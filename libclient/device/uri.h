@@ -10,20 +10,19 @@
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-#define DEVICE_UUID_SIZE 64 /* maximum bytes of a uuid's text, with the terminating NUL */
-#define DEVICE_NAME_MAX 128 /* maximum bytes of a user's device name, with the terminating NUL */
+#define DEVICE_UUID_SIZE 64 /* of a uuid's text, with the terminating NUL */
+#define DEVICE_NAME_MAX 128 /* bytes, with the terminating NUL */
 
 enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 
 struct device_uri {
     enum device_kind kind;
     unsigned index; /* 0 if the name has no number */
-    /* "GPU-..." or "MIG-...", in which case |index| is not used; "" if the name has no uuid. */
+    /* "GPU-..." or "MIG-...", in which case |index| is not used; otherwise "" */
     char uuid[DEVICE_UUID_SIZE];
 };
 
-/* Parses one name.  Returns KILN_INVALID if it has no known form; the message describes a valid
- * name. */
+/* Returns KILN_INVALID if the name has no known form.  The message describes a valid name. */
 KILN_MUST_CHECK enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri,
                                                 struct kiln_err *err);
 

@@ -12,8 +12,7 @@
 
 #define DEVICE_UUID_BYTES 16
 
-/* Writes |prefix| ("GPU-" or "MIG-") and the uuid in the usual form with hyphens.  Writes "" if all
- * bytes are zero. */
+/* |prefix| is "GPU-" or "MIG-".  Writes "" if all bytes are zero. */
 void device_uuid_text(const char *prefix, const unsigned char bytes[DEVICE_UUID_BYTES],
                       char text[DEVICE_UUID_SIZE]);
 /* Writes a uuid as HIP does: "GPU-1901ead3a2ecd4a6" if the bytes are 16 hexadecimal digits,
@@ -26,13 +25,13 @@ struct device_census {
     const char *kind; /* "cuda" */
     const char *what; /* "CUDA" */
     int count;
-    /* Gets a device's uuid.  Returns false if the runtime does not report it. */
+    /* Returns false if the runtime does not report the uuid. */
     bool (*uuid)(const void *context, int index, char text[DEVICE_UUID_SIZE]);
     const void *context;
 };
 
-/* Finds the device that |uri| names.  The message of KILN_NOT_FOUND says how many devices this
- * process sees, and which variable may hide others. */
+/* The message of KILN_NOT_FOUND says how many devices this process sees, and which variable may
+ * hide others. */
 KILN_MUST_CHECK enum kiln_code device_find(const struct device_census *census,
                                            const struct device_uri *uri, int *ret_index,
                                            struct kiln_err *err);
