@@ -11,17 +11,17 @@ struct entry {
     struct hash_link by_identity;
     struct list_link by_use;
     struct answer answer;
-    size_t bytes; /* size of the entry with its identity and its value */
+    size_t bytes; /* of the entry with its identity and its value */
     enum answer_kind kind;
     size_t identity_size;
-    uint8_t identity[]; /* the parts of the identity: for each, its size (a size_t) and its bytes */
+    uint8_t identity[]; /* for each part of the identity, its size (a size_t) and its bytes */
 };
 
 struct answer_cache {
-    pthread_mutex_t mutex; /* protects everything below */
+    pthread_mutex_t mutex; /* protects the members below */
     struct answer_cache_options limits;
-    struct hash_table entries; /* owned */
-    struct list by_use;        /* the same entries, most recently used first */
+    struct hash_table entries;
+    struct list by_use; /* the same entries, most recently used first */
     size_t bytes;
     uint64_t hits;
     uint64_t epoch; /* how often answer_cache_forget was called */
@@ -39,8 +39,7 @@ static uint64_t load_64_bits(const uint8_t *at)
 /* 2^64 divided by the golden ratio: an odd number whose bits have no pattern. */
 static const uint64_t odd = 0x9e3779b97f4a7c15ULL;
 
-/* Mixes 16 bytes into |hash|, as wyhash does: multiplies 64 by 64 bits, then combines the two
- * halves of the product by XOR. */
+/* wyhash's step: multiplies 64 by 64 bits, then combines the two halves of the product by XOR. */
 static uint64_t mix_16_bytes(uint64_t hash, const uint8_t *at)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -96,8 +95,8 @@ static void write_identity(uint8_t *to, const struct answer_identity *id)
     }
 }
 
-/* Compares an entry's identity with |id|, which has the same total size.  The comparison ends at
- * the first part with a different size, so it never reads beyond either identity. */
+/* |id| has the same total size.  The comparison ends at the first part with a different size, so it
+ * never reads beyond either identity. */
 static bool is_same_identity(const uint8_t *have, const struct answer_identity *id)
 {
     for (size_t i = 0; i < id->count; i++) {
@@ -166,8 +165,8 @@ void *answer_cache_get(struct answer_cache *cache, const struct answer_identity 
     return value;
 }
 
-/* Adds an answer.  If |epoch| is not NULL, adds it only if answer_cache_forget was not called since
- * that epoch. */
+/* If |epoch| is not NULL, adds the answer only if answer_cache_forget was not called since that
+ * epoch. */
 static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
                           const struct answer_identity *identity, const struct answer *answer)
 {
@@ -203,7 +202,7 @@ static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
 void answer_cache_put(struct answer_cache *cache, const struct answer_identity *identity,
                       const struct answer *answer)
 {
-    insert_answer(cache, /* epoch= */ NULL, identity, answer);
+    insert_answer(cache, NULL, identity, answer);
 }
 
 void answer_cache_put_of_epoch(struct answer_cache *cache, uint64_t epoch,
@@ -263,15 +262,15 @@ enum kiln_code answer_cache_create(const struct answer_cache_options *options,
     struct answer_cache *c = calloc(1, sizeof(*c));
     if (!c)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the in-process cache of a client");
-    pthread_mutex_init(&c->mutex, /* attr= */ NULL);
+    pthread_mutex_init(&c->mutex, NULL);
     c->limits = *options;
     list_init(&c->by_use);
     *ret_cache = c;
     return KILN_OK;
 }
 
-/* Frees the cache without locking the mutex, because a thread that held the mutex does not exist in
- * a forked child. */
+/* Does not lock the mutex, because in a forked child a thread that held the mutex does not
+ * exist. */
 void answer_cache_destroy(struct answer_cache *cache)
 {
     if (!cache)

@@ -5,14 +5,14 @@
  * The in-process cache of the answers that this process has received, by the identity of their
  * requests.
  *
+ * An identity is a kind and a list of byte strings.  A look-up compares the whole identity; the
+ * hash only finds candidates.  The cache is limited in entries and in bytes, and evicts the least
+ * recently used entries.
+ *
  * Role       answers repeated look-ups of a kernel or plan without a request to kilnd
  * Ownership  the cache holds a reference to each value, and each look-up returns another reference;
  *            identities are copied
  * Threading  any number of threads
- *
- * An identity is a kind and a list of byte strings.  A look-up compares the whole identity; the
- * hash only finds candidates.  The cache is limited in entries and in bytes, and evicts the least
- * recently used entries.
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -21,27 +21,27 @@ enum answer_kind { ANSWER_KEY, ANSWER_SOURCE, ANSWER_PLAN, ANSWER_NAME };
 
 struct answer_identity {
     enum answer_kind kind;
-    const struct bytes *parts; /* borrowed */
+    const struct bytes *parts;
     size_t count;
 };
 
-/* the functions that count references to a value */
+/* count the references to a value */
 struct answer_ops {
     void (*ref)(void *value);
     void (*unref)(void *value);
 };
 
 struct answer {
-    void *value;                  /* shared, counted */
-    const struct answer_ops *ops; /* static */
-    size_t bytes;                 /* size of the value, without its identity */
+    void *value;
+    const struct answer_ops *ops;
+    size_t bytes; /* size of the value, without its identity */
 };
 
 struct answer_cache;
 
 struct answer_cache_options {
     size_t limit_entries; /* 0: the cache is disabled */
-    size_t limit_bytes;   /* maximum sum of the sizes of all identities and values */
+    size_t limit_bytes;   /* of all identities and values together */
 };
 
 KILN_MUST_CHECK enum kiln_code answer_cache_create(const struct answer_cache_options *options,
@@ -50,15 +50,15 @@ KILN_MUST_CHECK enum kiln_code answer_cache_create(const struct answer_cache_opt
 void answer_cache_destroy(struct answer_cache *cache);
 KILN_DEFINE_AUTO(answer_cache)
 
-/* Looks up a value.  Returns a new reference, or NULL if there is none. */
+/* Returns a new reference, or NULL. */
 void *answer_cache_get(struct answer_cache *cache, const struct answer_identity *identity);
-/* Adds an answer, with a new reference to its value.  Replaces an older answer with the same
- * identity.  If memory runs out, the answer is not cached. */
+/* Takes a new reference to the value.  Replaces an older answer with the same identity.  If memory
+ * runs out, the answer is not cached. */
 void answer_cache_put(struct answer_cache *cache, const struct answer_identity *identity,
                       const struct answer *answer);
 
-/* Returns the current epoch.  Read it before sending a request whose answer may be outdated when it
- * arrives.  answer_cache_put_of_epoch adds the answer only if answer_cache_forget was not called in
+/* An answer may be outdated when it arrives.  So the caller reads the epoch before it sends the
+ * request. answer_cache_put_of_epoch adds the answer only if answer_cache_forget was not called in
  * between. */
 uint64_t answer_cache_epoch(struct answer_cache *cache);
 void answer_cache_put_of_epoch(struct answer_cache *cache, uint64_t epoch,

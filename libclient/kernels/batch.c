@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fetches many kernels at once.  Looks in the in-process cache first.  Requests the other kernels
- * in as few 'batch' messages as the limits allow.  All of them are in flight together, and kilnd
+ * in as few 'batch' messages as the limits allow.  All messages are in flight together, and kilnd
  * answers each item as soon as it is ready.
  */
 #include "libclient/kernels/fetch.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Size at which a message is complete.  The limit of a frame is so much larger that another item,
+/* A message of this size is complete.  The limit of a frame is so much larger that another item,
  * even with a large source, still fits. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
@@ -19,38 +19,38 @@
  * expected. */
 #define BLOCK_MIN (KERNEL_BLOCK_SIZE / 2)
 
-struct ready { /* an answered item that was not yet reported to the caller */
+struct ready {
     size_t index;
-    struct kiln_kernel *kernel; /* owned; NULL on failure */
+    struct kiln_kernel *kernel;
     enum kiln_code code;
-    struct failure *failure; /* owned; NULL on success */
+    struct failure *failure;
 };
 
-struct chunk { /* one message with several items */
+struct chunk {
     struct request request;
-    struct buffer frame; /* owned: the whole frame, kept in case it must be sent again */
-    struct buffer items; /* owned; the items, until the message is complete */
-    struct batch *batch; /* borrowed */
-    /* Owned: the caller's index of each item, or SIZE_MAX once the item is answered. */
+    struct buffer frame; /* the whole frame, kept in case it must be sent again */
+    struct buffer items; /* the items, until the message is complete */
+    struct batch *batch;
+    /* The caller's index of each item, or SIZE_MAX once the item is answered. */
     size_t *indexes;
     uint32_t count, capacity, answered;
     uint32_t deferred; /* number of items that a stopping daemon leaves to the next one */
 };
 
 struct batch {
-    struct kiln_client *client; /* borrowed */
-    const char *const *keys;    /* borrowed, like |sources| */
+    struct kiln_client *client;
+    const char *const *keys;
     const struct kiln_kernel_source *sources;
     size_t count;
     kiln_kernel_ready *ready;
     void *context;
-    bool is_stopped; /* set if |ready| stopped the batch */
+    bool is_stopped; /* |ready| stopped the batch */
     struct waiter waiter;
-    struct chunk **chunks; /* owned */
+    struct chunk **chunks;
     size_t chunk_count;
-    struct ready *queue; /* owned; has space for the largest frame so far */
+    struct ready *queue; /* has space for the largest frame so far */
     size_t queued, capacity;
-    struct kernel_block *block; /* counted; NULL if few more bytes are expected */
+    struct kernel_block *block; /* NULL if few more bytes are expected */
 };
 
 static const struct kiln_kernel_source *source_at(const struct batch *b, size_t index)
@@ -64,12 +64,12 @@ static void report_item(struct batch *b, size_t index, struct kiln_kernel *kerne
                         const struct failure *failure, enum kiln_code code)
 {
     if (kernel) {
-        b->is_stopped = b->ready(b->context, index, kernel, /* err= */ NULL) != 0;
+        b->is_stopped = b->ready(b->context, index, kernel, NULL) != 0;
         return;
     }
     struct kiln_error error;
     failure_return(failure, code, &error);
-    b->is_stopped = b->ready(b->context, index, /* kernel= */ NULL, &error) != 0;
+    b->is_stopped = b->ready(b->context, index, NULL, &error) != 0;
 }
 
 static void ready_done(struct ready *r)
@@ -80,8 +80,7 @@ static void ready_done(struct ready *r)
     free(r->failure);
 }
 
-/* Reports the queued items to the caller.  Runs on the caller's thread without the multiplexer's
- * mutex, so the callback may call libkiln. */
+/* Runs on the caller's thread without the multiplexer's mutex, so the callback may call libkiln. */
 static void report_queued(struct batch *b)
 {
     for (size_t i = 0; i < b->queued; i++) {
@@ -147,8 +146,8 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
     return KILN_OK;
 }
 
-/* Decides whether to use a block, and allocates it.  Assumes that the remaining kernels are as
- * large as those in this frame. */
+/* Uses a block if enough bytes are expected.  Assumes that the remaining kernels are as large as
+ * those in this frame. */
 static void choose_block(const struct chunk *c, const struct message_kernels *m)
 {
     struct batch *b = c->batch;

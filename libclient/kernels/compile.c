@@ -6,9 +6,9 @@
 /* ---- begin ---- */
 
 struct begin {
-    struct kiln_kernel *result; /* owned; NULL if there is none */
+    struct kiln_kernel *result;
     enum kiln_code code;
-    struct failure failure; /* owned */
+    struct failure failure;
 };
 
 static enum kiln_code accept_begin(struct request *request, const struct reply *reply,
@@ -101,8 +101,8 @@ static enum kiln_code accept_recorded(struct request *request, const struct repl
     return KILN_OK;
 }
 
-/* Sends the result.  If the connection is lost, the result is not sent again, because the right to
- * compile ended with the connection. */
+/* If the connection is lost, the result is not sent again, because the right to compile ended with
+ * the connection. */
 enum kiln_code compile_end(struct kiln_client *client, const struct compile_result *result,
                            uint64_t deadline_ns, struct failure *failure)
 {

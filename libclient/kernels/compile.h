@@ -16,16 +16,15 @@
 #include "libclient/kernels/kernel.h"
 
 struct compile_question {
-    const struct digest *key; /* borrowed */
-    bool only_looks;          /* do not take the right to compile */
+    const struct digest *key;
+    bool only_looks;  /* do not take the right to compile */
     uint32_t wait_ms; /* how long to wait for the compile of another process; at most a minute */
     uint64_t deadline_ns;
 };
 
-/* Asks for a result.  Returns KILN_OK with the result in |ret_result|.  Returns KILN_NOT_FOUND if
- * there is no result; unless |only_looks| was set, this client then has the right to compile, and
- * must call compile_end.  Returns KILN_BUSY if another process was still compiling after
- * |wait_ms|. */
+/* Returns KILN_OK with the result in |ret_result|.  Returns KILN_NOT_FOUND if there is no result;
+ * unless |only_looks| was set, this client then has the right to compile, and must call
+ * compile_end.  Returns KILN_BUSY if another process was still compiling after |wait_ms|. */
 KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
                                              const struct compile_question *question,
                                              struct kiln_kernel **ret_result,
@@ -50,8 +49,7 @@ struct compile_result {
     const char *options;
 };
 
-/* Stores the result.  After a failed compilation, gives up the right to compile. kilnd copies the
- * file. */
+/* After a failed compilation, gives up the right to compile. kilnd copies the file. */
 KILN_MUST_CHECK enum kiln_code compile_end(struct kiln_client *client,
                                            const struct compile_result *result,
                                            uint64_t deadline_ns, struct failure *failure);

@@ -70,12 +70,12 @@ enum kiln_code fetch_result(const struct message_result *result, const struct re
 /* ---- one kernel ---- */
 
 struct fetch {
-    uint16_t type;              /* enum message_type of the request */
-    struct buffer *frame;       /* borrowed */
-    const struct digest *key;   /* borrowed; NULL if only the daemon knows the key */
-    struct kiln_kernel *kernel; /* owned: the answer; NULL on failure */
-    enum kiln_code code;        /* why there is no kernel; details in the failure */
-    struct failure failure;     /* owned */
+    uint16_t type; /* enum message_type of the request */
+    struct buffer *frame;
+    const struct digest *key; /* NULL if only the daemon knows the key */
+    struct kiln_kernel *kernel;
+    enum kiln_code code; /* why there is no kernel; details in the failure */
+    struct failure failure;
 };
 
 static enum kiln_code accept_kernel(struct request *request, const struct reply *reply,
@@ -145,7 +145,7 @@ static enum kiln_code fetch_by_key(struct kiln_client *client, const char *hex,
         return kiln_fail(&failure->err, rc, "there is no kernel with key %s", hex);
     if (rc)
         return rc;
-    fetch_remember(client, /* source= */ NULL, fetch.kernel);
+    fetch_remember(client, NULL, fetch.kernel);
     *ret_kernel = fetch.kernel;
     return KILN_OK;
 }

@@ -12,15 +12,15 @@
 #include "libclient/kernels/kernel.h"
 #include "libclient/kernels/source.h"
 
-/* Parses a key.  Returns KILN_INVALID unless |hex| has 64 hexadecimal digits. */
+/* Returns KILN_INVALID unless |hex| has 64 hexadecimal digits. */
 KILN_MUST_CHECK enum kiln_code fetch_key(const char *hex, struct digest *ret_key,
                                          struct kiln_err *err);
 
-/* Looks up a key in the cache.  Returns a new reference, or NULL. */
+/* Returns a new reference, or NULL. */
 struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key);
 struct kiln_kernel *fetch_known_source(struct kiln_client *client,
                                        const struct kiln_kernel_source *source);
-/* Adds |kernel| to the cache.  |source| is NULL after a fetch by key. */
+/* |source| is NULL after a fetch by key. */
 void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
                     struct kiln_kernel *kernel);
 

@@ -21,14 +21,14 @@ struct kiln_kernel { /* a handle of a kernel, which is stored inside the kernel'
 };
 
 struct kernel_content {
-    atomic_uint references;    /* number of references to both handles */
+    atomic_uint references;    /* counts references to both handles */
     struct kiln_kernel answer; /* the handle for the original answer */
-    /* the handle for answers from the cache; its tier is KILN_TIER_PROCESS */
+    /* the handle for answers from the cache, with KILN_TIER_PROCESS */
     struct kiln_kernel again;
     const void *data;
     size_t size;
-    bool mapped; /* true if |data| is a mapping, false if it points to |copy| */
-    /* Counted: the block with this kernel's memory; NULL if the kernel has its own memory. */
+    bool mapped; /* |data| is a mapping; false if it points to |copy| */
+    /* The block with this kernel's memory; NULL if the kernel has its own memory. */
     struct kernel_block *block;
     uint64_t compile_ns;
     struct digest key;
@@ -36,14 +36,14 @@ struct kernel_content {
     _Alignas(16) uint8_t copy[]; /* aligned as ELF loaders expect */
 };
 
-/* Memory for many small kernels, which is freed with the last of them.  It is a huge page if the
- * system supports this, because touching new pages one by one costs ten times as much as copying
- * kernels into them.  Only one thread fills a block. */
+/* Memory for many small kernels, which is freed with the last of them.  The memory is a huge page
+ * if the system supports this, because touching new pages one by one costs ten times as much as
+ * copying kernels into them.  Only one thread fills a block. */
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
-/* Allocates a block.  Returns NULL if out of memory; each kernel then gets its own memory. */
+/* Returns NULL if out of memory; each kernel then gets its own memory. */
 struct kernel_block *kernel_block_create(void);
 bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* accepts NULL */
-void kernel_block_unref(struct kernel_block *block);                        /* accepts NULL */
+void kernel_block_unref(struct kernel_block *block);
 
 /* Creates the kernel of a result whose code is KILN_OK.  Takes the descriptor that the result names
  * from |reply|.  Returns KILN_CORRUPT unless the descriptor is a memfd of the stated size that is
@@ -51,11 +51,11 @@ void kernel_block_unref(struct kernel_block *block);                        /* a
 KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,
                                              const struct reply *reply,
                                              struct kiln_kernel **ret_kernel, struct kiln_err *err);
-/* Called by kiln_kernel_unref for the last reference. */
+/* kiln_kernel_unref calls this function for the last reference. */
 void kernel_destroy(struct kiln_kernel *kernel);
 static inline void kernel_auto(struct kiln_kernel **kernel) { kernel_destroy(*kernel); }
 
-/* Returns the kernel's handle for answers from the cache, without a new reference. */
+/* Returns the handle for answers from the cache, without a new reference. */
 struct kiln_kernel *kernel_again(struct kiln_kernel *kernel);
 
 extern const struct answer_ops kernel_value_ops;

@@ -132,7 +132,7 @@ static uint32_t ms_until(uint64_t when_ns)
                          : 0; /* fits, because it was computed from an int of milliseconds */
 }
 
-struct taking { /* one call of kiln_lease_take */
+struct taking {
     const struct problem *problem;
     const struct kiln_lease_request *request;
     uint64_t deadline_ns;
@@ -172,8 +172,7 @@ static enum kiln_code request_lease(struct kiln_client *client, struct taking *t
     return rc;
 }
 
-/* Requests the lease.  While another process has it, requests it again until the time to wait
- * ends. */
+/* While another process has the lease, requests it again until the time to wait ends. */
 static enum kiln_code take_lease(struct kiln_client *client, struct taking *t,
                                  struct failure *failure)
 {
@@ -243,9 +242,8 @@ static enum kiln_code read_best(const struct kiln_recording *r,
     return KILN_OK;
 }
 
-struct reporting { /* one call of kiln_lease_report */
-    /* Connection that the lease belongs to.  On another connection, another lease may have the same
-     * id. */
+struct reporting {
+    /* On another connection, another lease may have the same id. */
     uint64_t connection;
     struct message_tuning_report message;
     uint64_t deadline_ns;
@@ -295,8 +293,8 @@ int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease
     if (!rc)
         rc = send_report(client, &reporting, &f);
     if (!rc && reporting.next.state == KILN_LEASE_DONE)
-        /* Forgets all plans, because the lease does not name its problem. */
-        plans_forget(client, /* problem= */ NULL);
+        /* The lease does not name its problem. */
+        plans_forget(client, NULL);
     if (!rc)
         copy_lease(&reporting.next, ret_next);
     return failure_return(&f, rc, err);

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* Maximum bytes of all texts of one list.  It is enough for the longest texts and more candidates
- * than any tuning space has. */
+/* Enough for the longest texts and more candidates than any tuning space has. */
 #define TEXTS_MAX (256u << 20)
 
 void config_list_done(struct config_list *list)

@@ -45,7 +45,7 @@ static bool is_name(struct bytes text)
 
 static bool is_name_or_empty(struct bytes text) { return text.size == 0 || is_name(text); }
 
-/* Reads one tensor map for each argument of the kind ARGUMENT_TENSOR_MAP. */
+/* An argument of the kind ARGUMENT_TENSOR_MAP has one tensor map. */
 static enum kiln_code read_maps(struct plan_content *c, struct plan_launch *l, struct reader *r,
                                 struct failure *f)
 {
@@ -118,8 +118,8 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
 struct plan_reply { /* what is known while a reply is read */
     const struct reply *reply;
     const struct message_planned *message;
-    bool without_objects; /* true if the request asked for no objects */
-    /* set if kilnd reported that an object failed; the reply itself is then valid */
+    bool without_objects; /* the request asked for no objects */
+    /* kilnd reported that an object failed; the reply itself is then valid */
     bool has_failed;
 };
 
@@ -179,7 +179,7 @@ static enum kiln_code read_launches(struct plan_content *c, const struct message
     return KILN_OK;
 }
 
-/* Makes one allocation for the struct, every text with its terminator, and the launches. */
+/* One allocation has the struct, every text with its terminator, and the launches. */
 static struct plan_content *make_content(const struct message_planned *m)
 {
     size_t text = m->solver.size + m->config.size + m->toolchain.size + m->toolchain_identity.size +

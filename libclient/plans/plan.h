@@ -21,12 +21,13 @@ struct plan_launch {
     uint32_t shared_bytes; /* dynamic shared memory */
     uint32_t argument_count;
     struct message_plan_argument arguments[LIMIT_KERNEL_ARGUMENTS];
-    /* The tensor map arguments of this launch, in order: indexes into the plan's |maps|. */
+    /* This launch's arguments of the kind tensor map, in order, are indexes into the plan's
+     * |maps|. */
     uint32_t first_map, map_count;
 };
 
 struct plan_object {
-    struct kiln_kernel *kernel; /* owned; NULL if the request asked for no objects */
+    struct kiln_kernel *kernel; /* NULL if the request asked for no objects */
     struct digest key;
     char hex[DIGEST_HEX_SIZE];
     int tier;
@@ -41,10 +42,9 @@ struct kiln_plan { /* a handle of a plan, which is stored inside the plan's cont
 };
 
 struct plan_content {
-    atomic_uint references;         /* number of references to both handles */
+    atomic_uint references;         /* counts references to both handles */
     struct kiln_plan answer, again; /* two handles, as in struct kernel_content */
     struct problem problem;
-    /* The target that was requested. */
     char target[LIMIT_TARGET_TEXT];
     const char *solver, *config, *toolchain, *toolchain_identity; /* point into |text| */
     int source;                                                   /* KILN_PLAN_... */
@@ -54,13 +54,13 @@ struct plan_content {
     struct plan_object objects[LIMIT_PLAN_KERNELS];
     struct plan_launch *launches; /* stored after |text| in the same allocation */
     uint32_t map_count;
-    struct tensor_map maps[LIMIT_PLAN_MAPS]; /* checked */
+    struct tensor_map maps[LIMIT_PLAN_MAPS];
     char text[];
 };
 
-struct plan_question { /* what the request was about */
+struct plan_question {
     struct problem problem;
-    struct bytes target; /* borrowed */
+    struct bytes target;
     bool without_objects;
 };
 
@@ -70,7 +70,8 @@ KILN_MUST_CHECK enum kiln_code plan_create(const struct reply *reply,
                                            const struct plan_question *question,
                                            struct kiln_plan **ret_plan, bool *ret_damaged,
                                            struct failure *failure);
-void plan_destroy(struct kiln_plan *plan); /* called by kiln_plan_unref for the last reference */
+/* kiln_plan_unref calls this function for the last reference. */
+void plan_destroy(struct kiln_plan *plan);
 static inline void plan_auto(struct kiln_plan **plan) { plan_destroy(*plan); }
 struct kiln_plan *plan_again(struct kiln_plan *plan);
 extern const struct answer_ops plan_value_ops;
@@ -78,5 +79,5 @@ extern const struct answer_ops plan_value_ops;
 struct kiln_client;
 /* Drops cached plans of |problem|, or of all problems if |problem| is NULL, because records may
  * have changed.  Plans whose answers have not arrived yet will not be cached, either.  Any thread
- * may call it. */
+ * may call this function. */
 void plans_forget(struct kiln_client *client, const struct problem *problem);

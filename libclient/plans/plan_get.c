@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* Maximum number of requests in flight of one batch.  The multiplexer holds back requests that the
- * daemon does not accept yet. */
+/* The multiplexer holds back requests that the daemon does not accept yet. */
 #define WINDOW_MAX 512
 
 /* ---- options ---- */
@@ -90,8 +89,8 @@ static struct answer_identity identify_request(const struct problem *p,
     return (struct answer_identity){ .kind = ANSWER_PLAN, .parts = storage->parts, .count = 7 };
 }
 
-/* Returns whether a plan may be cached.  Plans with a forced config may not: a search requests many
- * of them, which would evict the plans that the job uses. */
+/* A search requests many plans with a forced config.  Cached, they would evict the plans that the
+ * job uses. */
 static bool is_cacheable(const struct plan_request *asked)
 {
     return !asked->without_objects && asked->config.size == 0;
@@ -154,15 +153,15 @@ static void write_request(struct buffer *frame, const struct kiln_client *client
 
 struct slot {
     struct request request;
-    struct buffer frame; /* owned */
+    struct buffer frame;
     struct plan_question question;
-    size_t index;   /* index of the problem in the caller's array */
+    size_t index;   /* of the problem in the caller's array */
     uint64_t epoch; /* epoch of the cache when the request began */
     bool used;
 
-    struct kiln_plan *plan; /* owned: the answer; NULL on failure */
-    enum kiln_code code;    /* why there is no plan; details in the failure */
-    struct failure failure; /* owned */
+    struct kiln_plan *plan;
+    enum kiln_code code; /* why there is no plan; details in the failure */
+    struct failure failure;
 };
 
 static enum kiln_code accept_plan(struct request *request, const struct reply *reply,
@@ -258,15 +257,15 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 /* ---- many ---- */
 
 struct plan_batch {
-    struct kiln_client *client;          /* borrowed */
-    const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* |next| is the first problem that was not begun yet */
+    struct kiln_client *client;
+    const struct kiln_problem *problems;
+    size_t count, next; /* |next| is the first problem that was not begun yet */
     struct plan_request asked;
     kiln_plan_ready *ready;
     void *context;
-    bool stopped; /* set if |ready| stopped the batch */
+    bool stopped; /* |ready| stopped the batch */
     struct waiter waiter;
-    struct slot *slots; /* owned */
+    struct slot *slots;
     size_t slot_count, open;
 };
 
@@ -403,10 +402,10 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
 /* ---- windows ---- */
 
 struct plan_window {
-    struct kiln_client *client; /* borrowed */
+    struct kiln_client *client;
     struct problem problem;
     struct waiter waiter;
-    /* number of requests in flight: |limit| is the maximum, |open| the current number */
+    /* requests in flight: |limit| is the maximum, |open| the current number */
     unsigned limit, open;
     struct slot slots[];
 };

@@ -15,18 +15,17 @@
 
 struct plan_window;
 
-/* Creates a window in which at most |limit| plans are in flight. */
+/* At most |limit| plans are in flight. */
 KILN_MUST_CHECK enum kiln_code plan_window_create(struct kiln_client *client,
                                                   const struct problem *problem, unsigned limit,
                                                   struct plan_window **ret_window,
                                                   struct kiln_err *err);
-void plan_window_destroy(
-    struct plan_window *window); /* accepts NULL; abandons in-flight requests */
+void plan_window_destroy(struct plan_window *window); /* abandons in-flight requests */
 KILN_DEFINE_AUTO(plan_window)
 
 bool plan_window_is_full(const struct plan_window *window);
-/* Requests a plan.  Only allowed while fewer than |limit| are in flight.  |options->target| must
- * stay valid as long as the window.  |tag| identifies the plan in the answer. */
+/* Only allowed while fewer than |limit| plans are in flight.  |options->target| must stay valid as
+ * long as the window.  |tag| identifies the plan in the answer. */
 KILN_MUST_CHECK enum kiln_code plan_window_ask(struct plan_window *window,
                                                const struct kiln_plan_options *options, size_t tag,
                                                struct kiln_err *err);
@@ -36,11 +35,9 @@ struct planned {
     struct kiln_plan *plan; /* owned by the caller; NULL on failure */
     enum kiln_code code;    /* why there is no plan; details in |failure| */
 };
-/* Waits for the next plan.  Returns KILN_NOT_FOUND if no request is in flight.  After any other
- * failure, no further plan comes before the deadline.  The requests stay in flight, and the caller
- * may wait again. */
+/* Returns KILN_NOT_FOUND if no request is in flight.  After any other failure, no further plan
+ * comes before the deadline.  The requests stay in flight, and the caller may wait again. */
 KILN_MUST_CHECK enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns,
                                                 struct planned *ret_planned,
                                                 struct failure *failure);
-/* Abandons all in-flight requests. */
 void plan_window_clear(struct plan_window *window);

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * Converts problems between the public struct (struct kiln_problem) and the internal struct
- * problem.
+ * Converts problems between struct kiln_problem, which is public, and struct problem.
  *
  * Threading  pure functions
  */
@@ -11,7 +10,7 @@
 
 #include <kiln/problem.h>
 
-/* Converts a problem, and checks it like problem_check(). */
+/* Checks the problem like problem_check(). */
 KILN_MUST_CHECK enum kiln_code problem_from_public(const struct kiln_problem *from,
                                                    struct problem *ret_problem,
                                                    struct kiln_err *err);

@@ -62,8 +62,8 @@ static enum kiln_code read_solutions(const struct message_solved *m,
         return fail_damaged(failure);
     size_t list = sizeof(struct kiln_solutions) + m->count * sizeof(struct kiln_solution);
     /* One allocation holds the list and its texts.  The message's size is enough for the texts: in
-     * the message, each text has a length of four bytes before it; here, it has a terminator of one
-     * byte after it. */
+     * the message, each text has a length of four bytes before it; here, each text has a terminator
+     * of one byte after it. */
     KILN_AUTO(mem) struct kiln_solutions *s = calloc(1, list + m->solutions.size);
     if (!s)
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for a list of solvers");
@@ -96,7 +96,7 @@ static enum kiln_code accept_solved(struct request *request, const struct reply 
 /* ---- requests ---- */
 
 struct solutions_question {
-    const struct problem *problem;                       /* borrowed, like the texts */
+    const struct problem *problem;
     struct bytes target, database_id, driver, toolchain; /* all except |target| may be empty */
 };
 

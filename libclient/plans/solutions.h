@@ -21,33 +21,33 @@ struct kiln_solutions {
 /*
  * A solver's candidates are numbered 0 .. kiln_solution.candidates - 1, in a pseudo-random order
  * that is the same in every process.  A lease's share (kiln_lease.first, count) refers to these
- * numbers. Not every candidate is valid, so a range may have fewer configs than candidates, or
+ * numbers.  Not every candidate is valid, so a range may have fewer configs than candidates, or
  * none.
  */
 struct configs_question {
-    const struct problem *problem; /* borrowed, like the texts */
+    const struct problem *problem;
     struct bytes target, solver;
     uint32_t first, count; /* candidates first .. first + count - 1; |count| is at least 1 */
 };
 
-struct config {         /* a valid candidate and its perf config */
+struct config {
     uint32_t candidate; /* the candidate's number */
     size_t at;          /* offset of the config's text */
 };
 struct config_list {
-    struct config *configs; /* owned; sorted by candidate number */
+    struct config *configs; /* sorted by candidate number */
     uint32_t count, capacity;
-    struct buffer texts; /* owned */
+    struct buffer texts;
 };
 static inline const char *config_text(const struct config_list *list, uint32_t index)
 {
     return (const char *)list->texts.data + list->configs[index].at;
 }
-void config_list_done(struct config_list *list); /* accepts a zeroed list */
+void config_list_done(struct config_list *list);
 #define CONFIG_LIST_AUTO __attribute__((cleanup(config_list_done)))
 
-/* Adds the valid candidates of the range to a zeroed |ret_list|, which the caller must release even
- * on failure. */
+/* Adds the valid candidates of the range to a zeroed |ret_list|.  The caller releases |ret_list|
+ * even on failure. */
 KILN_MUST_CHECK enum kiln_code configs_ask(struct kiln_client *client,
                                            const struct configs_question *question,
                                            uint64_t deadline_ns, struct config_list *ret_list,

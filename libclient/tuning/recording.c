@@ -10,7 +10,7 @@
 
 #include <sys/random.h>
 
-/* Maximum bytes of each text that describes where something was measured.  kilnd has a lower limit,
+/* Maximum bytes of each text that describes where something was measured. kilnd has a lower limit,
  * which its error message names. */
 #define ORIGIN_MAX 1024u
 
@@ -51,7 +51,7 @@ enum kiln_code recording_read(const struct kiln_recording *recording,
     return rc;
 }
 
-/* Checks the names in an entry by the same rules as kilnd. */
+/* kilnd applies the same rules. */
 static enum kiln_code check_names(enum tuning_kind kind, const struct message_tuning_entry *e,
                                   struct kiln_err *err)
 {
@@ -156,8 +156,8 @@ static enum kiln_code check_target(enum tuning_kind kind, const struct kiln_reco
     return KILN_OK;
 }
 
-/* Creates a random token for a request.  If the connection is lost, the request is sent again with
- * the same token, so kilnd records it only once. */
+/* If the connection is lost, the request is sent again with the same token, so kilnd records the
+ * measurements only once. */
 static enum kiln_code draw_token(uint8_t ret_token[TUNING_TOKEN_SIZE], struct kiln_err *err)
 {
     if (getrandom(ret_token, TUNING_TOKEN_SIZE, 0) != TUNING_TOKEN_SIZE)
@@ -221,7 +221,8 @@ static enum kiln_code put_checked(struct kiln_client *client, enum tuning_kind k
     m.token = bytes_of(token, sizeof(token));
     m.entries = buffer_view(&entries);
     rc = send_put(client, &m, deadline_ns, failure);
-    /* even on failure, because kilnd may have recorded it and only the answer was lost */
+    /* even on failure, because kilnd may have recorded the measurements before the answer was
+     * lost */
     plans_forget(client, problem);
     return rc;
 }

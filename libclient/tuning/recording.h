@@ -12,7 +12,7 @@
 
 #include <kiln/tuning.h>
 
-/* Copies the caller's struct, which may be of another release and size, to a complete one.  Sets
+/* Copies the caller's struct, which may be of another release and size, to a complete struct.  Sets
  * |library| if the caller has not. */
 KILN_MUST_CHECK enum kiln_code recording_read(const struct kiln_recording *recording,
                                               struct kiln_recording *ret_recording,

@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-/* Maximum number of entries, because an answer may combine the entries of three tiers. */
+/* An answer may combine the entries of three tiers. */
 #define ENTRIES_MAX (3 * TUNING_ENTRIES_MAX)
 
 struct entry {
     struct kiln_tuned_entry reported; /* its texts point into the record */
-    /* The solver or the algorithm: measurements refer to this entry by it. */
+    /* The solver or the algorithm.  Measurements refer to this entry by this text. */
     const char *id;
 };
 
@@ -28,7 +28,7 @@ struct kiln_tuned {
 
 /* ---- texts ---- */
 
-/* Copies |text|, which is printable: common/miopen/tuning_text.h only accepts printable texts. */
+/* |text| is printable: common/miopen/tuning_text.h accepts no other texts. */
 static char *copy_text(struct kiln_tuned *t, struct bytes text)
 {
     char *copy = t->free;
@@ -39,7 +39,7 @@ static char *copy_text(struct kiln_tuned *t, struct bytes text)
     return copy;
 }
 
-/* Copies |text|, which comes from a user.  Control characters become blanks. */
+/* |text| comes from a user.  Control characters become blanks. */
 static const char *copy_printable(struct kiln_tuned *t, struct bytes text)
 {
     char *copy = copy_text(t, text);
@@ -77,7 +77,7 @@ static const char *split_off(const struct split *split, struct bytes part)
     return text;
 }
 
-/* Reads the next entry of the record into |entry|, which must be zeroed. */
+/* |entry| must be zeroed. */
 static void read_entry(enum tuning_kind kind, const struct split *split,
                        const struct tuning_entry *from, struct entry *entry)
 {
@@ -179,7 +179,7 @@ static enum kiln_code check_answer(const struct message_tuning_answer *a, struct
 static struct kiln_tuned *make_record(const struct message_tuning_answer *a, unsigned count)
 {
     /* Enough for all texts: in the message, each text has a length of four bytes before it; here,
-     * it has a terminator of one byte after it. */
+     * each text has a terminator of one byte after it. */
     size_t texts = a->key.size + 1 + 2 * (a->value.size + 1) + a->measurements.size;
     struct kiln_tuned *t = malloc(sizeof(*t) + count * sizeof(t->entries[0]) + texts);
     if (!t)

@@ -14,7 +14,7 @@
 
 #include <kiln/tuning.h>
 
-/* Parses an answer.  Returns KILN_CORRUPT if it is inconsistent. */
+/* Returns KILN_CORRUPT if the answer is inconsistent. */
 KILN_MUST_CHECK enum kiln_code tuned_create(enum tuning_kind kind,
                                             const struct message_tuning_answer *answer,
                                             struct kiln_tuned **ret_tuned, struct kiln_err *err);

@@ -5,12 +5,10 @@
 #include "libclient/sized.h"
 #include "libclient/tuning/tuning_ask.h"
 
-/* Maximum number of problems in one message.  While this client reads the answers, kilnd looks up
- * the problems of the next message. */
+/* While this client reads the answers, kilnd looks up the problems of the next message. */
 #define MESSAGE_PROBLEMS 256u
 _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more problems in one message");
-/* Maximum number of messages in flight of one batch.  The multiplexer holds back messages that
- * kilnd does not accept yet. */
+/* The multiplexer holds back messages that kilnd does not accept yet. */
 #define WINDOW_MAX 8u
 
 /* ---- one problem ---- */
@@ -83,12 +81,12 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
 /* ---- many ---- */
 
 struct batch {
-    struct kiln_client *client;          /* borrowed */
-    const struct kiln_problem *problems; /* borrowed */
+    struct kiln_client *client;
+    const struct kiln_problem *problems;
     size_t count, next; /* |next| is the first problem that was not requested yet */
     struct question question;
     struct waiter waiter;
-    struct kiln_tuned **tuned; /* owned, as are the records in it */
+    struct kiln_tuned **tuned;
     struct ask asks[WINDOW_MAX];
     uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* the problems of the current message */
 };

@@ -12,10 +12,9 @@
 #include "libclient/connection/multiplexer.h"
 #include "libclient/tuning/tuned.h"
 
-/* Maximum bytes of each text in the options.  kilnd has a lower limit, which its error message
+/* Maximum bytes of each text in the options. kilnd has a lower limit, which its error message
  * names. */
 #define QUESTION_TEXT_MAX 1024u
-/* Size of the largest frame that requests |count| problems. */
 #define ASK_FRAME_MAX(count) \
     (FRAME_HEADER_SIZE + 2 + 4 * (4 + QUESTION_TEXT_MAX) + 8 + (count)*PROBLEM_WIRE_SIZE)
 
@@ -29,9 +28,9 @@ KILN_MUST_CHECK enum kiln_code question_read(enum tuning_kind kind,
                                              struct question *ret_question, struct kiln_err *err);
 
 struct ask {
-    struct buffer frame; /* initialised by the caller, who frees it if it is on the heap */
-    const struct question *question; /* borrowed */
-    struct kiln_tuned **tuned;       /* borrowed; an element is NULL if its problem has no record */
+    struct buffer frame; /* initialised by the caller, who frees a frame on the heap */
+    const struct question *question;
+    struct kiln_tuned **tuned; /* an element is NULL if its problem has no record */
     uint32_t count, answered;
     bool used;
     enum kiln_code code; /* why kilnd could not answer for one of the problems */
@@ -39,13 +38,12 @@ struct ask {
     struct request request;
 };
 
-/* Returns the value that marks an array element as not answered yet. */
+/* This value marks an array element as not answered yet. */
 struct kiln_tuned *ask_unanswered(void);
 
 void ask_init(struct ask *ask, const struct question *question, struct kiln_tuned **tuned,
               struct waiter *waiter);
-/* Writes the message.  |problems| contains |count| encoded problems.  Marks all of them as not
- * answered. */
+/* |problems| contains |count| encoded problems.  Marks all of them as not answered. */
 void ask_write(struct ask *ask, struct bytes problems, uint32_t count);
 /* Returns the result of an ask whose request ended with |code|.  Moves the failure, if any, to
  * |failure|. */

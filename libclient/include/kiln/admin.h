@@ -23,11 +23,11 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct kiln_admin_call {
-    size_t size;         /* sizeof(struct kiln_admin_call) */
+    size_t size;
     const char *request; /* "stats", "package_install", "kernel_export", ... */
     const char *json;    /* NULL means {} */
     int timeout_ms; /* 0: the client's default; negative: no limit, for requests that take long */
-    /* The members below are for kiln_admin_call; kiln_admin requires them to be 0. */
+    /* The members below are for kiln_admin_call.  For kiln_admin, they must be 0. */
     const int *files;  /* borrowed; open files to send with the request */
     size_t file_count; /* at most 2 */
     /* May be NULL.  Called on the calling thread with a JSON text each time kilnd reports progress.
@@ -40,7 +40,7 @@ struct kiln_admin_call {
 };
 /* Sends a request on the client's connection.  Returns KILN_E_INVALID if |call->request| does not
  * name a JSON request, and KILN_E_DENIED if only administrators may make the request.  |ret_json|
- * is a NUL-terminated text; release it with kiln_free. */
+ * is a NUL-terminated text, which the caller releases with kiln_free. */
 int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                struct kiln_error *err);
 /* Like kiln_admin, for requests that pass files, return files, or report progress.  Opens a

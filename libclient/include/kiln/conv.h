@@ -4,17 +4,18 @@
 
 /*
  * Find and tune: measure on the device which solver is the fastest for a problem, and which perf
- * config makes it fastest.  docs/find-and-tune.md describes how kiln measures and what it records.
+ * config makes it fastest. docs/find-and-tune.md describes how kiln measures and what it records.
  *
  * Records    Measurements are recorded with kilnd (<kiln/tuning.h>).  From then on, plans for any
  *            process of the user use the fastest solver without measuring again.  If recording
  *            fails, the call still returns its result, and kiln_conv_result_recorded says why.
- * Checks     A measurement only counts if the result was correct: equal to that of the reference
- *            solver, ConvDirectNaive.  A program with built-in kernels (docs/embedding.md) may lack
- *            that solver.  In that case, find times the kernels that the program has, but does not
- *            compare results, record or search; kiln_conv_result_recorded gives the reason.
+ * Checks     A measurement only counts if the result was correct: equal to the result of the
+ *            reference solver, ConvDirectNaive.  A program with built-in kernels
+ *            (docs/embedding.md) may lack that solver.  In that case, find times the kernels that
+ *            the program has, but does not compare results, record or search;
+ *            kiln_conv_result_recorded gives the reason.
  * Ownership  A result is released with kiln_conv_result_free.  Its texts and its plan are borrowed
- *            and stay valid until it is released.
+ *            and stay valid until the result is released.
  * Threads    One call uses the calling thread and the device's queues.  Results are immutable.
  */
 #include <kiln/run.h>
@@ -27,7 +28,7 @@ extern "C" {
 /* The values are those of MIOPEN_FIND_MODE. */
 enum {
     KILN_FIND_NORMAL = 1, /* time every solver that applies */
-    /* Use recorded results; if there are none, the solver that the heuristic chooses.  Time
+    /* Use recorded results.  If there are none, use the solver that the heuristic chooses.  Time
      * nothing. */
     KILN_FIND_FAST = 2,
     KILN_FIND_HYBRID = 3, /* use recorded results; if there are none, like KILN_FIND_NORMAL */
@@ -44,11 +45,11 @@ enum {
 };
 
 struct kiln_conv_progress {
-    size_t size;        /* size of the struct that libkiln passes */
+    size_t size;
     const char *solver; /* the solver in progress; "" means all solvers */
     unsigned done;      /* number of solvers (find) or perf configs (tune) that are done */
-    unsigned total;     /* total number of solvers or perf configs; 0 if not known */
-    /* Number of those in |done| that were not compiled, failed to run, or gave a wrong result. */
+    unsigned total;     /* 0 if not known */
+    /* How many of |done| were not compiled, failed to run, or gave a wrong result. */
     unsigned failed;
     double best_ms;             /* best time of |solver| so far, or of all solvers; 0: none yet */
     double spent_ms, budget_ms; /* time spent on |solver|, and its limit; budget 0: no limit */
@@ -58,7 +59,7 @@ struct kiln_conv_progress {
 typedef int kiln_conv_report_fn(void *context, const struct kiln_conv_progress *progress);
 
 struct kiln_conv_options {
-    size_t size;                /* sizeof(struct kiln_conv_options) */
+    size_t size;
     struct kiln_device *device; /* borrowed; the device to measure on; required */
     /* Limit for each request to kilnd, including compilation; 0: the client's default. */
     int timeout_ms;
@@ -79,7 +80,7 @@ struct kiln_conv_options {
      * means no journal. */
     const char *journal;
     kiln_conv_report_fn *reported; /* may be NULL */
-    void *context;                 /* passed to |reported| */
+    void *context;
 };
 
 enum {
@@ -95,7 +96,7 @@ enum {
 };
 
 struct kiln_conv_entry {
-    size_t size; /* in: sizeof(struct kiln_conv_entry) */
+    size_t size;
     const char *solver;
     const char *algorithm; /* MIOpen's name for the solver's algorithm */
     const char *config;    /* "" if there is nothing to tune */
@@ -140,10 +141,10 @@ int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
 /* Returns whether the measurements were recorded.  KILN_E_OK means that all of them were, or that
  * there was nothing to record (no_record was set, or nothing was measured).  Any other code, which
- * is also in |err|, has one of two reasons.  Either kilnd rejected a record, and libkiln then sent
- * no more records.  Or several processes shared the search, and kilnd rejected this process's
- * report, so the other processes do not know its best result.  In both cases the result is still
- * valid, but other processes may measure again. */
+ * is also in |err|, has one of two reasons.  The first reason is that kilnd rejected a record;
+ * libkiln then sent no more records.  The second reason is that several processes shared the
+ * search, and kilnd rejected this process's report, so the other processes do not know its best
+ * result.  In both cases the result is still valid, but other processes may measure again. */
 int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
 /* Returns the plan of the fastest solver, or NULL if no solver has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);

@@ -72,10 +72,10 @@ const char *kiln_device_pci(const struct kiln_device *device);    /* "0000:63:00
 unsigned kiln_device_clock_mhz(const struct kiln_device *device); /* the highest clock */
 uint64_t kiln_device_memory(const struct kiln_device *device);    /* bytes */
 
-/* What is known about a device without opening it.  The members mean the same as the functions
+/* What is known about a device without opening it.  The members have the meaning of the functions
  * above; "" or 0 means not known. */
 struct kiln_device_info {
-    /* Size of the struct that libkiln passes; a newer header may have more members. */
+    /* Size of the struct that libkiln passes.  A newer header may have more members. */
     size_t size;
     const char *name; /* such as "hip:0", or "hip" if there is no device of this kind */
     const char *model, *target, *database_id, *uuid, *driver, *pci;
@@ -127,8 +127,8 @@ int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kil
 int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stream,
                        struct kiln_error *err);
 /* Wraps the job's own stream.  With CUDA and HIP, |native| is a CUstream or hipStream_t, which must
- * outlive the result; NULL means the default stream.  With OpenCL, it is an in-order
- * cl_command_queue of the device and its context, which libkiln retains. */
+ * outlive the result; NULL means the default stream.  With OpenCL, |native| is an in-order
+ * cl_command_queue of the device and its context. libkiln retains the queue. */
 int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_stream **ret_stream,
                      struct kiln_error *err);
 void kiln_stream_destroy(struct kiln_stream *stream); /* accepts NULL */
@@ -145,8 +145,8 @@ int kiln_event_create(struct kiln_device *device, struct kiln_event **ret_event,
                       struct kiln_error *err);
 void kiln_event_destroy(struct kiln_event *event); /* accepts NULL */
 /* Marks the end of the work submitted to |stream| so far.  Recording the event again replaces the
- * earlier mark.  If |stream| wraps a command queue of OpenCL, kiln_event_elapsed needs
- * CL_QUEUE_PROFILING_ENABLE on it. */
+ * earlier mark.  If |stream| wraps an OpenCL command queue, kiln_event_elapsed requires that the
+ * queue has CL_QUEUE_PROFILING_ENABLE. */
 int kiln_event_record(struct kiln_event *event, struct kiln_stream *stream, struct kiln_error *err);
 /* Waits until the work before the mark is done. */
 int kiln_event_wait(struct kiln_event *event, struct kiln_error *err);

@@ -40,7 +40,7 @@ struct kiln_header {
 };
 
 struct kiln_kernel_source {
-    size_t size;        /* sizeof(struct kiln_kernel_source) */
+    size_t size;
     const char *target; /* "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..." */
     /* "hiprtc", "clang", "nvrtc" or "opencl"; NULL: the daemon chooses. */
     const char *toolchain;
@@ -57,7 +57,7 @@ struct kiln_kernel_source {
 
 /* MIOpen's name of a kernel */
 struct kiln_kernel_name {
-    size_t size;             /* sizeof(struct kiln_kernel_name) */
+    size_t size;
     const char *database_id; /* "gfx906_60", "gfx90a68", "gfx90a" */
     const char *name;        /* name of the kernel's file, such as "conv3x3.s.o" */
     const char *args;        /* its arguments, verbatim; NULL: none */
@@ -68,10 +68,10 @@ struct kiln_kernel_name {
  * there is no such kernel. */
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err);
-/* Fetches the kernel of a source with its target and options.  The daemon compiles it if it is not
- * cached.  Returns KILN_E_COMPILE_FAILED if the compiler failed (its log is in err->log),
- * KILN_E_UNSUPPORTED if no compiler of this host supports the target, and KILN_E_DENIED for an
- * option that is not allowed.  docs/protocol.md lists the allowed options. */
+/* Fetches the kernel of a source with its target and options.  The daemon compiles the kernel if it
+ * is not cached.  Returns KILN_E_COMPILE_FAILED if the compiler failed (the compiler's log is in
+ * err->log), KILN_E_UNSUPPORTED if no compiler of this host supports the target, and KILN_E_DENIED
+ * for an option that is not allowed. docs/protocol.md lists the allowed options. */
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
                              struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
@@ -89,10 +89,10 @@ typedef int kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *k
                               const struct kiln_error *err);
 
 struct kiln_kernel_batch {
-    size_t size;             /* sizeof(struct kiln_kernel_batch) */
+    size_t size;
     const char *const *keys; /* borrowed, like |sources|; exactly one of the two is set */
     const struct kiln_kernel_source *sources;
-    size_t count; /* number of keys or sources */
+    size_t count;
     kiln_kernel_ready *ready;
     void *context;  /* passed to |ready| */
     int timeout_ms; /* time-out of the whole batch; 0: the client's default */

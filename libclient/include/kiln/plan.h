@@ -32,7 +32,7 @@ enum {
 };
 
 struct kiln_plan_options {
-    size_t size;        /* sizeof(struct kiln_plan_options) */
+    size_t size;
     const char *target; /* the target to compile for; see kiln_device_target() */
     /* The database id (kiln_device_database_id()) of the device whose records and packages are
      * used, such as "gfx90a68"; NULL: use no records. */
@@ -68,9 +68,9 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 typedef int kiln_plan_ready(void *context, size_t index, struct kiln_plan *plan,
                             const struct kiln_error *err);
 struct kiln_plan_batch {
-    size_t size;                             /* sizeof(struct kiln_plan_batch) */
-    const struct kiln_problem *problems;     /* borrowed */
-    size_t count;                            /* number of problems */
+    size_t size;
+    const struct kiln_problem *problems; /* borrowed */
+    size_t count;
     const struct kiln_plan_options *options; /* borrowed; they apply to every problem */
     kiln_plan_ready *ready;
     void *context; /* passed to |ready| */
@@ -111,7 +111,7 @@ uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index);
 uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned index);
 
 struct kiln_plan_launch {
-    size_t size;           /* in: sizeof(struct kiln_plan_launch) */
+    size_t size;
     const char *kernel;    /* entry point */
     unsigned object;       /* index of its code object */
     uint32_t grid[3];      /* work groups (blocks) */

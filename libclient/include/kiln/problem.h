@@ -27,10 +27,10 @@ enum { KILN_FLOAT32 = 0, KILN_FLOAT16 = 1, KILN_BFLOAT16 = 2, KILN_INT8 = 3 };
 enum { KILN_TENSOR_X = 0, KILN_TENSOR_W = 1, KILN_TENSOR_Y = 2 };
 
 struct kiln_problem {
-    size_t size;                           /* sizeof(struct kiln_problem) */
+    size_t size;
     uint32_t direction;                    /* KILN_FORWARD, ... */
     uint32_t spatial_dims;                 /* 2 or 3 */
-    uint32_t type;                         /* type of x, w and y: KILN_FLOAT32, ... */
+    uint32_t type;                         /* of x, w and y: KILN_FLOAT32, ... */
     uint32_t x_layout, w_layout, y_layout; /* KILN_CHANNELS_FIRST or _LAST */
     /* Numbers of images, input channels, output channels and groups. */
     uint32_t n, c, k, groups;
@@ -44,10 +44,10 @@ struct kiln_problem {
 
 /* One parsed MIOpenDriver command line. */
 struct kiln_driver_line {
-    size_t size; /* in: sizeof(struct kiln_driver_line) */
+    size_t size;
     /* The problems that -F selects, in the order forward, backward data, backward weights. */
     struct kiln_problem problems[3];
-    unsigned count;                 /* number of |problems|, 1 to 3 */
+    unsigned count;
     unsigned iterations;            /* value of -i, at least 1 */
     int verify, time, wall, search; /* values of -V, -t, -w and -s: 0 or 1 */
     int transposed;                 /* 1 for -m trans: in |problems|, x and y are exchanged */

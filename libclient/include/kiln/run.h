@@ -31,15 +31,15 @@ int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct k
 void kiln_run_destroy(struct kiln_run *run); /* accepts NULL */
 
 struct kiln_tensors {
-    size_t size; /* sizeof(struct kiln_tensors) */
+    size_t size;
     struct kiln_memory *x, *w, *y;
     struct kiln_memory *workspace; /* may be NULL when kiln_plan_workspace() is 0 */
 };
 
-/* Launches every kernel of the plan on |stream| (NULL: the device's own); does not wait.  The
+/* Launches every kernel of the plan on |stream| (NULL: the device's own), and does not wait.  The
  * stream may be a wrapped stream of the job (kiln_stream_wrap).  The memory objects must belong to
  * the run's device, begin at a multiple of 16 bytes, and hold the tensors in the layouts and the
- * type of the problem.  Returns KILN_E_INVALID if the size of one of them is wrong, and
+ * type of the problem.  Returns KILN_E_INVALID if a memory object has the wrong size, and
  * KILN_E_UNSUPPORTED if the device rejects the geometry or the resources of a launch.  If a kernel
  * fails while it runs, the next call that waits for the stream reports the failure. */
 int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,

@@ -7,7 +7,7 @@
  * space.  A plan (<kiln/plan.h>) uses the first solver of this list.
  *
  * Ownership  A list is released with kiln_solutions_free.  Its texts are borrowed and stay valid
- *            until it is released.
+ *            until the list is released.
  * Threads    Lists are immutable, may be shared, and outlive their client.
  * Freshness  Every call sends a request to kilnd; nothing is cached.
  */
@@ -21,15 +21,16 @@ extern "C" {
 struct kiln_solutions;
 
 struct kiln_solution {
-    size_t size;           /* in: sizeof(struct kiln_solution) */
+    size_t size;
     const char *solver;    /* such as "ConvImplicitGemm" */
     const char *algorithm; /* for kiln_find_put, such as "miopenConvolutionFwdAlgoImplicitGEMM" */
-    int is_favoured;       /* 1 if likely to be the fastest when nothing was measured */
-    double find_ms;        /* time recorded for the solver, in milliseconds; 0: no record */
-    const char *config;    /* perf config that the heuristic chooses; "" if nothing can be tuned */
-    uint64_t workspace;    /* bytes of workspace that |config| needs */
-    /* The perf config recorded as the best; "" if there is none, or it is not valid for the
-     * solver. */
+    /* 1 if the solver is likely to be the fastest when nothing was measured */
+    int is_favoured;
+    double find_ms;     /* time recorded for the solver, in milliseconds; 0: no record */
+    const char *config; /* perf config that the heuristic chooses; "" if nothing can be tuned */
+    uint64_t workspace; /* bytes of workspace that |config| needs */
+    /* The perf config recorded as the best.  "" if none is recorded, or if the recorded config is
+     * not valid for the solver. */
     const char *best_config;
     double best_ms; /* time measured with |best_config|; 0: not known */
     /* Bytes of workspace that |best_config| needs; equal to |workspace| if there is no best

@@ -7,12 +7,13 @@
  * (perf).
  *
  * kilnd stores one set of records per host.  A user's own measurements have priority over the
- * host's, and the host's over records imported from MIOpen's files.
+ * host's.  The host's measurements have priority over records imported from MIOpen's files.
  *
  * Ownership  A record is released with kiln_tuned_free.  Its texts are borrowed and stay valid
- *            until it is released.
+ *            until the record is released.
  * Threads    Records are immutable, may be shared, and outlive their client.
- * Freshness  Every call sends a request to kilnd, because records change; this process caches none.
+ * Freshness  Every call sends a request to kilnd.  This process caches no records, because they
+ *            change.
  */
 #include <kiln/client.h>
 #include <kiln/problem.h>
@@ -29,7 +30,7 @@ enum {
 }; /* the tiers of tuning records */
 
 struct kiln_tuning_options {
-    size_t size;             /* sizeof(struct kiln_tuning_options) */
+    size_t size;
     const char *database_id; /* such as "gfx90a68" or "sm_90_132"; see kiln_device_database_id() */
     const char *backend; /* for find: "HIP", "CUDA", "OpenCL"; NULL: the backend of |database_id| */
     /* The current driver and toolchain versions.  Records made with other versions are stale.
@@ -43,9 +44,9 @@ struct kiln_tuning_options {
     int timeout_ms;   /* time-out of the call, or of the whole batch; 0: the client's default */
 };
 
-struct kiln_tuned; /* the record of one problem */
+struct kiln_tuned;
 
-/* Look up a problem's record.  They return KILN_E_NOT_FOUND if there is none. */
+/* Look up a problem's record.  Both functions return KILN_E_NOT_FOUND if there is none. */
 int kiln_find_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_tuning_options *options, struct kiln_tuned **ret_tuned,
                   struct kiln_error *err);
@@ -54,9 +55,9 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
                   struct kiln_error *err);
 
 struct kiln_tuning_batch {
-    size_t size;                               /* sizeof(struct kiln_tuning_batch) */
-    const struct kiln_problem *problems;       /* borrowed */
-    size_t count;                              /* number of problems */
+    size_t size;
+    const struct kiln_problem *problems; /* borrowed */
+    size_t count;
     const struct kiln_tuning_options *options; /* borrowed; they apply to every problem */
 };
 /* Look up many problems at once.  |ret_tuned| has |batch->count| elements. ret_tuned[i] becomes
@@ -75,13 +76,13 @@ const char *kiln_tuned_text(const struct kiln_tuned *tuned);
 int kiln_tuned_is_stale(const struct kiln_tuned *tuned);
 /* Returns 1 if the record is that of a similar problem. */
 int kiln_tuned_is_near(const struct kiln_tuned *tuned);
-/* Returns how similar the problem of the record is.  |ret_batch| is the larger batch size divided
- * by the smaller one.  |ret_spatial| is the larger input area (or volume) divided by the smaller
- * one.  Both are 1 if the values are equal. */
+/* Compares the problem of the record with the problem that was looked up.  |ret_batch| is the
+ * larger batch size divided by the smaller one.  |ret_spatial| is the larger input area (or volume)
+ * divided by the smaller one.  Both are 1 if the values are equal. */
 void kiln_tuned_distance(const struct kiln_tuned *tuned, double *ret_batch, double *ret_spatial);
 
 struct kiln_tuned_entry {
-    size_t size; /* in: sizeof(struct kiln_tuned_entry) */
+    size_t size;
     const char *solver;
     const char *algorithm; /* only for find */
     const char *params;    /* only for perf; "" for find */
@@ -105,8 +106,8 @@ int kiln_tuned_entry(const struct kiln_tuned *tuned, unsigned index,
 
 /* ---- recording ---- */
 
-struct kiln_measurement { /* what was measured for one solver */
-    size_t size;          /* sizeof(struct kiln_measurement) */
+struct kiln_measurement {
+    size_t size;
     const char *solver;
     const char *algorithm; /* for find, such as "miopenConvolutionFwdAlgoWinograd" */
     const char *params;    /* only for perf: the perf config in MIOpen's form, comma-separated */
@@ -116,7 +117,7 @@ struct kiln_measurement { /* what was measured for one solver */
     double spread_ms;      /* half the interquartile range; not 0 if there are several samples */
 };
 struct kiln_recording {
-    size_t size; /* sizeof(struct kiln_recording) */
+    size_t size;
     const char *database_id;
     const char *backend; /* for find: "HIP", "CUDA", "OpenCL"; NULL: the backend of |database_id| */
     int tier;            /* KILN_TUNING_USER, or KILN_TUNING_HOST for members of kiln-publish */
@@ -170,13 +171,13 @@ enum {
 enum {
     KILN_SHARE_NONE, /* take no share of a search that another process began */
     KILN_SHARE_ONE,  /* take a share, if the search began on an identical device */
-    /* Like KILN_SHARE_ONE, but even if this client already holds a share, so that it can prepare
-     * the next share while it measures one.  A kilnd of an older release grants the held share
+    /* Like KILN_SHARE_ONE, but also if this client already holds a share.  The client can then
+     * prepare the next share while it measures.  A kilnd of an older release grants the held share
      * again. */
     KILN_SHARE_MORE,
 };
 struct kiln_lease_request {
-    size_t size; /* sizeof(struct kiln_lease_request) */
+    size_t size;
     const char *database_id;
     const char *solver;
     /* Number of points of the solver's tuning space; 0 if the search must not be shared. */
@@ -187,8 +188,8 @@ struct kiln_lease_request {
     int timeout_ms; /* time-out of the call; 0: the client's default */
 };
 struct kiln_lease {
-    size_t size; /* in: sizeof(struct kiln_lease) */
-    int state;   /* KILN_LEASE_*; the members below are set if the state is GRANTED */
+    size_t size;
+    int state; /* KILN_LEASE_*; the members below are set if the state is GRANTED */
     uint64_t id;
     uint64_t connection; /* the connection that the lease belongs to */
     /* The share is |count| candidates from |first| on.  Both are 0 if the search cannot be
@@ -203,10 +204,11 @@ int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *probl
                     const struct kiln_lease_request *request, struct kiln_lease *ret_lease,
                     struct kiln_error *err);
 /* Reports the best config of the share, as the only measurement of |recording|.  If no config could
- * be run, |recording| is NULL or has no measurement.  ret_next->state is KILN_LEASE_GRANTED if
- * there is another share to measure; KILN_LEASE_TAKEN while other processes still measure theirs;
- * KILN_LEASE_DONE once all shares are reported and the best config is recorded.  |ret_next| may be
- * |lease|.  Returns KILN_E_NOT_FOUND if the connection was lost, which ended the lease. */
+ * be run, |recording| is NULL or has no measurement. ret_next->state is KILN_LEASE_GRANTED if there
+ * is another share to measure.  It is KILN_LEASE_TAKEN while other processes still measure their
+ * shares, and KILN_LEASE_DONE once all shares are reported and the best config is recorded.
+ * |ret_next| may be |lease|.  Returns KILN_E_NOT_FOUND if the connection was lost, which ended the
+ * lease. */
 int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
                       const struct kiln_recording *recording, struct kiln_lease *ret_next,
                       struct kiln_error *err);
