@@ -10,15 +10,15 @@
 
 #define RESULT_MAX (64u << 20)
 
-/* A compile that kilnd lets this process do. */
+/* a compile that kilnd lets this process do */
 struct first {
     const struct answer_calls *calls;
     struct lookup *lookup;
     struct rtc_program *program;
 };
 
-/* Publishes what the real library has compiled.  Returns false, with the reason in |ret_reason|, if
- * that fails. */
+/* Publishes what the real library has compiled.  On failure, returns false, with the reason in
+ * |ret_reason|. */
 static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
                     const char **ret_reason)
 {
@@ -35,7 +35,7 @@ static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
     return false;
 }
 
-/* Compiles with the real library, because kilnd has no result yet.  Then sends kilnd the result. */
+/* kilnd has no result yet, so the real library compiles, and kilnd gets the result. */
 static int compile_first(const struct first *f)
 {
     BUFFER_AUTO struct buffer files;

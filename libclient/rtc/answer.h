@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Answers a compile from kilnd, or does it with the real library and stores its result.
+ * Answers a compile from kilnd, or compiles with the real library and stores its result.
  *
  * Role       does the steps of a compile that are the same for all run-time compilers, and counts
  *            how each compile ended
@@ -11,15 +11,15 @@
  */
 #include "libclient/rtc/program.h"
 
-struct answer_calls { /* what a kind of run-time compiler does in its own way */
-    /* Compiles with the real library.  Returns the code that the library returned, 0 for success.
-     */
+struct answer_calls { /* what differs between the kinds of run-time compilers */
+    /* Compiles with the real library.  Returns the library's code, 0 for success. */
     int (*run)(struct rtc_program *program);
     /* Appends the result of |run|.  Returns false if a part of it cannot be stored. */
     bool (*collect)(struct rtc_program *program, struct buffer *to);
-    /* Uses a stored result, and takes ownership of |stored|.  Returns false if it is damaged. */
+    /* Uses a stored result, and takes ownership of |stored|.  Returns false if |stored| is
+     * damaged. */
     bool (*use)(struct rtc_program *program, struct kiln_kernel *stored);
 };
 
-/* Compiles |program|, or uses a result of kilnd.  Returns the code that the program gets. */
+/* Compiles |program|, or uses a result of kilnd.  Returns the code for the program's caller. */
 int answer_compile(const struct answer_calls *calls, struct rtc_program *program);

@@ -14,8 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of libraries that are wrapped in one process, for example several versions of
- * NVRTC. */
+/* For example, a process may have several versions of NVRTC. */
 #define LIBRARIES_MAX 6
 
 static struct rtc_library libraries[LIBRARIES_MAX];
@@ -23,8 +22,7 @@ static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- names ---- */
 
-/* Number of functions in struct rtc_functions.  |names| lists the functions in the order of the
- * struct. */
+/* |names| lists so many functions, in the order of struct rtc_functions. */
 #define FUNCTIONS (8 + 2 * RTC_OUTPUTS_MAX)
 #define FIRST 0 /* index of a function that each library has */
 
@@ -48,7 +46,7 @@ static const char *const kind_names[RTC_KINDS] = {
     [RTC_NVRTC] = "nvrtc", [RTC_HIPRTC] = "hiprtc", [RTC_COMGR] = "comgr"
 };
 
-/* The functions of struct comgr_functions after the wrapped ones, in its order. */
+/* the functions of struct comgr_functions after the wrapped ones, in its order */
 static const char *const comgr_names[] = {
     "amd_comgr_get_version",
     "amd_comgr_action_info_get_language",
@@ -87,7 +85,6 @@ int rtc_function_number(const char *name)
 
 /* ---- wrappers ---- */
 
-/* Defines the wrappers of the two functions of an output, for the library in slot n. */
 #define OUTPUT_WRAPPERS(n, output)                                        \
     static int size_##output##_##n(void *program, size_t *ret_size)       \
     {                                                                     \
@@ -178,8 +175,7 @@ _Static_assert(RTC_OUTPUTS_MAX == 4, "output 4 of the wrappers is the log");
 static const struct comgr_wrapped comgr_wrappers[LIBRARIES_MAX] = { COMGR_ROW(0), COMGR_ROW(1),
                                                                     COMGR_ROW(2), COMGR_ROW(3),
                                                                     COMGR_ROW(4), COMGR_ROW(5) };
-/* This must hold, because wrapper() uses a function's index in |names| as its index in the
- * struct. */
+/* wrapper() uses a function's index in |names| as its index in the struct */
 _Static_assert(sizeof(struct rtc_functions) == FUNCTIONS * sizeof(void *), "no padding");
 
 static void *wrapper(const struct rtc_library *library, int function)
@@ -203,7 +199,6 @@ static void find_comgr_functions(struct rtc_library *library, void *handle)
     memcpy(&library->comgr, found, sizeof(found));
 }
 
-/* Fills in the functions of |library| by looking up each name in |handle|. */
 static void find_functions(struct rtc_library *library, void *handle)
 {
     void *found[FUNCTIONS];
@@ -266,7 +261,7 @@ static int take_unloads(struct dl_phdr_info *info, size_t size, void *context)
     unsigned long long *unloads = context;
     (void)size;
     *unloads = info->dlpi_subs;
-    return 1; /* enough */
+    return 1;
 }
 
 /* Returns how many libraries this process has unloaded. */
@@ -349,8 +344,8 @@ void *rtc_wrapper_of(int number, void *real)
 }
 
 /* Finds the real create function for a caller that links it.  Searches the libraries that the
- * program links, then the libraries that the calling library itself links.  Returns NULL if none
- * has the function. */
+ * program links, then the libraries that the calling library itself links.  Returns NULL if no
+ * library has the function. */
 static void *find_linked(enum rtc_kind kind, const void *caller)
 {
     Dl_info info;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Wraps the run-time compilers NVRTC and hiprtc, which have the same calls under different names,
- * and comgr.
+ * Wraps comgr and the run-time compilers NVRTC and hiprtc.  NVRTC and hiprtc have the same calls
+ * under different names.
  *
- * Role       finds the real functions of each such library in the process. Each library has its own
- *            wrappers, because a process may have several versions
+ * Role       finds the real functions of each such library in the process.  Each library has its
+ *            own wrappers, because a process may have several versions
  * Ownership  libraries live as long as the process
  * Threading  any thread
  */
@@ -24,14 +24,14 @@ typedef int rtc_get_fn(void *program, char *ret_bytes);
 /* NVRTC calls such a function while it compiles.  If the function returns 1, the compile ends. */
 typedef int rtc_callback_fn(void *payload, void *reserved);
 
-/* The two functions of one kind of output, such as PTX. */
+/* the two functions of one kind of output, such as PTX */
 struct rtc_output {
     rtc_size_fn *size;
     rtc_get_fn *get;
 };
 
-/* The functions of NVRTC or hiprtc that are wrapped.  An instance contains either the functions of
- * a real library, or their wrappers. */
+/* NVRTC's or hiprtc's functions that are wrapped: the functions of a real library, or their
+ * wrappers. */
 struct rtc_functions {
     int (*create)(void **ret_program, const char *source, const char *name, int header_count,
                   const char *const *headers, const char *const *header_names);
@@ -46,13 +46,12 @@ struct rtc_functions {
     int (*set_callback)(void *program, rtc_callback_fn *callback, void *payload);
 };
 
-/* An object of comgr.  All its types of objects are structs like this one. */
+/* Every type of comgr's objects is such a struct. */
 struct comgr_handle {
     uint64_t value;
 };
 
-/* comgr's functions that are wrapped.  An instance contains either the functions of a real library,
- * or their wrappers. */
+/* comgr's functions that are wrapped: the functions of a real library, or their wrappers. */
 struct comgr_wrapped {
     int (*act)(int kind, struct comgr_handle info, struct comgr_handle inputs,
                struct comgr_handle results);
@@ -62,7 +61,7 @@ struct comgr_wrapped {
     int (*set_directory)(struct comgr_handle info, const char *path);
 };
 
-/* Functions of comgr that libkiln-rtc calls. */
+/* comgr's functions that libkiln-rtc calls */
 struct comgr_functions {
     struct comgr_wrapped wrapped;
     void (*version)(size_t *ret_major, size_t *ret_minor);
@@ -93,35 +92,35 @@ struct rtc_range { /* addresses of a mapped file */
 
 struct rtc_library {
     const void *base; /* address of the mapped file; NULL: the slot is free */
-    /* number of libraries that the process had unloaded when this one was found */
+    /* how many libraries the process had unloaded when this library was found */
     unsigned long long unloads;
     enum rtc_kind kind;
-    struct rtc_functions real;    /* functions of NVRTC or hiprtc */
-    struct comgr_functions comgr; /* functions of comgr */
+    struct rtc_functions real;
+    struct comgr_functions comgr;
     /* The members below are set when the process creates the first program, because hiprtc loads
-     * its compiler only then; for comgr, at the first action. */
+     * its compiler only then.  For comgr, they are set at the first action. */
     bool is_identified;
     /* The library itself and the libraries with which it compiles. */
     struct rtc_range code[RTC_FILES_MAX];
     _Atomic size_t code_count; /* increased after the range was written; readers do not lock */
-    char name[32];             /* "nvrtc 13.0" */
+    char name[32];             /* such as "nvrtc 13.0" */
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
     _Atomic uint64_t lacking_until_ns; /* until then, kilnd is assumed not to have this library */
     const char *trouble; /* why kilnd does not answer compiles of this library; NULL if it does */
 };
 
-/* Returns a function of |library| that every library of its kind has. */
+/* Returns a function that every library of the same kind has. */
 void *rtc_first_function(const struct rtc_library *library);
-/* Identifies |library| unless it is identified already.  Its members do not change afterwards. */
+/* The members of |library| do not change afterwards. */
 void rtc_identify(struct rtc_library *library);
 /* Returns whether |address| is in the code of a run-time compiler that was identified. */
 bool rtc_is_compiler_code(const void *address);
-/* Returns the number of the wrapped function with this name, or -1 if there is none. */
+/* Returns -1 if no wrapped function has this name. */
 int rtc_function_number(const char *name);
 /* Returns the wrapper for |real|, which is function |number| of a library.  Returns |real| if the
  * library cannot be wrapped, for example because no slot is left.  If |real| is a function of
- * libkiln-rtc, uses the next library's function instead, and returns NULL if there is none. */
+ * libkiln-rtc, uses the next library's function instead, or returns NULL if there is none. */
 void *rtc_wrapper_of(int number, void *real);
 /* Returns the library for a call of a function that was linked, not looked up with dlsym.  |caller|
  * is an address in the calling code.  Returns NULL if there is no library of the kind, or if it

@@ -18,10 +18,10 @@
 
 struct info { /* an amd_comgr_action_info_t */
     struct hash_link link;
-    const struct rtc_library *library; /* borrowed */
+    const struct rtc_library *library;
     uint64_t handle;
-    char *isa, *directory; /* owned; NULL if not set */
-    bool is_incomplete;    /* set if memory ran out */
+    char *isa, *directory; /* NULL if not set */
+    bool is_incomplete;    /* memory ran out */
 };
 
 static struct {
@@ -56,7 +56,6 @@ static void free_info(struct info *info)
     free(info);
 }
 
-/* Removes the settings with this handle from the table, and frees them. */
 static void forget_info(const struct rtc_library *library, struct comgr_handle handle)
 {
     pthread_mutex_lock(&infos.lock);
@@ -90,7 +89,6 @@ int comgr_destroy_info(struct rtc_library *library, struct comgr_handle info)
     return library->comgr.wrapped.destroy_info(info);
 }
 
-/* Replaces |*setting| with a copy of |value|. */
 static void keep_setting(struct info *info, char **setting, const char *value)
 {
     free(*setting);
@@ -134,7 +132,7 @@ static void put_setting(struct buffer *to, const char *value)
     buffer_put_sized(to, bytes_of_text(value ? value : ""));
 }
 
-/* Takes the settings that comgr keeps.  Returns NULL, or why the action cannot be looked up. */
+/* Returns NULL, or why the action cannot be looked up. */
 static const char *take_settings(struct action *a, const struct info *info)
 {
     const struct comgr_functions *f = functions_of(a);
@@ -164,7 +162,7 @@ static char *copy_option(const struct comgr_functions *f, struct comgr_handle in
     return NULL;
 }
 
-/* Takes the options.  Returns NULL, or why the action cannot be looked up. */
+/* Returns NULL, or why the action cannot be looked up. */
 static const char *take_options(struct action *a)
 {
     const struct comgr_functions *f = functions_of(a);
@@ -184,7 +182,7 @@ static const char *take_options(struct action *a)
     return NULL;
 }
 
-/* Fills in |a->program|.  Returns NULL, or why the action cannot be looked up. */
+/* Returns NULL, or why the action cannot be looked up. */
 static const char *describe(struct action *a)
 {
     const struct rtc_library *library = a->program.library;

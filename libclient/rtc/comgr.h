@@ -4,11 +4,11 @@
 /*
  * Wrappers of comgr, AMD's compiler library.
  *
- * Role       answers those actions of amd_comgr_do_action that compile or link. Each is a compile
- *            of its own. A hit creates the results with comgr's own functions, so that all
+ * Role       answers those actions of amd_comgr_do_action that compile or link.  Each action is a
+ *            compile of its own.  A hit creates the results with comgr's own functions, so that all
  *            functions of comgr can use them
- * Ownership  comgr owns all its objects. The ISA and the directory of an action are copied when the
- *            program sets them, because comgr 2.4 crashes if it is asked for an ISA or a
+ * Ownership  comgr owns all its objects.  The ISA and the directory of an action are copied when
+ *            the program sets them, because comgr 2.4 crashes if it is asked for an ISA or a
  *            directory that is not set
  * Threading  any thread; calls for one action must not overlap, as comgr requires
  */
@@ -19,7 +19,7 @@ struct comgr_call { /* the arguments of amd_comgr_do_action */
     struct comgr_handle info, inputs, results;
 };
 
-/* These functions do what the real functions do, but use results from kilnd if there are any. */
+/* Do what the real functions do, but use results from kilnd if there are any. */
 int comgr_act(struct rtc_library *library, const struct comgr_call *call);
 int comgr_create_info(struct rtc_library *library, struct comgr_handle *ret_info);
 int comgr_destroy_info(struct rtc_library *library, struct comgr_handle info);

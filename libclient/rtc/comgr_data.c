@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #define RESULTS_MAGIC 0x3141544bu /* "KTA1" */
-/* Maximum number of results of one action. */
 #define RESULTS_MAX 64
 #define SOURCES_MAX (64u << 20)
 
@@ -25,7 +24,7 @@ enum data_kind {
     DATA_LAST = 0x1f    /* more than any kind of comgr 2 */
 };
 
-struct object { /* borrowed */
+struct object {
     int kind;
     const char *name;
     struct bytes content;
@@ -34,7 +33,7 @@ struct object { /* borrowed */
 /* ---- reading ---- */
 
 typedef int copy_fn(struct comgr_handle data, size_t *size, char *ret_bytes);
-/* Returns false to end a visit. */
+/* Returns false to end the visit. */
 typedef bool object_fn(void *context, const struct object *object);
 
 struct visit {
@@ -43,7 +42,7 @@ struct visit {
     void *context;
 };
 
-/* Returns a heap copy of what |copy| returns, with a NUL, or NULL on failure. */
+/* Returns a heap copy with a NUL of what |copy| returns, or NULL on failure. */
 static char *copy_of(copy_fn *copy, struct comgr_handle data, size_t *ret_size)
 {
     char *bytes = copy(data, ret_size, NULL) ? NULL : malloc(*ret_size + 1);
@@ -67,15 +66,14 @@ static bool visit_object(const struct visit *v, int kind, struct comgr_handle da
     return goes_on;
 }
 
-/* Returns how many objects of a kind a set has; 0 if this version of comgr does not know the
- * kind. */
+/* Returns 0 if this version of comgr does not know the kind. */
 static size_t count_objects(const struct comgr_functions *f, struct comgr_handle set, int kind)
 {
     size_t count = 0;
     return f->data_count(set, kind, &count) ? 0 : count;
 }
 
-/* Visits all objects of a set, ordered by kind.  Objects of one kind keep their order.  Returns
+/* Visits the objects of a set, ordered by kind.  Objects of one kind keep their order.  Returns
  * false if an object cannot be read, or if the visit was ended. */
 static bool visit_set(const struct visit *v, struct comgr_handle set)
 {
@@ -188,7 +186,7 @@ bool comgr_put_results(const struct comgr_functions *f, struct comgr_handle set,
     return visit_set(&(struct visit){ f, put_result, to }, set);
 }
 
-/* Reads the next result.  Returns false if it is damaged. */
+/* Returns false if the next result is damaged. */
 static bool read_result(struct reader *r, struct object *ret_object)
 {
     uint32_t kind = reader_u32(r);
@@ -200,7 +198,7 @@ static bool read_result(struct reader *r, struct object *ret_object)
     return true;
 }
 
-/* Reads all results.  Returns their number, or -1 if they are damaged. */
+/* Returns the number of results, or -1 if they are damaged. */
 static int read_results(struct bytes results, struct object objects[RESULTS_MAX])
 {
     struct reader r = reader_of(results);
@@ -213,8 +211,8 @@ static int read_results(struct bytes results, struct object objects[RESULTS_MAX]
     return count;
 }
 
-/* Gives an object no bytes, as an empty log has.  comgr's set_bytes rejects a size of 0, but its
- * set_bytes_from_file accepts it. */
+/* comgr's set_bytes rejects a size of 0, but its set_bytes_from_file accepts it.  An empty log has
+ * no bytes. */
 static bool set_no_bytes(const struct comgr_functions *f, struct comgr_handle data)
 {
     int file = open("/dev/null", O_RDONLY | O_CLOEXEC);

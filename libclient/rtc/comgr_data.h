@@ -12,13 +12,13 @@
 #include "libclient/rtc/program.h"
 
 bool comgr_set_is_empty(const struct comgr_functions *f, struct comgr_handle set);
-/* Adds the kinds, names and digests of the inputs to |p|'s |action|, and sets its |source|
- * and |name|.  Returns NULL, or why the action cannot be looked up. */
+/* Adds the kinds, names and digests of the inputs to the |action| of |p|, and sets the |source| and
+ * |name| of |p|.  Returns NULL, or why the action cannot be looked up. */
 const char *comgr_take_inputs(const struct comgr_functions *f, struct comgr_handle set,
                               struct rtc_program *p);
-/* Appends all objects of a set.  Returns false if one cannot be read. */
+/* Appends all objects of a set.  Returns false if an object cannot be read. */
 bool comgr_put_results(const struct comgr_functions *f, struct comgr_handle set, struct buffer *to);
-/* Creates the objects that comgr_put_results has appended, and adds them to a set, which must be
- * empty.  On failure, returns false and leaves the set empty. */
+/* Adds the objects that comgr_put_results has appended to a set, which must be empty.  On failure,
+ * returns false and leaves the set empty. */
 bool comgr_add_results(const struct comgr_functions *f, struct comgr_handle set,
                        struct bytes results);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define FILE_MAX (64u << 20)
-/* Maximum number of files that a process remembers. */
 #define KNOWN_MAX 16384u
 
 struct state { /* of a file; without padding */
@@ -27,7 +26,7 @@ struct known {
 
 static struct {
     pthread_mutex_t lock;
-    struct hash_table files; /* of struct known, owned */
+    struct hash_table files;
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static struct state state_of(const struct stat *seen)
@@ -57,7 +56,7 @@ static bool find_known(const struct state *state, struct contents *ret_contents)
     return found != NULL;
 }
 
-/* Remembers a file, unless memory runs out or too many are known. */
+/* Does nothing if memory runs out or too many files are known. */
 static void add_known(const struct state *state, const struct contents *contents)
 {
     struct known *one = malloc(sizeof(*one));

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What this library needs to know about the contents of the files that compiles read.
+ * What libkiln-rtc needs to know about the contents of the files that compiles read.
  *
- * Role       reads each file once in a process, because the compiles of a process read mostly the
- *            same headers. Recognises a file by its device, inode number, size and times
+ * Role       reads each file once in a process, because most compiles of a process read the same
+ *            headers.  Recognises a file by its device, inode number, size and times
  * Ownership  the table of known files belongs to the process
  * Threading  any thread
  */
@@ -21,7 +21,7 @@ struct contents {
     bool has_name; /* contains a macro for the name of the program or of the file */
 };
 
-/* Examines the file |path|, whose state is |seen|.  Returns false if it cannot be read. */
+/* |seen| is the state of the file.  Returns false if the file cannot be read. */
 bool contents_of(const char *path, const struct stat *seen, struct contents *ret_contents);
-/* Initialises |ret_content| and reads the file |path|.  Returns false if it cannot be read. */
+/* Initialises |ret_content|.  Returns false if the file cannot be read. */
 bool contents_read(const char *path, struct buffer *ret_content);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* More than the size of hipDeviceProp_t in every version of HIP (1472 bytes in HIP 6). */
+/* hipDeviceProp_t is smaller in every version of HIP.  It has 1472 bytes in HIP 6. */
 #define PROPERTIES_MAX 8192u
 /* In all versions, the struct begins with the device's name, which has this size. */
 #define NAME_SIZE 256u

@@ -34,7 +34,7 @@ enum entry_kind {
     ENTRY_ABSENT_BESIDE,
 };
 
-/* How a compile used a path.  It is the first byte of each noted path. */
+/* the first byte of each noted path */
 enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
 struct seen { /* where a text is in |paths| */
@@ -42,25 +42,24 @@ struct seen { /* where a text is in |paths| */
     size_t at, size;
 };
 
-/* What was noted about the compile that runs on this thread. */
+/* what was noted about the compile that runs on this thread */
 struct recording {
     const struct rtc_library *library; /* NULL if nothing is noted now */
     struct buffer paths;               /* sized texts: the use, then the path including its NUL */
-    struct hash_table seen;            /* a struct seen, owned, for each text in |paths| */
+    struct hash_table seen;            /* a struct seen for each text in |paths| */
     struct buffer created;             /* directories that the compile made: sized texts */
     /* start of the compile, by the clock that the kernel uses for files' times */
     uint64_t began_ns;
     unsigned others;     /* |opened_by_others| at the start of the compile */
     const char *trouble; /* why the compile cannot be stored; NULL if it can */
-    const char *source;  /* borrowed; what is compiled */
+    const char *source;
     bool expands_name;
 };
 
 static __thread struct recording recording;
 
-/* Number of compiles that are recorded now, in all threads. */
 static _Atomic unsigned recording_count;
-/* How many times a compiler used a file on a thread that records nothing. */
+/* How often a compiler used a file on a thread that records nothing. */
 static _Atomic unsigned opened_by_others;
 
 /* ---- noting ---- */
@@ -73,8 +72,8 @@ static uint64_t hash_of(struct bytes text)
     return hash;
 }
 
-/* Returns whether |text|, which has this hash, was noted.  A compile examines hundreds of paths,
- * many of them more than once, so this compares texts only if their hashes are equal. */
+/* Returns whether |text| was noted.  A compile examines hundreds of paths, many of them more than
+ * once, so this function compares texts only if their hashes are equal. */
 static bool is_in_paths(struct bytes text, uint64_t hash)
 {
     HASH_EACH (&recording.seen, hash, struct seen, link, one)
@@ -85,9 +84,9 @@ static bool is_in_paths(struct bytes text, uint64_t hash)
 }
 
 /* Returns whether to note a call from the address |caller|.  NVRTC opens its files itself, so only
- * calls from its own code count: drivers and libc also open files on this thread, but these do not
- * influence the output.  comgr, with which hiprtc compiles, opens files through any library, so all
- * calls count. */
+ * calls from its own code count: drivers and libc also open files on this thread, but these files
+ * do not influence the output. comgr, with which hiprtc compiles, opens files through any library,
+ * so all calls count. */
 static bool is_noted(const void *caller)
 {
     if (!recording.library) {
@@ -98,8 +97,8 @@ static bool is_noted(const void *caller)
     return recording.library->kind != RTC_NVRTC || rtc_is_compiler_code(caller);
 }
 
-/* Returns whether |path| is in a directory that this compile made.  The compiler itself wrote what
- * it reads there, so such files need no entry. */
+/* The compiler itself wrote the files in the directories that this compile made, so such files need
+ * no entry. */
 static bool is_own_file(const char *path)
 {
     struct reader r = reader_of(buffer_view(&recording.created));
@@ -112,8 +111,8 @@ static bool is_own_file(const char *path)
     return false;
 }
 
-/* Returns whether |path| is a file of the kernel.  Such files describe this process or this host.
- * They need no entry, because a manifest is only used for compiles on this host. */
+/* Files of the kernel describe this process or this host.  They need no entry, because a manifest
+ * is only used for compiles on this host. */
 static bool is_kernels_file(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
@@ -142,7 +141,7 @@ static void note_use(enum use use, const char *path)
     hash_table_add(&recording.seen, &one->link, hash);
 }
 
-struct call { /* a call of a function that uses a file */
+struct call {
     const void *caller;
     int directory; /* |path| is relative to this directory */
     enum use use;
@@ -235,7 +234,7 @@ static bool expands_name(const char *path)
            words_expand_name(buffer_view(&content), recording.source);
 }
 
-/* Examines a file that the compile has read.  Returns NULL, or why the compile cannot be stored. */
+/* Returns NULL, or why the compile that has read the file cannot be stored. */
 static const char *examine_content(const char *path, const struct stat *seen,
                                    struct digest *ret_digest)
 {
@@ -250,7 +249,7 @@ static const char *examine_content(const char *path, const struct stat *seen,
     return NULL;
 }
 
-/* Appends the entry of a file that was read.  Returns NULL, or why the compile cannot be stored. */
+/* Returns NULL, or why the compile cannot be stored. */
 static const char *put_file(struct buffer *to, struct bytes path, const struct stat *seen)
 {
     struct digest digest;
@@ -266,7 +265,7 @@ static const char *put_file(struct buffer *to, struct bytes path, const struct s
     return NULL;
 }
 
-/* Appends the entry of a path that exists.  Returns NULL, or why the compile cannot be stored. */
+/* Returns NULL, or why the compile cannot be stored. */
 static const char *put_existing(struct buffer *to, enum use use, struct bytes path,
                                 const struct stat *seen)
 {
@@ -340,7 +339,7 @@ struct entry {
     struct digest digest;
 };
 
-/* Reads an entry.  Returns false if it is damaged. */
+/* Returns false if the entry is damaged. */
 static bool read_entry(struct reader *r, struct entry *ret_entry)
 {
     struct entry e = { .kind = (enum entry_kind)reader_u8(r), .path = reader_sized(r) };
@@ -450,7 +449,7 @@ static bool begins_with(const char *path, const char *beginning, size_t size)
 }
 
 /* Returns whether |path| is another file in the directory of the program |name|.  Files "__nv_..."
- * in the current directory do not count, because NVRTC looks there for two of its own. */
+ * in the current directory do not count, because NVRTC looks there for two of its own files. */
 static bool is_beside(const char *path, const char *name)
 {
     size_t size = directory_size(name);
@@ -479,7 +478,7 @@ bool files_use_directory(struct bytes manifest, const char *name)
     return false;
 }
 
-/* Returns whether |path| is |whole| or one of the directories in which it is. */
+/* Returns whether |path| is |whole|, or a directory above |whole|. */
 static bool is_prefix(const char *path, const char *whole)
 {
     size_t size = strlen(path);
@@ -542,7 +541,7 @@ bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Declares |next| and sets it to libc's function |name|. */
+/* Declares |next|, which is libc's function |name|. */
 #define NEXT(type, name) \
     static type *next;   \
     preload_find_next((name), &next);
@@ -561,7 +560,7 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
                        const posix_spawnattr_t *attributes, char *const *arguments,
                        char *const *environment);
 
-/* Declares |mode| and sets it to the argument after |flags|, which exists only with some flags. */
+/* Declares |mode|, the argument after |flags|, which exists only with some flags. */
 #define MODE_OF(flags, mode)               \
     mode_t mode = 0;                       \
     if ((flags) & (O_CREAT | O_TMPFILE)) { \

@@ -4,10 +4,10 @@
 /*
  * Notes the files that a compile reads, and the files that it looks for but does not find.
  *
- * Role       this library's open, fopen, __xstat and similar functions note the files that a
- *            run-time compiler uses on the thread that compiles. A manifest lists these files.
- *            With it, a later process finds out whether the same compile would read the same bytes.
- *            The idea is that of ccache's direct mode
+ * Role       libkiln-rtc's open, fopen, __xstat and similar functions note the files that a
+ *            run-time compiler uses on the thread that compiles.  A manifest lists these files.
+ *            With the manifest, a later process finds out whether the same compile would read the
+ *            same bytes.  The idea is that of ccache's direct mode
  * Ownership  a manifest owns its bytes
  * Threading  a recording belongs to its thread
  */
@@ -15,15 +15,14 @@
 #include "libclient/rtc/api.h"
 
 struct files_outcome {
-    /* why the compile cannot be stored, for example because it wrote a file outside of the
-     * directories that it made, or because a file changed during the compile; NULL if it can */
+    /* Why the compile cannot be stored, or NULL.  For example, the compile wrote a file outside of
+     * the directories that it made, or a file changed during the compile. */
     const char *reason;
     bool expands_name; /* a macro of a file may bring the program's name into the result */
 };
 
-/* Begins to note the files that |library| opens on this thread to compile |source|. */
+/* |source| is what |library| compiles on this thread. */
 void files_begin(const struct rtc_library *library, const char *source);
-/* Returns whether this thread is noting files. */
 bool files_are_noted(void);
 /* Ends the recording and appends a manifest to |to|. */
 struct files_outcome files_end(struct buffer *to);

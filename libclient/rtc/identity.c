@@ -17,7 +17,7 @@
 
 #define NOTES_MAX (64u << 10)
 
-/* Returns the build id among |notes|, or an empty one if there is none. */
+/* Returns an empty build id if |notes| has none. */
 static struct bytes build_id_of_notes(struct bytes notes)
 {
     struct reader r = reader_of(notes);
@@ -41,7 +41,7 @@ struct mapped_search {
     const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
     struct sha256 *digest;
     unsigned found; /* number of libraries with a build id */
-    /* its |code| receives the addresses of these libraries; NULL if they are not needed */
+    /* its |code| receives the addresses of these libraries; may be NULL */
     struct rtc_library *library;
 };
 
@@ -71,7 +71,7 @@ static bool is_wanted(const struct mapped_search *search, const struct dl_phdr_i
     return false;
 }
 
-/* Adds the addresses of a mapped file to |library|'s |code|, unless |code| is full. */
+/* Adds the addresses of a mapped file, unless |code| is full. */
 static void add_code(struct rtc_library *library, const struct dl_phdr_info *info)
 {
     size_t count = library->code_count;
@@ -146,9 +146,8 @@ static bool digest_file(const char *path, struct sha256 *digest)
 
 /* ---- NVRTC ---- */
 
-/* Writes the path of NVRTC's builtins library, such as "libnvrtc-builtins.so.13.0", in the
- * directory of NVRTC itself, where NVRTC looks first.  Returns false if the path cannot be
- * determined. */
+/* Writes the path of NVRTC's builtins library, such as "libnvrtc-builtins.so.13.0", in NVRTC's
+ * directory, where NVRTC looks first.  Returns false if the path cannot be determined. */
 static bool builtins_path(const struct rtc_library *library, const char *path,
                           char ret_path[PATH_MAX])
 {
@@ -224,7 +223,7 @@ static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
 
 /* ---- comgr ---- */
 
-/* Versions of comgr whose settings and numbers are known.  Version 3 has other numbers. */
+/* Settings and numbers of these versions of comgr are known.  Version 3 has other numbers. */
 #define COMGR_MAJOR 2
 #define COMGR_MINOR_MAX 6
 

@@ -11,8 +11,8 @@
  */
 #include "libclient/rtc/api.h"
 
-/* Fills in |code|, |name|, |identity| and |trouble| of |library|.  Returns false if the library has
- * not loaded its compiler yet; the caller then calls it again later. */
+/* Fills in |code|, |name|, |identity| and |trouble|.  Returns false if the library has not loaded
+ * its compiler yet; the caller then calls this function again later. */
 bool identity_find(struct rtc_library *library);
 /* Returns whether |library| has compiled with the files from which its identity was made.  NVRTC
  * loads its builtins library only at the first compile, and an upgrade may have replaced this

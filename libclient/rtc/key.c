@@ -14,8 +14,8 @@
 /* ---- options ---- */
 
 /* NVRTC's options (its manual, chapter "Supported Compile Options"), except those that write files,
- * read precompiled headers or print times.  Each is listed without its leading dashes and its
- * value. */
+ * read precompiled headers or print times.  Options are listed without leading dashes and
+ * values. */
 static const char *const nvrtc_options[] = {
     "gpu-architecture",
     "arch",
@@ -105,8 +105,8 @@ static const char *const nvrtc_values[] = {
     NULL,
 };
 
-/* hiprtc and comgr accept clang's options.  These are the ones that MIOpen, PyTorch and CuPy use,
- * and some that are similar. */
+/* Those of clang's options that MIOpen, PyTorch and CuPy use, and some that are similar. hiprtc and
+ * comgr accept clang's options. */
 static const char *const clang_options[] = {
     "offload-arch",
     "gpu-architecture",
@@ -180,8 +180,8 @@ static size_t option_name(const char *option, const char **ret_name)
     return attached ? 1 : strcspn(name, "=");
 }
 
-/* Returns whether the option |name| affects nothing but the outputs.  This is so for options of
- * OpenCL, warnings, and definitions of symbols for the assembler. */
+/* Options of OpenCL, warnings, and definitions of symbols for the assembler affect nothing but the
+ * outputs. */
 static bool is_harmless(const char *name)
 {
     static const char symbol[] = "Wa,-defsym,";
@@ -232,7 +232,7 @@ static bool takes_value(const struct rtc_program *p, const char *option)
 
 static bool are_options_known(const struct rtc_program *p)
 {
-    const char *taker = NULL; /* the option whose value comes next */
+    const char *taker = NULL;
     for (size_t i = 0; i < p->option_count; i++) {
         const char *option = p->options[i];
         if (taker ? !is_value_known(taker, option) : !is_option_known(p, option))
@@ -244,8 +244,7 @@ static bool are_options_known(const struct rtc_program *p)
 
 /* ---- sources ---- */
 
-/* Returns whether the source, a header given in memory, or an option contains |text|.  Searches
- * options, too, because they may define macros. */
+/* Searches the source, headers given in memory, and options, because they may define macros. */
 static bool source_has(const struct rtc_program *p, const char *text)
 {
     if (strstr(p->source, text))
@@ -392,7 +391,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
         put_text(&s, "name");
         put_text(&s, p->name);
         put_text(&s, getcwd(directory, sizeof(directory)));
-        put_text(&s, getenv("PWD")); /* LLVM takes the current directory's path from it */
+        put_text(&s, getenv("PWD")); /* LLVM takes the current directory's path from PWD */
     }
     return sha256_end(&s);
 }
@@ -428,7 +427,7 @@ static bool has_name_options(const struct rtc_program *p)
     return has_option(p, options);
 }
 
-/* Writes the last part of a path in the form that it has within names of static variables, such as
+/* Writes the last part of a path as it is within names of static variables, such as
  * "a1b2_cubin_cu". */
 static void mangled_stem(const char *name, char ret_stem[64])
 {
@@ -438,7 +437,7 @@ static void mangled_stem(const char *name, char ret_stem[64])
     ret_stem[size] = '\0';
 }
 
-/* Writes the last part of a path in the form that it has in PTX, as "107, 46, 99" for "k.c". */
+/* Writes the last part of a path as it is in PTX: "107, 46, 99" for "k.c". */
 static void decimal_stem(const char *name, char ret_text[400])
 {
     size_t size = 0;
@@ -483,7 +482,6 @@ static bool expands_name(const struct rtc_program *p)
            source_has(p, "#include_next");
 }
 
-/* Returns whether the result contains the path of the current directory. */
 static bool has_directory(struct bytes result)
 {
     char directory[PATH_MAX];

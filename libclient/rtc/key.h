@@ -9,15 +9,14 @@
  */
 #include "libclient/rtc/program.h"
 
-/* Returns whether the result depends on the current device, because no option names an
- * architecture. */
+/* Without an option that names an architecture, the result depends on the current device. */
 bool key_needs_device(const struct rtc_program *program);
-/* Returns whether this process has changed an environment variable since the first call.  comgr
- * reads some variables only once, so it may still use an old value.  Must be called before each
- * compile by hiprtc or comgr. */
+/* Returns whether this process has changed an environment variable since the first call. comgr
+ * reads some variables only once, so it may still use an old value.  Called before each compile by
+ * hiprtc or comgr. */
 bool key_environment_has_changed(void);
-/* Returns why a compile cannot be looked up, or NULL if it can.  A reason is, for example, an
- * option that is unknown or has side effects. */
+/* Returns why a compile cannot be looked up, or NULL.  A reason is, for example, an option that is
+ * unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
 /* The part of the program's name that a result depends on. */
 enum key_name_part {
@@ -28,17 +27,17 @@ enum key_name_part {
 
 /* Returns a SHA-256 over the library's identity, the options, the architecture, the source, the
  * headers given in memory, the name expressions, the environment variables that the library reads,
- * and |part| of the program's name.  With the whole name, also over the current directory. */
+ * and |part| of the program's name.  With the whole name, the SHA-256 also covers the current
+ * directory. */
 struct digest key_of_program(const struct rtc_program *program, enum key_name_part part);
-/* Returns the part of the program's name that |result| may depend on.  |result| must be the bytes
- * that were collected from the real library. */
+/* |result| must be the bytes that were collected from the real library. */
 enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);
 /* Returns the program's name, or the name that the library uses if the caller gave none. */
 const char *key_name(const struct rtc_program *program);
 /* Returns the program's name if it occurs in the log only because the library writes it there, so
  * that another name may replace it; otherwise NULL. */
 const char *key_name_in_log(const struct rtc_program *program);
-/* Returns whether an option names the program's directory, as -I may do. */
+/* Returns whether an option, such as -I, names the program's directory. */
 bool key_options_have_directory(const struct rtc_program *program);
-/* Returns the architecture, to show it to users, or "" if it is not known. */
+/* Returns the architecture for users, or "" if it is not known. */
 const char *key_target(const struct rtc_program *program);

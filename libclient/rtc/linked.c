@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Defines the functions of NVRTC, hiprtc and comgr under their own names, for programs and
- * libraries that link them. The dynamic linker finds these first, because libkiln-rtc is preloaded.
- */
+ * libraries that link them.  The dynamic linker finds these functions first, because libkiln-rtc is
+ * preloaded. */
 #include "libclient/rtc/comgr.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
 
-/* The code of an internal error in NVRTC and hiprtc, and that of any error in comgr. A function
- * returns it if no loaded library has the function. */
+/* A function returns this code if no loaded library has the function.  In NVRTC and hiprtc, it
+ * means an internal error; in comgr, any error. */
 #define INTERNAL_ERROR 11
 #define COMGR_ERROR 1
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Defines |name| with the parameters |declared|. The function calls |wrapper|, whose first argument
- * is the library |l|.  If the library cannot be wrapped, it calls the library's own function with
- * the arguments |given|. */
+/* Defines |name| with the parameters |declared|.  The function calls |wrapper|, whose first
+ * argument is the library |l|.  If the library cannot be wrapped, |name| calls the library's own
+ * function with the arguments |given|. */
 #define DEFINE(kind, name, declared, wrapper, given)                                     \
     EXPORTED int name declared;                                                          \
     int name declared                                                                    \

@@ -15,21 +15,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Maximum time to wait for a compile of another process.  kilnd may say a second late that this
- * time is up. */
+/* How long to wait for a compile of another process. kilnd may say LATE_MS late that this time is
+ * up. */
 #define WAIT_MS 28000u
 #define LATE_MS 2000u
-#define STORE_MS 30000u /* maximum time to store a result */
+#define STORE_MS 30000u
 /* After a wait in vain, this process does not wait again for this time.  Otherwise it would wait
  * for each of its compiles if another process has stopped, or if kilnd's compilers have no time. */
 #define NO_WAIT_NS 600000000000u
-#define MS 1000000ull /* nanoseconds */
+#define MS 1000000ull
 /* After kilnd did not answer, this process sends no request for this time. */
 #define PAUSE_NS 10000000000u
-/* Maximum number of manifests that are stored under one key. */
+/* manifests under one key */
 #define MANIFESTS_MAX 8u
-/* Maximum number of times that a look-up reads the list of manifests, which other processes may
- * change meanwhile. */
+/* How often a look-up reads the list of manifests, which other processes may change meanwhile. */
 #define ROUNDS 4
 
 #define LIST_MAGIC 0x314d544bu /* "KTM1" */
@@ -69,7 +68,7 @@ void lookup_waited_in_vain(void)
     connection.no_wait_until_ns = clock_monotonic_ns() + NO_WAIT_NS;
 }
 
-/* Sends no request for a while.  A request that was not sent does not prolong this time. */
+/* A request that was not sent does not prolong the pause. */
 static void pause_requests(void)
 {
     uint64_t now = clock_monotonic_ns();
@@ -103,7 +102,7 @@ static enum kiln_code ask_once(struct kiln_client *client, const struct digest *
     return compile_begin(client, &question, ret_kernel, &failure);
 }
 
-/* Asks for |key| and waits while another process is compiling it. */
+/* Waits while another process is compiling |key|. */
 static enum kiln_code wait_for(struct kiln_client *client, const struct digest *key,
                                struct kiln_kernel **ret_kernel)
 {
@@ -114,7 +113,7 @@ static enum kiln_code wait_for(struct kiln_client *client, const struct digest *
     return rc;
 }
 
-/* Asks for |key|.  If another process is compiling it, waits for the result. */
+/* If another process is compiling |key|, waits for the result. */
 static enum kiln_code ask(const struct digest *key, struct kiln_kernel **ret_kernel)
 {
     struct kiln_client *client = lookup_client();
@@ -131,9 +130,8 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Reads the beginning of a list.  |ret_further| is an enum key_name_part: if no manifest of the
- * list fits, a key with this part of the name may have one that does.  Returns false if |kernel| is
- * not a list. */
+/* |ret_further| is an enum key_name_part: if no manifest of the list fits, a key with this part of
+ * the name may have one that does.  Returns false if |kernel| is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_further)
 {
@@ -154,7 +152,7 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     return is_fine;
 }
 
-/* Returns the name whose directory the compiler searches for headers.  hiprtc and comgr compile a
+/* Returns the name whose directory the compiler searches for headers. hiprtc and comgr compile a
  * temporary file instead, so they search no directory because of a name. */
 static const char *place_of(const struct rtc_program *p)
 {
@@ -162,7 +160,7 @@ static const char *place_of(const struct rtc_program *p)
 }
 
 /* Finds the manifest that describes the current state of the files, and makes the key of its
- * result.  Returns false if there is none. */
+ * result.  Returns false if no manifest does. */
 static bool find_manifest(struct reader *list, const struct digest *key, const char *name,
                           struct digest *ret_key)
 {
@@ -228,7 +226,7 @@ static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
     return false;
 }
 
-/* Does one round of the look-up.  Returns true if another round is needed. */
+/* Returns true if another round is needed. */
 static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
 {
     struct reader list;
@@ -269,7 +267,6 @@ void lookup_done(struct lookup *l) { drop_manifests(l); }
 
 /* ---- publishing ---- */
 
-/* Creates a memory file with |content|.  Returns -1 on failure. */
 static int make_file(struct bytes content)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -332,8 +329,8 @@ static void describe(struct publication *x)
     }
 }
 
-/* Writes a list of manifests, the newest first: |manifest|, then the manifests of the list |old|.
- * Both may be NULL. */
+/* Writes the newest manifest first: |manifest|, then the manifests of the list |old|.  Both may be
+ * NULL. */
 static void write_list(struct buffer *to, enum key_name_part further, const struct bytes *manifest,
                        const struct kiln_kernel *old)
 {
@@ -360,7 +357,7 @@ static bool put_list(const struct publication *x, const struct lookup *l,
 }
 
 /* Ends the compile that was begun under the key |lease|, by storing a marker there.  Does nothing
- * if the list or the result was just stored under this key, because this has already ended the
+ * if the list or the result was just stored under this key, because that has already ended the
  * compile. */
 static void end_lease(const struct publication *x, struct lookup *l, const struct digest *stored)
 {
@@ -419,7 +416,7 @@ bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes 
 }
 
 /* Returns the connection on which this process got the right to compile, or NULL if it is gone.
- * Unlike lookup_client, returns it also while the process sends no other request. */
+ * Unlike lookup_client, returns the connection also during a pause (pause_requests). */
 static struct kiln_client *client_with_right(void)
 {
     pthread_mutex_lock(&connection.lock);
@@ -435,7 +432,7 @@ void lookup_give_back(struct lookup *l)
     const struct compile_result nothing = {
         .key = &l->lease, .file = -1, .target = "", .toolchain = "", .program = "", .options = ""
     };
-    /* a kilnd that does not take the right back takes it when the connection ends */
+    /* otherwise kilnd takes the right back when the connection ends */
     if (client &&
         compile_end(client, &nothing, clock_monotonic_ns() + settings_patience_ms() * MS, &failure))
         multiplexer_disconnect(client->multiplexer);

@@ -4,19 +4,19 @@
 /*
  * Looks up the result of a compile in kilnd, and publishes a result of this process.
  *
+ * A compile has a key (key.h).  Under this key, kilnd stores a list of manifests (files.h).  Each
+ * manifest describes one state of the files that such a compile reads.  The result is stored under
+ * a second key, which is made of the first key and the manifest.  A look-up finds the manifest that
+ * describes the current state of the files, so it needs no preprocessor.
+ *
+ * At first, the key does not include the program's name.  If a result depends on the name, the list
+ * says so, and the look-up continues with a key that includes the name.
+ *
  * Role       asks kilnd for the result of one compile; if there is none, asks for the right to
  *            compile, and sends the result to kilnd afterwards
  * Ownership  the caller owns the stored result, and calls lookup_publish or lookup_give_back after
  *            LOOKUP_COMPILE
  * Threading  any thread; one connection to kilnd serves all of them
- *
- * A compile has a key (key.h). Under this key, kilnd stores a list of manifests (files.h). Each
- * manifest describes one state of the files that such a compile reads. The result is stored under a
- * second key, which is made of the first key and the manifest. A look-up finds the manifest that
- * describes the current state of the files, so it needs no preprocessor.
- *
- * At first, the key does not include the program's name. If a result depends on the name, the list
- * says so, and the look-up continues with a key that includes the name.
  */
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/program.h"
@@ -24,34 +24,34 @@
 #include <kiln/kernel.h>
 
 enum lookup_outcome {
-    LOOKUP_FOUND,   /* |stored| is set */
+    LOOKUP_FOUND,
     LOOKUP_COMPILE, /* compile, then call lookup_publish or lookup_give_back */
     LOOKUP_NONE,    /* compile; |reason| says why kilnd does not take part */
 };
 
 struct lookup {
-    struct digest key;             /* key of the compile; includes |part| of the program's name */
-    struct digest lease;           /* the key under which this process has the right to compile */
-    enum key_name_part part;       /* the part of the program's name in |key| */
-    struct kiln_kernel *manifests; /* owned: what is stored under |key|; NULL if nothing is */
-    /* The result; set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these
-     * bytes to kilnd, so the caller checks them. */
+    struct digest key;   /* includes |part| of the program's name */
+    struct digest lease; /* the key under which this process has the right to compile */
+    enum key_name_part part;
+    struct kiln_kernel *manifests; /* what is stored under |key|; NULL if nothing is */
+    /* Set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these bytes to kilnd,
+     * so the caller checks them. */
     struct kiln_kernel *stored;
     uint64_t saved_ns;  /* duration of the compile that made the result */
     const char *reason; /* set with LOOKUP_NONE; a literal */
 };
 
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program);
-/* Sends the result of a compile to kilnd.  |files| is the manifest of the compile.  Returns false
- * if kilnd does not store the result; the caller then gives the right to compile back. */
+/* |files| is the manifest of the compile.  Returns false if kilnd does not store the result; the
+ * caller then gives the right to compile back. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,
                     struct bytes result, uint64_t compile_ns);
-/* Gives the right to compile back, so that another process may use it. */
+/* Another process may then compile. */
 void lookup_give_back(struct lookup *lookup);
 void lookup_done(struct lookup *lookup);
 
-/* Returns the connection of this process, or NULL if there is none or kilnd did not answer lately.
- * A forked child opens its own connection, and does not touch that of its parent. */
+/* Returns NULL if there is no connection, or if kilnd did not answer lately.  A forked child opens
+ * its own connection, and does not touch that of its parent. */
 struct kiln_client *lookup_client(void);
 /* Returns whether this process may wait for a compile of kilnd or of another process.  It may not
  * for a while after such a wait has ended without a result. */

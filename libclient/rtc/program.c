@@ -84,7 +84,7 @@ static struct rtc_program *take_program(const struct rtc_library *library, const
 
 static void add_program(struct rtc_program *p)
 {
-    /* A program with the same handle may have been destroyed by a call that this library did not
+    /* A program with the same handle may have been destroyed by a call that libkiln-rtc did not
      * see. */
     free_program(take_program(p->library, p->handle));
     pthread_mutex_lock(&programs.lock);
@@ -109,8 +109,7 @@ static struct rtc_program *find_stored(const struct rtc_library *library, const 
     return p && p->is_stored ? p : NULL;
 }
 
-/* Compiles with the real library, because the caller asks for something that the stored result
- * lacks. */
+/* The caller asks for something that the stored result lacks. */
 static void compile_after_all(struct rtc_program *p)
 {
     settings_count_forwarded("the stored result does not have what the program asks for", p->name);
@@ -119,7 +118,7 @@ static void compile_after_all(struct rtc_program *p)
 
 /* ---- inputs ---- */
 
-/* Copies |text| unless it is NULL.  Sets |is_incomplete| if memory has run out. */
+/* |text| may be NULL.  Sets |is_incomplete| if memory has run out. */
 static char *copy_text(struct rtc_program *p, const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
@@ -178,8 +177,8 @@ int rtc_destroy(struct rtc_library *library, void **program)
     return rc;
 }
 
-/* Adds a name expression.  If a stored result has replaced the compile, first lets the real library
- * compile, because it must reject a name expression that comes after a compile. */
+/* The real library must reject a name expression that comes after a compile.  So if a stored result
+ * has replaced the compile, the real library compiles first. */
 int rtc_add_name(struct rtc_library *library, void *program, const char *expression)
 {
     struct rtc_program *stored = find_stored(library, program);
@@ -225,7 +224,6 @@ static bool collect_result(struct rtc_program *p, struct buffer *to)
                               key_name_in_log(p), to);
 }
 
-/* Answers the calls for this program from a stored result. */
 static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -233,7 +231,7 @@ static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
     return p->is_stored;
 }
 
-/* Uses the result of kilnd's own compiler.  Returns false if there is none. */
+/* Returns false if kilnd's own compiler has no result. */
 static bool use_shared(struct rtc_program *p)
 {
     uint64_t saved_ns;
@@ -249,8 +247,8 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     struct rtc_program *p = find_program(library, program);
     if (!p || option_count < 0 || (option_count > 0 && !options))
         return library->real.compile(program, option_count, options);
-    /* The library may reject a second compile of a program.  So it must now do the first one, which
-     * a stored result had replaced. */
+    /* The library may reject a second compile of a program.  So the library must now do the first
+     * compile, which a stored result had replaced. */
     if (p->is_stored) {
         compile_after_all(p);
         return library->real.compile(program, option_count, options);
@@ -290,7 +288,7 @@ static const struct rtc_output *real_output(const struct rtc_library *library, i
     return output == RTC_OUTPUTS_MAX ? &library->real.log : &library->real.outputs[output];
 }
 
-/* Finds an output in the stored result.  Returns false if the result does not have it. */
+/* Returns false if the stored result does not have the output. */
 static bool find_output(const struct rtc_program *p, int output, struct bytes *ret_bytes)
 {
     bool is_log = output == RTC_OUTPUTS_MAX;

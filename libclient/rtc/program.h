@@ -18,16 +18,16 @@
 #include "libclient/rtc/result.h"
 
 struct rtc_header {
-    char *name; /* owned, as |text| is */
+    char *name;
     char *text;
 };
 
 struct rtc_program {
     struct hash_link link;
-    struct rtc_library *library; /* borrowed */
-    void *handle;                /* the real library's handle of the program */
-    char *source;                /* owned, like all texts below */
-    char *name;                  /* NULL if the caller gave none */
+    struct rtc_library *library;
+    void *handle; /* the real library's handle of the program */
+    char *source;
+    char *name; /* NULL if the caller gave none */
     struct rtc_header *headers;
     size_t header_count;
     struct buffer expressions; /* name expressions, as sized texts in the order of the calls */
@@ -35,28 +35,27 @@ struct rtc_program {
     struct buffer action;
     char **options; /* options of the last compile */
     size_t option_count;
-    /* The architecture of the current device, for which hiprtc compiles if no option names one.
-     * Empty if an option names one, or if the device's is not known. */
+    /* The architecture of the current device, for which hiprtc compiles if no option names an
+     * architecture.  "" if an option names one, or if the device's architecture is not known. */
     char architecture[DEVICE_ARCHITECTURE_MAX];
-    /* set if a header that the last compile read defines a macro with __FILE__ that the source may
-     * use */
+    /* a header that the last compile read defines a macro with __FILE__ that the source may use */
     bool expands_name;
-    bool has_callback;        /* set if a function of the caller may end the compile */
-    bool is_incomplete;       /* set if memory ran out, so that inputs are missing */
-    struct rtc_result result; /* owned; answers later calls while |is_stored| is true */
-    bool is_stored; /* set if |result| came from kilnd and the real library did not compile */
+    bool has_callback;        /* a function of the caller may end the compile */
+    bool is_incomplete;       /* memory ran out, so inputs are missing */
+    struct rtc_result result; /* answers later calls while |is_stored| is true */
+    bool is_stored;           /* |result| came from kilnd and the real library did not compile */
 };
 
-/* Frees what |program| owns, but not the struct itself. */
+/* Does not free the struct itself. */
 void rtc_program_done(struct rtc_program *program);
 
-struct rtc_inputs { /* the arguments of nvrtcCreateProgram; borrowed */
+struct rtc_inputs { /* the arguments of nvrtcCreateProgram */
     const char *source, *name;
     int header_count;
     const char *const *headers, *const *header_names;
 };
 
-/* These functions do what the real functions do, but use results from kilnd if there are any. */
+/* Do what the real functions do, but use results from kilnd if there are any. */
 int rtc_create(struct rtc_library *library, void **ret_program, const struct rtc_inputs *inputs);
 int rtc_destroy(struct rtc_library *library, void **program);
 int rtc_add_name(struct rtc_library *library, void *program, const char *expression);

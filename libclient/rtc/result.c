@@ -8,9 +8,9 @@
 _Static_assert((int)RTC_OUTPUTS_MAX == (int)PROGRAM_OUTPUTS, "the stored form has all outputs");
 
 #define LOG_MAX (64u << 20)
-/* Stands for the program's name in a stored log. */
+/* stands for the program's name in a stored log */
 #define NAME_MARK '\x01'
-/* This bit of |present| says that the log has marks. */
+/* this bit of |present| says that the log has marks */
 #define HAS_MARKS (1u << 31)
 
 /* ---- the log ---- */
@@ -33,8 +33,8 @@ static void put_replaced(struct buffer *to, struct bytes log, struct bytes from,
     buffer_put(to, log.data, log.size);
 }
 
-/* Appends |log| with its size before it, and with marks instead of |name|.  Returns whether there
- * are marks. */
+/* Appends the size of |log|, then |log| with marks instead of |name|.  Returns whether there are
+ * marks. */
 static bool put_log(struct buffer *to, struct bytes log, const char *name)
 {
     BUFFER_AUTO struct buffer marked;
@@ -84,7 +84,7 @@ static bool are_names(struct bytes names)
     return !r.failed;
 }
 
-/* Puts |name| into the log.  Returns false if memory runs out. */
+/* Returns false if memory runs out. */
 static bool fill_in_log(struct rtc_result *result, const char *name)
 {
     const uint8_t mark = NAME_MARK;

@@ -4,8 +4,8 @@
 /*
  * The stored form of the result of a successful compile: all outputs, lowered names and the log.
  *
- * Role       collects a result from the real library and writes it as bytes; reads such bytes,
- *            and checks them, because any program may have sent them to kilnd
+ * Role       collects a result from the real library and writes it as bytes; reads such bytes, and
+ *            checks them, because any program may have sent them to kilnd
  * Ownership  a result owns its bytes
  * Threading  plain values
  */
@@ -16,11 +16,11 @@
 #include <kiln/kernel.h>
 
 struct rtc_result {
-    struct kiln_kernel *kernel;            /* owned: holds the bytes; NULL if nothing is stored */
+    struct kiln_kernel *kernel;            /* holds the bytes; NULL if nothing is stored */
     struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, like |log| and |names| */
     uint32_t present;                      /* bit i is set if the library returned output i */
     struct bytes log;                      /* as the library would return it for this program */
-    struct buffer own_log;                 /* owned: |log|, if it has the program's name */
+    struct buffer own_log;                 /* |log|, if it has the program's name */
     /* pairs of sized texts including their NUL: an expression and its lowered name */
     struct bytes names;
 };
@@ -35,5 +35,5 @@ bool rtc_result_collect(const struct rtc_library *library, void *program, struct
 KILN_MUST_CHECK enum kiln_code rtc_result_read(struct kiln_kernel *kernel, const char *name,
                                                struct rtc_result *ret_result, struct kiln_err *err);
 void rtc_result_done(struct rtc_result *result);
-/* Returns the lowered name, or NULL if the compile did not have this name expression. */
+/* Returns NULL if the compile did not have this name expression. */
 const char *rtc_result_lowered(const struct rtc_result *result, const char *expression);

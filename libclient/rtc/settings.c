@@ -13,9 +13,9 @@
 
 #define PATIENCE_MS 200
 #define PATIENCE_MAX_MS 3600000
-/* Maximum number of different reasons that one process counts. */
+/* one process counts so many different reasons */
 #define REASONS_MAX 24
-/* Maximum number of compilers that the report names. */
+/* the report names so many compilers */
 #define COMPILERS_MAX 8
 
 static struct {
@@ -35,8 +35,8 @@ static bool is_set(const char *name, const char *value)
     return now && strcmp(now, value) == 0;
 }
 
-/* Reads the mode.  Returns RTC_OFF for a program with more rights than its user (setuid), because
- * it must not trust the user's environment. */
+/* Returns RTC_OFF for a program with more rights than its user (setuid), because such a program
+ * must not trust the user's environment. */
 enum rtc_mode settings_mode(void)
 {
     if (getauxval(AT_SECURE) || is_set("KILN_RTC", "off"))
@@ -79,8 +79,8 @@ static void write_report(void)
     close(fd);
 }
 
-/* Registers the report at the first compile of a process.  In a forked child, starts from 0 again,
- * and registers the report only if the child has not inherited a registration. */
+/* Registers the report at the first compile of a process.  A forked child starts from 0 again, and
+ * registers the report only if the child has not inherited a registration. */
 static void begin_counting(void)
 {
     if (counts.pid == getpid())

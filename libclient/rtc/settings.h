@@ -19,16 +19,14 @@ enum rtc_mode {
 
 enum rtc_mode settings_mode(void);
 
-/* Returns how many milliseconds kilnd may take to answer. After that, the program compiles by
- * itself. */
+/* If kilnd does not answer within so many milliseconds, the program compiles by itself. */
 uint32_t settings_patience_ms(void);
 
 /* Adds a compiler that the process has loaded to the report: its kind, such as "nvrtc", and the
  * path of its file. */
 void settings_note_library(const char *compiler, const char *path);
 
-/* Count a compile by how it ended. */
 void settings_count_hit(uint64_t saved_ns, const char *program);
 void settings_count_stored(const char *program);
-/* Counts a compile that kilnd did not answer, by |reason|, which must be a string literal. */
+/* |reason|, why kilnd did not answer the compile, must be a string literal. */
 void settings_count_forwarded(const char *reason, const char *program);

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_NS 30000000000u /* maximum time to wait for a compile of kilnd */
+#define WAIT_NS 30000000000u
 #define INPUTS_MAX (8u << 20)
-/* If kilnd does not have the library, this process asks it again only after this time. */
+/* How long kilnd is assumed not to have a library after it said so. */
 #define LACKING_NS 600000000000u
 
 struct packed_inputs { /* the inputs in the form of the request */
@@ -49,7 +49,7 @@ static void pack_headers(const struct rtc_program *p, struct buffer *to)
     }
 }
 
-/* Packs the inputs for the request.  Returns false if they cannot be sent. */
+/* Returns false if the inputs cannot be sent. */
 static bool pack(const struct rtc_program *p, struct packed_inputs *ret)
 {
     buffer_init(&ret->options, LIMIT_OPTIONS_TEXT);

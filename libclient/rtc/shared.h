@@ -10,8 +10,7 @@
  */
 #include "libclient/rtc/program.h"
 
-/* Gets the result from kilnd.  Returns false if kilnd does not take part; the caller then
- * continues with lookup.h.  |ret_saved_ns| is the duration of an earlier compile, or 0 if kilnd
- * compiled it now. */
+/* Returns false if kilnd does not take part; the caller then continues with lookup.h.
+ * |ret_saved_ns| is the duration of an earlier compile, or 0 if kilnd compiled it now. */
 bool shared_compile(const struct rtc_program *program, struct rtc_result *ret_result,
                     uint64_t *ret_saved_ns);

@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 
-/* Returns whether |header| contains __DATE__, __TIME__ or __TIMESTAMP__. */
+/* Looks for __DATE__, __TIME__ and __TIMESTAMP__. */
 bool words_have_time(struct bytes header);
-/* Returns whether |header| contains __FILE__ or another word that stands for a file's name. */
+/* Looks for __FILE__ and other words that stand for a file's name. */
 bool words_have_name(struct bytes header);
 /* Returns whether |source| uses a macro of |header|.  If so, and if |header| has the word __FILE__,
  * the result of the compile may depend on the program's name. */
