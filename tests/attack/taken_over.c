@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stand-in for a decompressor that was taken over: preloaded into kiln-transfer, it replaces what
- * libbz2 unpacks by the bytes of the file in ATTACK_FORGED.
- *
- * The forged file must be as long as the genuine one.
+ * A stand-in for a decompressor that was taken over.  It is preloaded into kiln-transfer, and
+ * replaces what libbz2 unpacks by the bytes of the file in ATTACK_FORGED.  The forged file must be
+ * as long as the genuine one.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 static char forged[FORGED_MAX];
 static size_t size, given;
 
-/* Runs before kiln-transfer confines itself, because later it may not open the file. */
+/* Later, kiln-transfer is confined and may not open the file. */
 __attribute__((constructor)) static void read_forged(void)
 {
     const char *path = getenv("ATTACK_FORGED");

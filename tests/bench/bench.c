@@ -163,7 +163,7 @@ void bench_gate_pass(struct bench_gate *gate) { pthread_barrier_wait(&gate->barr
 /* ---- fan-out ---- */
 
 struct fan_out {
-    struct kiln_err *errors; /* shared; one for each client */
+    struct kiln_err *errors;
     pid_t pids[CLIENTS_MAX];
     unsigned count;
 };
@@ -197,7 +197,8 @@ static unsigned index_of(const struct fan_out *f, pid_t pid)
     return i;
 }
 
-/* The clients form one process group, so this never reaps a server, which is also a child. */
+/* The clients form one process group, so this function never reaps a server, which is also a
+ * child. */
 static enum kiln_code collect_clients(struct fan_out *f, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -289,7 +290,7 @@ struct json *bench_result(const char *bench)
 
 enum kiln_code bench_print(struct json *result, struct kiln_err *err)
 {
-    KILN_AUTO(mem) char *text = json_print(result, /* indent= */ false);
+    KILN_AUTO(mem) char *text = json_print(result, false);
     json_destroy(result);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot print a result");

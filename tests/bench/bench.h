@@ -5,13 +5,13 @@
  * Code that all benchmarks share: the command line, rounds in several processes, statistics,
  * results.
  *
+ * Machines are noisy, so the ways that are compared alternate: each round measures every way once
+ * (A B A B).  The report takes the median over the rounds, and the median of their ratios.
+ *
  * Role       a benchmark prints each result as one JSON line on standard output, and progress and
  *            errors on standard error. tests/bench/report.py makes tables of the results
  * Ownership  shared memory is unmapped by bench_shared_done
  * Threading  bench_fan_out forks: call it before any thread is started
- *
- * Machines are noisy, so the ways that are compared alternate: each round measures every way once
- * (A B A B). The report takes the median over the rounds, and the median of their ratios.
  */
 #include "common/base/clock.h"
 #include "common/base/err.h"
@@ -27,24 +27,22 @@
 struct bench_options {
     char bin[BENCH_PATH_MAX];  /* directory of kilnd and kiln-compiler */
     char work[BENCH_PATH_MAX]; /* an empty directory for stores and sockets */
-    bool quick;                /* with fewer rounds and sizes */
-    unsigned cpus;             /* the CPUs that this process may use */
-    unsigned first_cpu;        /* the lowest of these CPUs */
-    unsigned last_cpu;         /* the highest of these CPUs, which gets the fewest interrupts */
+    bool quick;
+    unsigned cpus;
+    unsigned first_cpu;
+    unsigned last_cpu; /* gets the fewest interrupts */
 };
 
-/* Parses --bin DIR, --work DIR and --quick. The default of --bin is this program's own
- * directory. */
+/* The default of --bin is this program's own directory. */
 KILN_MUST_CHECK enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_options,
                                            struct kiln_err *err);
-/* Runs |body| with the parsed options. This is the whole main() of a benchmark. */
+/* The whole main() of a benchmark. */
 int bench_main(int argc, char **argv, const char *name,
                enum kiln_code (*body)(const struct bench_options *options, struct kiln_err *err));
-/* Writes |work|/|name| to |path|. Returns KILN_INVALID if it is too long. */
 KILN_MUST_CHECK enum kiln_code bench_path(const char *work, const char *name,
                                           char path[BENCH_PATH_MAX], struct kiln_err *err);
 
-/* Pins thread |tid| (0: the caller) to one CPU permanently. */
+/* |tid| 0 means the caller.  Pinning cannot be undone. */
 KILN_MUST_CHECK enum kiln_code bench_pin(pid_t tid, unsigned cpu, struct kiln_err *err);
 
 enum bench_cpus {
@@ -52,13 +50,13 @@ enum bench_cpus {
     CPUS_TWO, /* clients on one CPU, servers on another */
     CPUS_ONE, /* clients and servers on one CPU */
 };
-const char *bench_cpus_name(enum bench_cpus cpus); /* "any", "two", "one" */
+const char *bench_cpus_name(enum bench_cpus cpus);
 
-/* Allocates zeroed memory that children share with their parent. */
+/* Zeroed memory that children share with their parent. */
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
-void bench_shared_done(void *memory, size_t size); /* accepts NULL */
+void bench_shared_done(void *memory, size_t size);
 
-/* A barrier for all processes of a fan-out. It must be in shared memory. */
+/* for all processes of a fan-out; in shared memory */
 struct bench_gate {
     pthread_barrier_t barrier;
 };
@@ -66,20 +64,17 @@ KILN_MUST_CHECK enum kiln_code bench_gate_init(struct bench_gate *gate, unsigned
                                                struct kiln_err *err);
 void bench_gate_pass(struct bench_gate *gate);
 
-/* Runs |client| in |count| processes and waits for all. The first failure ends the other processes,
- * and the function returns its code and message. */
+/* Runs |client| in |count| processes and waits for all.  The first failure ends the other
+ * processes, and the function returns its code and message. */
 typedef enum kiln_code bench_client(void *context, unsigned index, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context,
                                              struct kiln_err *err);
 
-/* Returns the value below which |fraction| of the |count| > 0 samples lie (nearest rank). Sorts the
- * samples. */
+/* Nearest rank of |count| > 0 samples, which are sorted in place. */
 uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction);
 
-/* Creates a result that contains |bench|'s name, to which the caller adds members. Returns NULL if
- * out of memory. */
+/* The caller adds members.  Returns NULL if out of memory. */
 struct json *bench_result(const char *bench);
 /* Prints |result| as one line and frees it. */
 KILN_MUST_CHECK enum kiln_code bench_print(struct json *result, struct kiln_err *err);
-/* Prints a progress line. */
 void bench_say(const char *fmt, ...) KILN_PRINTF(1, 2);

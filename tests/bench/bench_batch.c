@@ -13,24 +13,24 @@
 #include <sys/mman.h>
 
 #define ITEMS 500u
-#define ROUNDS 21 /* each measures every way once; the first warms up */
+#define ROUNDS 21 /* the first warms up */
 
 struct batch {
     struct content content;
     char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
     struct server floor, kiln;
-    char (*keys)[DIGEST_HEX_SIZE]; /* owned */
+    char (*keys)[DIGEST_HEX_SIZE];
     bool one_cpu;
 };
 
-struct timing { /* nanoseconds */
+struct timing {
     uint64_t one, all;
 };
 
 /* ---- bare descriptors ---- */
 
 struct mappings {
-    const struct content *content; /* borrowed */
+    const struct content *content;
     void *at[ITEMS];
     size_t count;
 };
@@ -88,7 +88,7 @@ static enum kiln_code time_floor(const struct batch *b, struct timing *timing, s
 /* ---- kiln ---- */
 
 struct answers {
-    const struct content *content; /* borrowed; the expected content */
+    const struct content *content; /* the expected content */
     size_t count, wrong;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Cold kernels. Stampede: eight processes request the same kernels at once, compared with one
- * process. Scaling: all compiler processes compared with one, and with as many processes that call
+ * Cold kernels.  Stampede: eight processes request the same kernels at once, compared with one
+ * process.  Scaling: all compiler processes compared with one, and with as many processes that call
  * the compiler directly.
  */
 #include "tests/bench/direct_team.h"
@@ -12,14 +12,14 @@
 #define CROWD 8u
 #define ROUNDS_MAX 8u
 
-struct stampede { /* what the clients see */
+struct stampede {
     const char *socket;
     const struct cold *cold;
     uint64_t first_id;
-    struct bench_gate *gate; /* shared */
+    struct bench_gate *gate;
     struct span {
         uint64_t begin_ns, end_ns;
-    } * spans; /* shared; one for each client */
+    } * spans;
 };
 
 static enum kiln_code request_all(void *context, unsigned index, struct kiln_err *err)
@@ -136,11 +136,11 @@ enum { DIRECT_ONE, DIRECT_MANY, KILN_ONE, KILN_MANY, WAYS };
 static const char *const way_names[WAYS] = { "direct_one_s", "direct_many_s", "one_s", "many_s" };
 
 struct scaling {
-    const struct bench_options *options; /* borrowed, like everything but |wall| */
+    const struct bench_options *options;
     const struct cold *cold;
     const char *sockets[WAYS]; /* NULL: no kilnd */
     unsigned compilers[WAYS];
-    struct kiln_err why_not_direct; /* set if the compiler cannot be called directly */
+    struct kiln_err why_not_direct; /* why the compiler cannot be called directly */
     double wall[ROUNDS_MAX][WAYS];
 };
 

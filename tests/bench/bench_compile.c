@@ -15,7 +15,7 @@ struct duel {
     const struct bench_options *options;
     const char *toolchain;
     struct server kilnd;
-    struct kiln_client *client; /* owned */
+    struct kiln_client *client;
     struct direct direct;
     struct cold cold;
     unsigned count;

@@ -18,7 +18,7 @@
 
 #define OBJECTS_MAX 128u /* the network has 69 */
 #define LINE_MAX 1024
-#define ROUNDS 16u /* each packs and unpacks all objects in every way; the first warms up */
+#define ROUNDS 16u /* the first warms up */
 #define ROUNDS_QUICK 6u
 #define TIMEOUT_MS 300000
 
@@ -111,7 +111,7 @@ static struct json *result_of(const struct compiler *c)
     return result;
 }
 
-/* True if this host lacks the compiler.  The result then says so. */
+/* The result says so if this host lacks the compiler. */
 static bool is_absent(enum kiln_code rc)
 {
     return rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED || rc == KILN_NOT_FOUND;
@@ -159,24 +159,24 @@ static enum kiln_code compile_all(const struct bench_options *o, bool made[COMPI
 
 /* ---- reading the objects ---- */
 
-struct item { /* owned */
+struct item {
     struct bytes raw;
     struct packed packed[PACKING_COUNT];
 };
 
-struct timings { /* microseconds for each object */
+struct timings {
     double pack_us[ROUNDS], unpack_us[ROUNDS];
 };
 
-struct collection { /* of one compiler's objects */
+struct collection {
     const struct compiler *compiler;
     struct item items[OBJECTS_MAX];
     size_t count;
-    struct kernel_store *store; /* borrowed while listing */
-    struct packer *packer;      /* owned */
+    struct kernel_store *store;
+    struct packer *packer;
     unsigned rounds;
     struct timings timings[PACKING_COUNT];
-    struct kiln_err err; /* the first failure of a callback */
+    struct kiln_err err;
 };
 
 static void collection_done(struct collection *s)
@@ -288,7 +288,6 @@ static enum kiln_code time_unpacking(struct collection *s, enum packing way, dou
     return rc;
 }
 
-/* Each round measures every way once. */
 static enum kiln_code measure_all(struct collection *s, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SUBJECTS_MAX 10
-#define LATENCIES_MAX 1000 /* fetches by one client in one round */
+#define LATENCIES_MAX 1000
 
 typedef const struct subject_ops *const ways[];
 
@@ -51,14 +51,14 @@ static ways many_clients = {
     &subject_kiln,       NULL,
 };
 
-struct setting { /* one block of the table */
+struct setting {
     struct content content;
     unsigned clients;
-    /* CPUS_ANY measures the scheduler's choice, too: the wake-up of an idle CPU takes longer than
+    /* CPUS_ANY also measures the scheduler's choice: the wake-up of an idle CPU takes longer than
      * the whole exchange, and whether there is one varies from run to run. */
     enum bench_cpus cpus;
-    bool quick;                            /* also with --quick */
-    const struct subject_ops *const *ways; /* NULL-terminated */
+    bool quick;
+    const struct subject_ops *const *ways;
 };
 
 static const struct setting settings[] = {
@@ -77,29 +77,29 @@ static const struct setting settings[] = {
     { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 16, CPUS_ANY, true, many_clients },
 };
 
-struct interval { /* of one slot; in shared memory */
+struct interval {
     uint64_t begin_ns, end_ns;
 };
 
 struct comparison { /* inherited by the client processes */
     const struct setting *setting;
     struct subject_place place;
-    unsigned cpu;                                 /* of the clients, unless CPUS_ANY */
-    const struct subject_ops *ways[SUBJECTS_MAX]; /* those of the setting that this host can run */
+    unsigned cpu;
+    const struct subject_ops *ways[SUBJECTS_MAX]; /* the ways that this host can run */
     size_t way_count, rounds;
-    struct bench_gate *gate;    /* shared */
-    struct interval *intervals; /* shared: [round][way][client] */
-    uint64_t *samples;          /* shared: the same, times LATENCIES_MAX */
+    struct bench_gate *gate;
+    struct interval *intervals; /* [round][way][client] */
+    uint64_t *samples;          /* [round][way][client], times LATENCIES_MAX */
 };
 
-/* How many distinct objects one client fetches in one round. */
+/* distinct objects in one round by one client */
 static size_t fetches_of(const struct comparison *c, size_t way)
 {
     size_t limit = c->ways[way]->round_max, all = c->setting->content.count;
     return limit && limit < all ? limit : all;
 }
 
-struct slot { /* one way in one round by one client */
+struct slot {
     size_t round, way;
     unsigned client;
 };
@@ -162,7 +162,7 @@ static enum kiln_code client_main(void *context, unsigned client, struct kiln_er
 
 /* ---- results ---- */
 
-struct rates { /* of all clients for one subject in one round */
+struct rates {
     double p50_us, p99_us, per_s;
 };
 

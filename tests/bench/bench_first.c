@@ -23,9 +23,9 @@
 
 static const struct way {
     const char *name;
-    unsigned workers; /* 0: kilnd's default */
-    bool is_new;      /* each job gets a new home directory, so kilnd creates its databases */
-    bool is_running;  /* kilnd has answered a job before */
+    unsigned workers;
+    bool is_new; /* each job gets a new home directory, so kilnd creates its databases */
+    bool is_running;
 } ways[] = {
     { .name = "running", .is_running = true },
     { .name = "stored" },
@@ -40,7 +40,7 @@ struct job {
     const struct bench_options *options;
     const struct way *way;
     const char *home;
-    struct answer { /* shared with the job's process */
+    struct answer {
         uint64_t ns;
         int32_t kilnd;
     } * answer;
@@ -88,7 +88,7 @@ static enum kiln_code ask_kilnd(void *context, unsigned index, struct kiln_err *
     enum kiln_code rc = set_environment(job, err);
     if (rc)
         return rc;
-    if (!freopen("/dev/null", "w", stderr)) /* libkiln's notice */
+    if (!freopen("/dev/null", "w", stderr))
         return kiln_fail(err, KILN_IO, "cannot open /dev/null");
     struct kiln_status status = { .size = sizeof(status) };
     struct kiln_error error = { .code = 0 };
@@ -118,7 +118,6 @@ static enum kiln_code stop_kilnd(int32_t pid, struct kiln_err *err)
     return kiln_fail(err, KILN_TIMED_OUT, "kilnd (process %d) did not stop within 20 s", pid);
 }
 
-/* Measures one job, after the jobs that prepare for it. */
 static enum kiln_code measure_job(const struct job *job, double *ret_ms, struct kiln_err *err)
 {
     const struct way *way = job->way;

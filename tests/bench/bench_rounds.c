@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tests of what the benchmarks rely on: percentiles, processes that start together, contents. */
 #include "tests/bench/direct_team.h"
 #include "tests/bench/floor.h"
 #include "tests/support/test.h"

@@ -2,7 +2,7 @@
 
 /*
  * The time that the sandbox adds to the start of a compiler process: from fork to ready, with all
- * layers that this host supports and with none. The two alternate. Loading the program and its
+ * layers that this host supports and with none.  The two alternate.  Loading the program and its
  * compiler is not measured.
  */
 #include "engine/compile/confine.h"
@@ -21,7 +21,7 @@
 struct start {
     const char *directory;
     bool confined;
-    int ready; /* the pipe that the child writes to when it is ready */
+    int ready; /* the child writes to this pipe when it is ready */
 };
 
 static bool become_nobody(void *context)
@@ -33,7 +33,7 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* Confines itself as kiln-compiler does, and writes the bits of the layers that it got. */
+/* Writes the bits of the layers that it got. */
 static _Noreturn void run_start(const struct start *s)
 {
     static struct confinement c;

@@ -14,12 +14,12 @@
 
 #define OBJECT_SIZE 2048u
 #define ROUNDS_MAX 8u
-#define LOOKUPS 100u /* in one round */
+#define LOOKUPS 100u
 #define STRIDE 7919u /* a prime that divides no power of ten, so no key is used twice */
 
 struct population {
     struct content content;
-    char name[16]; /* of the daemon */
+    char name[16];
     double fill_per_s;
     uint64_t file_bytes;
     struct server kilnd;

@@ -13,19 +13,19 @@
 #include <string.h>
 
 #define ROUNDS_MAX 8u
-#define LOOKUPS 10000u /* in one round */
-#define STRIDE 7919u   /* a prime that divides no power of ten */
-#define KEPT 500u      /* kernels that are looked up while others are stored and evicted */
+#define LOOKUPS 10000u
+#define STRIDE 7919u /* a prime that divides no power of ten */
+#define KEPT 500u    /* kernels that are looked up while others are stored and evicted */
 #define TIGHT (64ull << 20)
 #define ROOMY (64ull << 30)
 
 struct subject {
     const char *way;
-    struct content kept;  /* the kernels that are looked up */
-    struct content added; /* the kernels that are stored meanwhile; may be none */
+    struct content kept;  /* looked up */
+    struct content added; /* stored meanwhile; may be none */
     uint64_t limit;
-    struct kernel_store *store; /* owned */
-    size_t next;                /* of |added| */
+    struct kernel_store *store;
+    size_t next;
     uint64_t stored, evicted;
     double p50_us[ROUNDS_MAX], p99_us[ROUNDS_MAX];
 };

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define DAEMON "tuning" /* the directory of kilnd below the work directory */
+#define DAEMON "tuning"
 #define FLOOR_OBJECTS 16u
 
 struct json *phase_result(const char *bench, const struct tuning_data *data)
@@ -26,7 +26,7 @@ struct json *phase_result(const char *bench, const struct tuning_data *data)
 
 /* ---- plans ---- */
 
-struct plan { /* the measurements of one kind of database */
+struct plan {
     struct phase_first first_one[PHASE_WAYS_MAX], first_many[PHASE_WAYS_MAX];
     size_t first_one_count, first_many_count;
     const struct tuning_way *one[PHASE_WAYS_MAX + 1], *many[PHASE_WAYS_MAX + 1];
@@ -99,11 +99,10 @@ static enum kiln_code pin_servers(const struct servers *s, unsigned cpu, struct 
 struct warmup {
     enum tuning_kind kind;
     const char *work;
-    struct tuning_data *data; /* shared */
+    struct tuning_data *data;
 };
 
-/* Runs in a separate process, because measured processes would inherit the memory that it
- * allocates. */
+/* A separate process, because measured processes would inherit the memory that it allocates. */
 static enum kiln_code prepare_data(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;
@@ -145,8 +144,8 @@ static enum kiln_code run_one(const struct bench_options *o, const struct way_pl
     return rc ? rc : phase_batch(place, &one, err);
 }
 
-/* The scheduler places many processes. A single process and the servers are pinned; otherwise the
- * result would measure the scheduler's choice. Pinning comes last, because it cannot be undone. */
+/* The scheduler places many processes.  A single process and the servers are pinned; otherwise the
+ * result would measure the scheduler's choice.  Pinning comes last, because it cannot be undone. */
 static enum kiln_code run_look_ups(const struct bench_options *o, const struct servers *s,
                                    const struct way_place *place, const struct plan *plan,
                                    struct kiln_err *err)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLD_MAX 64       /* kernels in one batch */
+#define COLD_MAX 64
 #define TIMEOUT_MS 300000 /* 64 slow compiles on one CPU */
 
 /* A direct convolution, small enough to keep the benchmark short. */
@@ -36,7 +36,7 @@ static const char amd_source[] =
     "                  __builtin_amdgcn_workitem_id_x());\n" BODY;
 
 static const struct {
-    const char *toolchain, *target, *program, *source; /* target NULL: the daemon chooses */
+    const char *toolchain, *target, *program, *source;
 } known[] = {
     { "hiprtc", "gfx90a", "bench.cpp", amd_source },
     { "opencl", NULL, "bench.cl", opencl_source },

@@ -13,30 +13,29 @@
 #define COLD_TARGET_MAX 192
 #define COLD_OPTIONS_MAX 64
 
-struct cold { /* a compiler on this host and a source for it */
+struct cold {
     const char *toolchain;
     char target[COLD_TARGET_MAX];
-    const char *program; /* name of the translation unit */
+    const char *program;
     const char *source;
 };
 
-/* Finds the toolchain. Returns KILN_UNAVAILABLE if the daemon has no toolchain of that name
- * ("opencl", "hiprtc", "clang"). */
+/* Returns KILN_UNAVAILABLE if the daemon has no toolchain of that name ("opencl", "hiprtc",
+ * "clang"). */
 KILN_MUST_CHECK enum kiln_code cold_find(struct kiln_client *client, const char *toolchain,
                                          struct cold *ret_cold, struct kiln_err *err);
-/* Finds the first toolchain that the daemon has, in the order of compile speed. */
+/* Prefers the toolchain that compiles fastest. */
 KILN_MUST_CHECK enum kiln_code cold_find_any(struct kiln_client *client, struct cold *ret_cold,
                                              struct kiln_err *err);
-/* Writes the -D options of kernel number |id|. Each work directory has its own numbers. */
+/* Writes the -D options of kernel number |id|.  Each work directory has its own numbers. */
 void cold_options(uint64_t id, char options[COLD_OPTIONS_MAX]);
 struct kiln_kernel_source cold_request(const struct cold *cold, const char *options);
-/* Fetches |count| kernels from |first_id| on in one batch. None may fail. */
+/* None of the |count| kernels may fail. */
 KILN_MUST_CHECK enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold,
                                           uint64_t first_id, size_t count, struct kiln_err *err);
 
-/* Opens a client and connects it, including the handshake. */
 KILN_MUST_CHECK enum kiln_code cold_connect(const char *socket, struct kiln_client **ret_client,
                                             struct kiln_err *err);
-/* Gets one counter of 'stats', such as "compiles" or "hits.disk". */
+/* |name| is a counter of 'stats', such as "compiles" or "hits.disk". */
 KILN_MUST_CHECK enum kiln_code cold_counter(struct kiln_client *client, const char *name,
                                             uint64_t *ret_value, struct kiln_err *err);

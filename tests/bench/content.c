@@ -26,7 +26,7 @@ const char *content_kind_name(enum content_kind kind)
     return "?";
 }
 
-/* Imitates machine code, which repeats a few instructions often. One word in eight is new. The
+/* Imitates machine code, which repeats a few instructions often.  One word in eight is new.  The
  * others are from a set of 256, mostly from its beginning. */
 static uint64_t code_word(uint64_t *state)
 {

@@ -11,28 +11,26 @@
 
 enum content_kind {
     CONTENT_RANDOM, /* cannot be compressed */
-    CONTENT_POOR,   /* compresses badly, with 7 random bits in each byte */
+    CONTENT_POOR,   /* 7 random bits in each byte */
     CONTENT_CODE,   /* compresses about 3:1, as MIOpen's kernels do on average */
 };
 
 struct content {
     enum content_kind kind;
-    size_t size;  /* bytes of one object */
-    size_t count; /* number of objects */
+    size_t size;
+    size_t count;
     size_t touch; /* number of bytes from the start that a reader touches; 0 means all */
 };
 
-const char *content_kind_name(enum content_kind kind); /* "random", "poor", "code" */
-/* Fills |bytes|, which has content->size bytes. */
+const char *content_kind_name(enum content_kind kind);
 void content_make(const struct content *content, size_t index, uint8_t *bytes);
 struct digest content_key(const struct content *content, size_t index);
 
-/* Stores every object in the kernels.db of |directory|, which no daemon may have open. */
+/* No daemon may have the kernels.db of |directory| open. */
 KILN_MUST_CHECK enum kiln_code content_store(const struct content *content, const char *directory,
                                              struct kiln_err *err);
-/* Makes a sealed memfd of one object. The caller owns it. */
 KILN_MUST_CHECK enum kiln_code content_memfd(const struct content *content, size_t index,
                                              int *ret_fd, struct kiln_err *err);
-/* Reads one byte of every page of |bytes|, up to content->touch. A GPU runtime that loads the
+/* Reads one byte of every page of |bytes|, up to content->touch.  A GPU runtime that loads the
  * object reads at least as much. */
 uint64_t content_touch(const struct content *content, const void *bytes);

@@ -12,14 +12,14 @@
 #include "tests/bench/cold.h"
 
 struct direct {
-    void *dl; /* owned; never closed */
+    void *dl; /* never closed */
     enum kiln_code (*compile)(struct direct *direct, const struct cold *cold, const char *options,
                               struct kiln_err *err);
-    void *context; /* used only by OpenCL */
+    void *context;
     void *device;
 };
 
-/* Opens the compiler. Returns KILN_UNAVAILABLE if the library is not installed, or if the toolchain
- * is a program ("clang"). The compiler writes its caches to |work|. */
+/* Returns KILN_UNAVAILABLE if the library is not installed, or if the toolchain is a program
+ * ("clang").  The compiler writes its caches to |work|. */
 KILN_MUST_CHECK enum kiln_code direct_open(const char *toolchain, const char *work,
                                            struct direct *ret_direct, struct kiln_err *err);

@@ -6,17 +6,17 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Ids of the kernels that warm a process up. No measured kernel has such an id. */
+/* No measured kernel has such an id. */
 #define WARM_UP_ID (1u << 30)
 
-struct shared_team { /* shared by the processes of a team */
+struct shared_team {
     struct bench_gate gate;
     atomic_uint next; /* the first kernel that no process has taken */
     atomic_uint_fast64_t begin_ns, end_ns;
 };
 
 struct shift {
-    const struct direct_team *team; /* borrowed, like the next field */
+    const struct direct_team *team;
     struct shared_team *shared_team;
     uint64_t first_id;
 };
@@ -40,7 +40,6 @@ static enum kiln_code open_warm(const struct direct_team *team, unsigned index,
     return rc ? rc : compile_one(ret_direct, team->cold, WARM_UP_ID + index, err);
 }
 
-/* Keeps the earliest begin and the latest end. */
 static void note_times(struct shared_team *shared_team, uint64_t begin, uint64_t end)
 {
     uint_fast64_t first = atomic_load(&shared_team->begin_ns),

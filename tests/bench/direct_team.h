@@ -2,23 +2,22 @@
 #pragma once
 
 /*
- * Processes that divide cold kernels among them and call the compiler directly. Their throughput
+ * Processes that divide cold kernels among them and call the compiler directly.  Their throughput
  * shows what the same number of compilers achieves on this machine without kiln.
  *
- * Role       gives a lower bound for the wall time that bench_cold measures with kilnd's compilers
  * Threading  forks, like bench_fan_out
  */
 #include "tests/bench/cold.h"
 
 struct direct_team {
-    const struct bench_options *options; /* borrowed, like all fields */
+    const struct bench_options *options;
     const struct cold *cold;
     unsigned processes;
     unsigned kernels;
 };
 
-/* Measures the wall-clock seconds for all kernels from |first_id| on. Before that, every process
- * compiles another kernel to warm up. Returns KILN_UNAVAILABLE if the compiler cannot be called
+/* Measures the seconds for all kernels from |first_id| on.  Before that, every process compiles
+ * another kernel to warm up.  Returns KILN_UNAVAILABLE if the compiler cannot be called
  * directly. */
 KILN_MUST_CHECK enum kiln_code direct_team_run(const struct direct_team *team, uint64_t first_id,
                                                double *ret_wall, struct kiln_err *err);

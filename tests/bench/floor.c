@@ -21,7 +21,7 @@ struct floor {
     int listener, epoll_listener;
 };
 
-struct floor_client { /* a client of the threaded half; owned by its thread */
+struct floor_client {
     const struct floor *floor;
     int fd;
 };
@@ -130,7 +130,7 @@ static void *serve_threads(void *argument)
         if (pthread_create(&thread, NULL, serve_guest, floor_client))
             _exit(1);
         pthread_detach(thread);
-        (void)KILN_TAKE(floor_client); /* the thread owns it */
+        (void)KILN_TAKE(floor_client);
     }
 }
 

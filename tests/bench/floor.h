@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * The floor: a server that only replies. No service on a socket can be faster.
+ * The floor: a server that only replies.  No service on a socket can be faster.
+ *
+ * Messages have the sizes of kiln's fetch request (FRAME_HEADER_SIZE + key + limit) and of a
+ * kernels reply with one result.
  *
  * Role       receives fixed requests, and replies with a header, a header and bytes, or a header
  *            and descriptors
  * Ownership  server_stop ends the process that floor_start has started
- *
- * Messages have the sizes of kiln's fetch request (FRAME_HEADER_SIZE + key + limit) and of a
- * kernels reply with one result.
  */
 #include "tests/bench/content.h"
 #include "tests/bench/server.h"
@@ -24,21 +24,20 @@ enum floor_mode { FLOOR_EMPTY, FLOOR_INLINE, FLOOR_DESCRIPTOR };
 
 struct floor_request {
     uint32_t mode;
-    uint32_t first; /* index of the first object */
-    uint32_t count; /* number of objects, for FLOOR_DESCRIPTOR; each reply carries up to 253 */
+    uint32_t first;
+    uint32_t count; /* of objects, for FLOOR_DESCRIPTOR; each reply carries up to 253 */
 };
 
-/* Listens on |path| (one thread for each client) and on |epoll_path| (one event loop). */
+/* |path| has one thread for each client, and |epoll_path| one event loop. */
 KILN_MUST_CHECK enum kiln_code floor_start(const struct content *content, const char *path,
                                            const char *epoll_path, struct server *ret_server,
                                            struct kiln_err *err);
-/* Connects a stream socket, which the caller owns. */
 KILN_MUST_CHECK enum kiln_code floor_connect(const char *path, int *ret_fd, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code floor_ask(int fd, const struct floor_request *request,
                                          struct kiln_err *err);
 
 struct floor_reply {
-    uint8_t *body; /* borrowed; has |size| bytes, the exact size of a reply's body */
+    uint8_t *body; /* |size| bytes, the exact size of a reply's body */
     size_t size;
     int fds[FLOOR_DESCRIPTORS_MAX]; /* owned by the caller */
     unsigned fd_count;

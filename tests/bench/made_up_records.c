@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The tuning databases that the benchmark makes up: kiln must import every record. */
+/* kiln must import every record that the benchmark makes up. */
 #include "common/base/fs.h"
 #include "engine/tuning/tuning.h"
 #include "tests/bench/tuning_data.h"

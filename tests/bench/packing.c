@@ -10,10 +10,10 @@
 #define ZSTD_LEVEL 15 /* as engine/codec/codec_zstd.c packs objects of this size */
 
 struct packer {
-    struct codec *codec;     /* owned */
-    ZSTD_CCtx *compressor;   /* owned */
-    ZSTD_DCtx *decompressor; /* owned */
-    char *buffer;            /* owned */
+    struct codec *codec;
+    ZSTD_CCtx *compressor;
+    ZSTD_DCtx *decompressor;
+    char *buffer;
     size_t capacity;
 };
 

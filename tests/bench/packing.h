@@ -5,11 +5,11 @@
  * Compresses code objects in three ways: with bzip2 as MIOpen does, with zstd without a dictionary,
  * and with kiln's codec.
  *
- * Ownership  results are borrowed from the packer until its next call
- * Threading  one thread at a time for each packer
- *
  * The packer keeps its memory between calls where the library can, so that allocations are not
  * measured.
+ *
+ * Ownership  results are borrowed from the packer until its next call
+ * Threading  one thread at a time for each packer
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -29,7 +29,7 @@ KILN_MUST_CHECK enum kiln_code packer_create(struct packer **ret_packer, struct 
 void packer_destroy(struct packer *packer);
 KILN_DEFINE_AUTO(packer)
 
-const char *packing_name(enum packing packing); /* "bzip2", "zstd", "kiln" */
+const char *packing_name(enum packing packing);
 KILN_MUST_CHECK enum kiln_code packer_pack(struct packer *packer, enum packing packing,
                                            struct bytes raw, struct packed *ret_packed,
                                            struct kiln_err *err);

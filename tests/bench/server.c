@@ -20,9 +20,8 @@
 
 #define START_MAX_NS 30000000000u
 #define STOP_MAX_MS 20000
-#define LOOK_AGAIN_NS 200000 /* 0.2 ms: small, compared with a start of many milliseconds */
+#define LOOK_AGAIN_NS 200000 /* small, compared with a start of many milliseconds */
 
-/* Runs in the child process. */
 _Noreturn static void exec_server(const char *const *argv, const char *log, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -120,7 +119,7 @@ struct kilnd_paths {
     char config[BENCH_PATH_MAX], log[BENCH_PATH_MAX];
 };
 
-/* Writes an empty configuration, so that kilnd does not read this machine's. */
+/* Otherwise kilnd would read this machine's configuration. */
 static enum kiln_code write_config(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

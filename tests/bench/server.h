@@ -12,42 +12,41 @@
 #include <sys/types.h>
 
 struct server {
-    pid_t pid; /* 0 if the server is not running */
+    pid_t pid;
     char socket[BENCH_PATH_MAX];
-    uint64_t ready_ns; /* time from its start to its first answer */
+    uint64_t ready_ns; /* from its start to its first answer */
 };
 
 struct kilnd_options {
-    /* Name of kilnd's directory below the work directory.  The directory remains between starts. */
+    /* kilnd's directory below the work directory, which remains between starts */
     const char *name;
-    unsigned workers; /* number of compiler processes; 0 means one for each CPU */
+    unsigned workers; /* 0 means one for each CPU */
 };
 
-/* Starts kilnd, and returns when it has answered a ping.  The error message names its log. */
+/* Returns when kilnd has answered a ping. */
 KILN_MUST_CHECK enum kiln_code kilnd_start(const struct bench_options *bench,
                                            const struct kilnd_options *options,
                                            struct server *ret_server, struct kiln_err *err);
-/* Gets the directory of the kernels.db of the kilnd |name|.  Creates it if it does not exist. */
+/* Creates the directory if it does not exist. */
 KILN_MUST_CHECK enum kiln_code kilnd_cache_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);
-/* Gets the directory of the tuning.db of the kilnd |name|.  Creates it if it does not exist. */
+/* Creates the directory if it does not exist. */
 KILN_MUST_CHECK enum kiln_code kilnd_state_directory(const struct bench_options *bench,
                                                      const char *name, char path[BENCH_PATH_MAX],
                                                      struct kiln_err *err);
-/* Starts Redis, which stores nothing on disk.  Returns KILN_UNAVAILABLE if this host has no
- * redis-server. */
+/* Redis stores nothing on disk.  Returns KILN_UNAVAILABLE if this host has no redis-server. */
 KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
                                            struct server *ret_server, struct kiln_err *err);
 /* Sends SIGTERM, and SIGKILL after 20 s.  Accepts a server that is not running. */
 void server_stop(struct server *server);
 #define SERVER_AUTO __attribute__((cleanup(server_stop)))
 
-/* Pins every thread of the server to one CPU.  Threads that start later inherit this. */
+/* Pins every thread.  Threads that start later inherit this. */
 KILN_MUST_CHECK enum kiln_code server_pin(const struct server *server, unsigned cpu,
                                           struct kiln_err *err);
 
-struct server_memory { /* in bytes, from /proc/PID/status */
+struct server_memory { /* bytes, from /proc/PID/status */
     uint64_t resident;
     uint64_t shared; /* part of |resident|: mapped memfds, which are those of the hot set */
 };

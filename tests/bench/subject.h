@@ -11,10 +11,10 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/content.h"
 
-struct subject_place { /* addresses of the servers; borrowed */
+struct subject_place {
     const struct content *content;
-    const char *floor_socket; /* server with one thread for each client (floor.h) */
-    const char *epoll_socket; /* server with one event loop */
+    const char *floor_socket; /* one thread for each client (floor.h) */
+    const char *epoll_socket; /* one event loop */
     const char *redis_socket;
     const char *kiln_socket;
     const char *miopen_file; /* an SQLite database in MIOpen's schema */
@@ -26,14 +26,14 @@ struct subject {
 
 struct subject_ops {
     const char *name;
-    size_t round_max; /* number of fetches in one round, for slow ways; 0: every object once */
+    size_t round_max; /* fetches in one round, for slow ways; 0: every object once */
     enum kiln_code (*open)(const struct subject_place *place, struct subject **ret_subject,
                            struct kiln_err *err);
-    /* Called before each round; not timed. May be NULL. */
+    /* Not timed.  May be NULL. */
     enum kiln_code (*begin)(struct subject *subject, struct kiln_err *err);
     /* Timed: gets object |index|, touches it and releases it. */
     enum kiln_code (*fetch)(struct subject *subject, size_t index, struct kiln_err *err);
-    /* Called after each round; its time counts for the round's throughput. May be NULL. */
+    /* Its time counts for the round's throughput.  May be NULL. */
     enum kiln_code (*end)(struct subject *subject, struct kiln_err *err);
     void (*close)(struct subject *subject);
 };
@@ -45,14 +45,14 @@ extern const struct subject_ops
     subject_descriptor; /* the reply carries a memfd, which is mapped, touched and unmapped */
 extern const struct subject_ops
     subject_descriptor_kept; /* the mapping is kept until the end of the round, as with kiln */
-/* the same with a server that has one event loop */
+/* a server with one event loop */
 extern const struct subject_ops subject_descriptor_epoll;
 
 /* A hit in MIOpen's cache: select by name and arguments, bunzip2, md5. */
 extern const struct subject_ops subject_miopen_kept; /* with the database kept open */
 /* with the database opened for every look-up */
 extern const struct subject_ops subject_miopen_fresh;
-/* Writes the database. |ret_ratio| is raw size divided by stored size. */
+/* |ret_ratio| is raw size divided by stored size. */
 KILN_MUST_CHECK enum kiln_code miopen_fill(const struct content *content, const char *path,
                                            double *ret_ratio, struct kiln_err *err);
 

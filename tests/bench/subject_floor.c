@@ -14,11 +14,11 @@ struct floor_way {
 struct floor_subject {
     struct subject base;
     struct floor_way way;
-    const struct content *content; /* borrowed */
+    const struct content *content;
     int fd;
-    uint8_t *body;     /* owned */
-    size_t reply_size; /* size of |body| */
-    void **kept;       /* owned: the mappings of a round */
+    uint8_t *body;
+    size_t reply_size;
+    void **kept;
     size_t kept_count;
 };
 
@@ -103,8 +103,7 @@ static enum kiln_code floor_end(struct subject *base, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* FLOOR_SUBJECT(noun, name, socket of the place, mode, keep): defines one way to use the bare
- * server. */
+/* Defines one way to use the bare server. */
 #define FLOOR_SUBJECT(noun, text, socket, mode_, keep_)                                        \
     static enum kiln_code open_##noun(const struct subject_place *place, struct subject **ret, \
                                       struct kiln_err *err)                                    \

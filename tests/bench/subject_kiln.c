@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-#define TABLE_KEYS 64 /* the keys that the cached variant fetches repeatedly */
+#define TABLE_KEYS 64 /* the cached variant fetches these keys repeatedly */
 
 struct kiln_subject {
     struct subject base;
-    const struct subject_place *place; /* borrowed */
-    struct kiln_client *client;        /* owned */
-    char (*keys)[DIGEST_HEX_SIZE];     /* owned: all keys in hexadecimal */
-    uint64_t fetches;                  /* of this round */
+    const struct subject_place *place;
+    struct kiln_client *client;
+    char (*keys)[DIGEST_HEX_SIZE];
+    uint64_t fetches;
     bool from_table;
 };
 

@@ -19,9 +19,9 @@
 
 struct miopen_subject {
     struct subject base;
-    const struct subject_place *place; /* borrowed */
-    sqlite3 *db;  /* owned; NULL between look-ups in the variant that opens the database for each */
-    uint8_t *raw; /* owned: buffer for one object */
+    const struct subject_place *place;
+    sqlite3 *db; /* NULL between look-ups in the variant that opens the database for each */
+    uint8_t *raw;
 };
 
 static void args_of(size_t index, char args[ARGS_SIZE])
@@ -179,10 +179,10 @@ static const char schema[] =
 struct filler {
     sqlite3 *db;
     sqlite3_stmt *insert;
-    uint8_t *raw;      /* owned */
-    char *packed;      /* owned */
-    unsigned capacity; /* size of |packed| */
-    uint64_t stored;   /* bytes so far */
+    uint8_t *raw;
+    char *packed;
+    unsigned capacity;
+    uint64_t stored;
 };
 
 static void filler_done(struct filler *f)

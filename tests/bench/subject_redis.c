@@ -5,8 +5,8 @@
 
 struct redis_subject {
     struct subject base;
-    const struct content *content; /* borrowed */
-    redisContext *connection;      /* owned */
+    const struct content *content;
+    redisContext *connection;
 };
 
 static void redis_close(struct subject *base)

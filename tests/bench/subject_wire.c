@@ -18,10 +18,10 @@
 
 struct wire_subject {
     struct subject base;
-    const struct content *content; /* borrowed */
+    const struct content *content;
     int fd;
     uint64_t next_id;
-    uint8_t *frame; /* owned, FRAME_ROOM */
+    uint8_t *frame;
     size_t frame_size;
     int object_fd; /* of the last frame, or -1 */
 };

@@ -4,7 +4,7 @@
 #define ITEMS 1000u
 #define ROUNDS 21u /* the first warms up */
 
-struct timings { /* shared: [round] */
+struct timings {
     uint64_t one_ns[ROUNDS], all_ns[ROUNDS];
 };
 

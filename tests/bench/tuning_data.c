@@ -30,7 +30,7 @@ static enum kiln_code copy_file(int from, int to, bool packed, struct kiln_err *
     return rc ? rc : fs_write_all(to, buffer_view(&content), err);
 }
 
-/* KILN_NOT_FOUND without a message if there is no such file. */
+/* Returns KILN_NOT_FOUND without a message if there is no such file. */
 static enum kiln_code take_genuine(const struct tuning_data *data, struct kiln_err *err)
 {
     const char *directory = getenv("KILN_TEST_DATA");
@@ -72,7 +72,7 @@ struct sample { /* a uniform sample of the records */
     struct tuning_data *data;
     uint64_t random;
     uint64_t fit;   /* records read so far whose key is a problem */
-    uint64_t bytes; /* size of their keys and values */
+    uint64_t bytes; /* of keys and values of the records that fit */
 };
 
 static uint64_t next_random(struct sample *s, uint64_t below)
@@ -115,7 +115,7 @@ static bool on_bad(void *context, uint64_t line, const char *why)
     (void)context;
     (void)line;
     (void)why;
-    return true; /* the importer checks it */
+    return true; /* the importer checks the value */
 }
 
 static void shuffle_questions(struct sample *s)

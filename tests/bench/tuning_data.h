@@ -18,24 +18,23 @@
 
 struct data_question {
     struct problem problem;
-    char key[PROBLEM_KEY_MAX]; /* MIOpen's key of the problem, as it is in the file */
+    char key[PROBLEM_KEY_MAX]; /* as in the file */
 };
 
 struct tuning_data {
     enum tuning_kind kind;
-    char path[BENCH_PATH_MAX]; /* the unpacked file, which is below the work directory */
-    char name[64];             /* MIOpen's name for the file */
+    char path[BENCH_PATH_MAX]; /* the unpacked file, below the work directory */
+    char name[64];
     bool genuine;
     uint64_t bytes, records, rows; /* |rows|: number of entries in all records */
     size_t answer_size;            /* mean bytes of a record's key and value */
     size_t question_count;
-    /* look-ups of random records, in random order */
     struct data_question questions[DATA_QUESTIONS];
 };
 
 /* Prepares gfx90a68's FindDb with 193 590 records, or gfx906_60's PerfDb with 148 096 rows. */
 KILN_MUST_CHECK enum kiln_code data_prepare(enum tuning_kind kind, const char *work,
                                             struct tuning_data *ret_data, struct kiln_err *err);
-/* Write a made-up database of that size. */
+/* The database has the size of the genuine one. */
 KILN_MUST_CHECK enum kiln_code data_make_find(const char *path, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code data_make_perf(const char *path, struct kiln_err *err);

@@ -5,7 +5,7 @@
 #include "tests/bench/tuning_way.h"
 
 struct inside {
-    struct tuning *tuning; /* owned */
+    struct tuning *tuning;
     struct tuning_question question;
     struct tuning_file_name name;
 };

@@ -8,7 +8,7 @@
 
 #define MORE_QUESTIONS 100u /* asked after the first, to see whether they add memory */
 
-struct first { /* of one process in one round; the sizes in bytes may be negative */
+struct first { /* the sizes in bytes may be negative */
     uint64_t ns;
     int64_t resident, own, kept;
     int64_t more_own; /* what the following questions added */
@@ -19,14 +19,14 @@ struct comparison {
     const struct phase_first *ways;
     size_t way_count;
     unsigned processes, rounds;
-    struct bench_gate *gate; /* shared */
-    struct first *firsts;    /* shared: [round][way][process] */
-    size_t slot;             /* the first index of the current fan-out in |firsts| */
+    struct bench_gate *gate;
+    struct first *firsts; /* [round][way][process] */
+    size_t slot;          /* the first index of the current fan-out in |firsts| */
 };
 
 /* ---- in a new process ---- */
 
-/* Reads all questions, so that their pages do not count for an answer. */
+/* The pages of the questions do not count for an answer. */
 static void touch_questions(const struct tuning_data *data)
 {
     static volatile uint64_t sum;
@@ -34,7 +34,7 @@ static void touch_questions(const struct tuning_data *data)
         sum = sum + data->questions[i].problem.n + (uint64_t)data->questions[i].key[0];
 }
 
-/* Grows the stack, so that its pages do not count either. */
+/* The pages of the stack do not count for an answer. */
 static void touch_stack(void)
 {
     volatile uint8_t deep[64 << 10];

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-struct results { /* shared with the child; [round] */
+struct results { /* [round], shared with the child */
     double wc_s[PHASE_ROUNDS_MAX + 1], sort_c_s[PHASE_ROUNDS_MAX + 1], sort_s[PHASE_ROUNDS_MAX + 1];
     double import_s[PHASE_ROUNDS_MAX + 1]; /* the last round is not reported */
     struct tuning_counts counts;
@@ -18,7 +18,7 @@ struct results { /* shared with the child; [round] */
 
 struct job {
     const struct way_place *place;
-    const char *state; /* the directory to import into */
+    const char *state;
     struct results *results;
     unsigned round;
 };
@@ -34,7 +34,7 @@ _Noreturn static void exec_program(const char *program, const char *path, const 
     _exit(127);
 }
 
-/* |locale| NULL: the locale of this process. */
+/* |locale| NULL means the locale of this process. */
 static enum kiln_code time_program(const char *program, const char *path, const char *locale,
                                    double *ret_s, struct kiln_err *err)
 {

@@ -11,7 +11,7 @@
 #define BATCH_MAX 1000u
 
 struct kiln_state {
-    struct kiln_client *client; /* owned */
+    struct kiln_client *client;
     enum tuning_kind kind;
     struct tuning_file_name name;
     struct kiln_tuning_options options;
@@ -104,7 +104,7 @@ static struct kiln_problem public_of(const struct problem *p)
     return q;
 }
 
-/* Reads every entry, as a program that chooses a solver would. */
+/* As a program does that chooses a solver. */
 static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_err *err)
 {
     struct kiln_error error = { 0 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-struct interval { /* of one slot; in shared memory */
+struct interval {
     uint64_t begin_ns, end_ns;
 };
 
@@ -11,9 +11,9 @@ struct comparison {
     const struct way_place *place;
     const struct phase_setting *setting;
     size_t way_count;
-    struct bench_gate *gate;    /* shared */
-    struct interval *intervals; /* shared: [round][way][process] */
-    uint64_t *samples;          /* shared: the same, times DATA_QUESTIONS */
+    struct bench_gate *gate;
+    struct interval *intervals; /* [round][way][process] */
+    uint64_t *samples;          /* [round][way][process], times DATA_QUESTIONS */
 };
 
 static size_t questions_of(const struct comparison *c, size_t way)
@@ -22,7 +22,7 @@ static size_t questions_of(const struct comparison *c, size_t way)
     return limit && limit < all ? limit : all;
 }
 
-struct slot { /* one way in one round by one process */
+struct slot {
     size_t round, way;
     unsigned process;
 };
@@ -87,7 +87,7 @@ static enum kiln_code run_client(void *context, unsigned process, struct kiln_er
 
 /* ---- results ---- */
 
-struct rates { /* of all processes for one way to look up, in one round */
+struct rates {
     double mean_us, p50_us, p99_us, per_s;
 };
 

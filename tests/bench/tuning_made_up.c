@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Made-up databases for machines without AMD's files. They have as many records as AMD's largest,
- * with lines as long. */
+/* Made-up databases for machines without AMD's files.  They have as many records as AMD's largest
+ * databases, and lines as long. */
 #include "tests/bench/tuning_data.h"
 
 #include "common/base/fs.h"
@@ -15,9 +15,9 @@
 /* kiln refuses times that no device can reach. The largest problem below needs 17 ms. */
 #define FIND_TIME_MIN_MS 20
 #define PERF_RECORDS 99522u
-#define PERF_ROWS 148096u /* that many records have a second row */
+#define PERF_ROWS 148096u /* so many records have a second row */
 
-/* The |index|-th of 884 736 different problems. */
+/* |index| is one of 884 736 different problems. */
 static struct problem problem_of(uint32_t index)
 {
     static const uint32_t filters[] = { 1, 3, 5 },
@@ -49,7 +49,7 @@ static struct problem problem_of(uint32_t index)
 
 static void add_find_line(struct buffer *text, uint32_t index)
 {
-    /* The importer refuses a line whose algorithm has another direction than its key. */
+    /* The importer refuses a line whose algorithm has another direction than the line's key. */
     static const char *const directions[] = { [DIRECTION_FORWARD] = "Fwd",
                                               [DIRECTION_BACKWARD_DATA] = "BwdData",
                                               [DIRECTION_BACKWARD_WEIGHTS] = "BwdWeights" };

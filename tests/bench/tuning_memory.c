@@ -13,7 +13,7 @@
 
 static atomic_uint_fast64_t kept; /* usable bytes of all allocations that were not freed */
 
-/* glibc's allocator. This program and its libraries call it through the functions below, which
+/* glibc's allocator.  This program and its libraries call it through the functions below, which
  * count. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count_piece, size_t size);

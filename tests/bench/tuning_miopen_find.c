@@ -86,7 +86,7 @@ static bool grow_map(struct map *m)
     return true;
 }
 
-/* False: out of memory. The first of two equal keys counts. */
+/* Returns false if out of memory.  The first of two equal keys counts. */
 static bool add_line(struct map *m, const char *line, size_t size, size_t number)
 {
     const char *equals = memchr(line, '=', size);

@@ -25,8 +25,8 @@ static const char *const columns[] = {
 _Static_assert(sizeof(columns) / sizeof(columns[0]) == COLUMNS, "as many as the table has");
 
 struct perf {
-    const char *path; /* borrowed */
-    sqlite3 *db; /* owned; NULL between look-ups in the variant that opens the database for each */
+    const char *path;
+    sqlite3 *db; /* NULL between look-ups in the variant that opens the database for each */
     char sql[2048];
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The phases of bench_tuning. Each prints its results.
+ * The phases of bench_tuning, which prints the results of each.
  *
  * Role       bench_tuning.c prepares data and servers, and calls these functions one after another
  * Threading  the functions fork, so call them before any thread starts
@@ -13,22 +13,21 @@
 #define PHASE_PROCESSES_MAX 8u
 #define PHASE_WAYS_MAX 8u
 
-/* Creates a result with the members that describe the database. */
 struct json *phase_result(const char *bench, const struct tuning_data *data);
 
-/* Measures imports into a new state directory place->state, and compares them with wc and sort.
- * Afterwards, both place->state and |daemon_state| contain the imported database. */
+/* Imports into a new state directory place->state, and compares with wc and sort.  Afterwards, both
+ * place->state and |daemon_state| contain the imported database. */
 KILN_MUST_CHECK enum kiln_code phase_import(const struct way_place *place, const char *daemon_state,
                                             unsigned rounds, struct kiln_err *err);
 
 struct phase_first { /* a measurement of a new process, up to its first answer */
     const struct tuning_way *way;
-    bool connected; /* whether the process connects before the measurement */
+    bool connected; /* the process connects before the measurement */
 };
 struct phase_firsts {
-    const struct phase_first *ways; /* borrowed */
+    const struct phase_first *ways;
     size_t way_count;
-    unsigned processes, rounds; /* |processes| new processes start at once in each round */
+    unsigned processes, rounds; /* so many new processes start at once in each round */
 };
 KILN_MUST_CHECK enum kiln_code phase_first(const struct way_place *place,
                                            const struct phase_firsts *firsts, struct kiln_err *err);
@@ -37,13 +36,13 @@ struct phase_setting {
     const struct tuning_way *ways[PHASE_WAYS_MAX + 1]; /* ends with NULL */
     unsigned processes, rounds;                        /* the first round warms up */
     enum bench_cpus cpus;
-    unsigned cpu; /* the CPU of the clients, unless CPUS_ANY; the caller places the servers */
+    unsigned cpu; /* of the clients, unless CPUS_ANY; the caller places the servers */
 };
-/* Measures look-ups by processes that have opened every way before. */
+/* The processes have opened every way before. */
 KILN_MUST_CHECK enum kiln_code phase_look_up(const struct way_place *place,
                                              const struct phase_setting *setting,
                                              struct kiln_err *err);
-/* Measures a call of libkiln for 1 000 problems. Uses only the placement of |setting|. */
+/* A call of libkiln for 1 000 problems.  Uses only the placement of |setting|. */
 KILN_MUST_CHECK enum kiln_code phase_batch(const struct way_place *place,
                                            const struct phase_setting *setting,
                                            struct kiln_err *err);

@@ -10,24 +10,24 @@
  */
 #include "tests/bench/tuning_data.h"
 
-struct way_place { /* paths and sockets; borrowed */
+struct way_place {
     const struct tuning_data *data;
     const char *state;        /* kiln's state directory, into which the database was imported */
-    const char *kiln_socket;  /* the socket of a daemon with the same database */
-    const char *floor_socket; /* server with one thread for each client (tests/bench/floor.h) */
-    const char *epoll_socket; /* server with one event loop */
-    size_t floor_size;        /* number of bytes that the bare server sends */
+    const char *kiln_socket;  /* of a daemon with the same database */
+    const char *floor_socket; /* one thread for each client (tests/bench/floor.h) */
+    const char *epoll_socket; /* one event loop */
+    size_t floor_size;        /* bytes that the bare server sends */
 };
 
 struct tuning_way {
     const char *name;
-    size_t round_max; /* number of look-ups in one round, for slow ways; 0: every question once */
+    size_t round_max; /* look-ups in one round, for slow ways; 0: every question once */
     enum kiln_code (*open)(const struct way_place *place, void **ret_state, struct kiln_err *err);
-    /* Called once before the questions, for what any client does at its start. May be NULL. */
+    /* Called once before the questions, for what any client does at its start.  May be NULL. */
     enum kiln_code (*connect)(void *state, struct kiln_err *err);
-    /* Timed: looks up a problem's solvers and their values, and frees them. Fails on a miss. */
+    /* Timed, including the release of the answer.  Fails on a miss. */
     enum kiln_code (*ask)(void *state, const struct data_question *question, struct kiln_err *err);
-    void (*close)(void *state); /* accepts NULL */
+    void (*close)(void *state);
 };
 
 /* MIOpen's methods, in a C program. */
@@ -40,13 +40,12 @@ extern const struct tuning_way way_miopen_perf_fresh; /* opens the database for 
 /* messages have the size of kiln's fetch; the reply is empty */
 extern const struct tuning_way way_round_trip;
 extern const struct tuning_way way_same_bytes; /* the reply has as many bytes as the mean answer */
-extern const struct tuning_way way_event_loop; /* the same with a server that has one event loop */
+extern const struct tuning_way way_event_loop; /* a server with one event loop */
 
 extern const struct tuning_way way_engine; /* calls tuning_find, like the daemon */
 /* calls kiln_find_get or kiln_perf_get, and reads all entries */
 extern const struct tuning_way way_kiln;
 
-/* Looks up |count| problems with kiln_find_get_batch or kiln_perf_get_batch. |state| belongs to
- * way_kiln. */
+/* |state| belongs to way_kiln. */
 KILN_MUST_CHECK enum kiln_code way_kiln_batch(void *state, const struct data_question *questions,
                                               size_t count, struct kiln_err *err);
