@@ -18,13 +18,12 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-/* An illegal address; the errors above it also break the context. */
+/* An illegal address.  The errors with higher numbers also break the context. */
 #define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
-/* Shared memory, static and dynamic, that a launch may use without an attribute of the function. */
+/* static and dynamic shared memory that a launch may use without an attribute of the function */
 #define SHARED_FREE (48u << 10)
 
-/* Timing: the number of batches, and the length of each. */
 #define BATCHES 15u
 #define BATCH_US 600.0
 #define BATCH_LAUNCHES_MAX 64u

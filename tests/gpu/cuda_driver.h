@@ -5,11 +5,11 @@
  * One NVIDIA GPU through the CUDA driver API.  The driver is opened at run time, so building needs
  * no part of CUDA.
  *
+ * A kernel that fails makes the context unusable, and thereby the process (see |is_lost|).
+ *
  * Role       the base of the GPU tests and benchmarks: memory, modules, launches, times
  * Ownership  cuda_open / cuda_close; the caller frees memory and modules
  * Threading  one thread
- *
- * A kernel that fails makes the context unusable, and thereby the process (see |is_lost|).
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -35,7 +35,7 @@ struct cuda {
     bool is_lost;
 };
 
-/* Opens the GPU.  Returns KILN_UNAVAILABLE if there is no driver or no GPU. */
+/* Returns KILN_UNAVAILABLE if there is no driver or no GPU. */
 KILN_MUST_CHECK enum kiln_code cuda_open(struct cuda *ret_cuda, struct kiln_err *err);
 void cuda_close(struct cuda *cuda);
 /* Writes the target whose code may use the instructions that only this kind of GPU has: "sm_90a"
@@ -45,20 +45,19 @@ void cuda_full_target(const char *target, char ret_full[16]);
 KILN_PRINTF(4, 5)
 enum kiln_code cuda_fail(struct cuda *cuda, int result, struct kiln_err *err, const char *format,
                          ...);
-/* Waits until all launched work has ended. */
 KILN_MUST_CHECK enum kiln_code cuda_finish(struct cuda *cuda, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cuda_load(struct cuda *cuda, struct bytes object, void **ret_module,
                                          struct kiln_err *err);
 
-struct cuda_resources { /* resources of a kernel, as the driver reports them */
+struct cuda_resources {
     int registers;
-    int shared; /* bytes of statically allocated shared memory of a group */
+    int shared; /* statically allocated bytes of a group */
     int local;  /* bytes of an item for spills and for arrays outside registers */
 };
 
 KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
                                              void **ret_function, struct kiln_err *err);
-/* Allows launches of the function to use |bytes| of dynamic shared memory in each group. */
+/* |bytes| of dynamic shared memory in each group. */
 KILN_MUST_CHECK enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
@@ -71,13 +70,13 @@ KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *func
  * means.  As in the benchmark modes of frameworks, the L2 cache is not flushed between launches.
  */
 struct cuda_timing {
-    double microseconds; /* median */
-    double spread;       /* half the distance between the quartiles, relative to the median */
+    double microseconds;
+    double spread; /* half the distance between the quartiles, relative to the median */
     unsigned launches;
 };
 
 struct cuda_work {
-    /* Launches the work once, without waiting.  A failure ends the timing. */
+    /* Does not wait.  A failure ends the timing. */
     enum kiln_code (*launch)(void *context, struct kiln_err *err);
     void *context;
     /* slower work gets fewer launches and thus a less exact time; 0 means that no work is slower */

@@ -13,15 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-/* The workspace limit of an algorithm, about the same as in frameworks. */
+/* about the same as in frameworks */
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
 /*
- * The bound for the difference between cuDNN's result and the reference, relative to the sum of
- * |a b|.  The check has to find a baseline that computes another problem, so the bound allows every
+ * The bound for the difference between cuDNN's result and the reference, relative to the sum of |a
+ * b|.  The check has to find a baseline that computes another problem, so the bound allows every
  * arithmetic that cuDNN has, including Winograd and TF32 with its operands of 11 bits.  A sum of n
  * products with random signs is about sum|a b| / sqrt(n).  The result of another problem differs by
- * about that much, cuDNN's arithmetic by at most a 64th of it.
+ * about that much, and cuDNN's arithmetic by at most a 64th of it.
  */
 #define TOLERANCE (1.0 / 64)
 
@@ -106,7 +106,6 @@ static void print_row(struct baseline *b, const struct problem *p, const struct 
             (unsigned long long)best->workspace);
 }
 
-/* A row for a problem without a time. */
 static void print_untimed(struct baseline *b, const struct problem *p, const char *state,
                           const char *why)
 {
@@ -167,7 +166,7 @@ static enum kiln_code measure_problem(struct baseline *b, const struct problem *
     return rc;
 }
 
-/* Each problem gets a row, so one that does not fit the device must not end the others. */
+/* A problem that does not fit the device must not end the others. */
 static enum kiln_code take_problem(void *context, const struct problem *problem,
                                    struct kiln_err *err)
 {

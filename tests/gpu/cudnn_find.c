@@ -23,7 +23,7 @@ struct convolution {
     cudnnFilterDescriptor_t w;
     cudnnConvolutionDescriptor_t convolution;
     void *data[BENCH_TENSORS], *workspace;
-    struct found now; /* the algorithm being timed */
+    struct found now;
 };
 
 /* These calls take sizes as int. */
@@ -196,7 +196,6 @@ static bool is_allowed(const struct convolution *v, const struct found *f)
     return v->c->math == CUDNN_DEFAULT || !single || f->math == CUDNN_FMA_MATH;
 }
 
-/* Runs the fastest algorithm once more and checks its result. */
 static enum kiln_code check_best(struct convolution *v, const struct found *best,
                                  struct cudnn_best *ret_best, struct kiln_err *err)
 {
@@ -241,7 +240,6 @@ static enum kiln_code time_found(struct convolution *v, const struct found *foun
     return rc ? rc : check_best(v, &fastest, best, err);
 }
 
-/* Describes the problem to cuDNN and lets it search for algorithms. */
 static enum kiln_code begin(struct convolution *v, struct found *ret_found, int *ret_count,
                             struct kiln_err *err)
 {

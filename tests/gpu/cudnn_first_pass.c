@@ -14,13 +14,13 @@
 #include <string.h>
 
 #define SHAPES_MAX 512u
-/* The workspace limit of an algorithm, about the same as in frameworks. */
+/* about the same as in frameworks */
 #define WORKSPACE_MAX ((uint64_t)1 << 30)
 #define DATA 0x3c /* every byte: a small number in each type */
 
 struct pass {
     struct problem shapes[SHAPES_MAX];
-    unsigned launches[SHAPES_MAX]; /* how many layers have each shape */
+    unsigned launches[SHAPES_MAX];
     unsigned count, layers;
     struct cuda cuda;
     struct cudnn cudnn;

@@ -15,8 +15,8 @@
 struct graph {
     const struct cudnn_case *c;
     cudnnBackendDescriptor_t tensors[BENCH_TENSORS], convolution, operation, graph;
-    cudnnBackendDescriptor_t plan, pack; /* of the engine being timed */
-    cudnnStatus_t status;                /* the first that was not a success */
+    cudnnBackendDescriptor_t plan, pack;
+    cudnnStatus_t status; /* the first that was not a success */
 };
 
 /* After a failure, these functions do nothing. */
@@ -190,7 +190,8 @@ static int64_t list_engines(struct graph *g, cudnnBackendHeurMode_t mode,
     return g->status ? 0 : count < ENGINES_MAX ? count : ENGINES_MAX;
 }
 
-/* The engine's number; -1 if it must not be used because of TF32 or reduced-precision sums. */
+/* Returns the engine's number, or -1 if it must not be used because of TF32 or reduced-precision
+ * sums. */
 static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn *d = g->c->cudnn;
@@ -217,8 +218,7 @@ static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
     return number;
 }
 
-/* Makes the engine's plan and returns its workspace size; -1 if there is no plan, or if the
- * workspace is too large. */
+/* Returns the plan's workspace size, or -1 if there is no plan or the workspace is too large. */
 static int64_t make_plan(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn_case *c = g->c;

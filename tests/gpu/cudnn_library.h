@@ -20,18 +20,18 @@ struct cudnn {
     char path[256];
 };
 
-/* Opens cuDNN, after cuda_open.  Returns KILN_UNAVAILABLE if cuDNN is not installed. */
+/* Called after cuda_open.  Returns KILN_UNAVAILABLE if cuDNN is not installed. */
 KILN_MUST_CHECK enum kiln_code cudnn_open(struct cudnn *ret_cudnn, struct kiln_err *err);
 void cudnn_close(struct cudnn *cudnn);
 enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,
                           struct kiln_err *err);
 
-#define CUDNN_DIMS_MAX 5 /* dimensions of a tensor: batch, channels, and three spatial ones */
+#define CUDNN_DIMS_MAX 5 /* batch, channels, and three spatial dimensions */
 
 /* A tensor or filter as cuDNN's descriptors expect it: sizes and strides in the order N, C, [D,] H,
  * W, for any layout in memory. */
 struct cudnn_shape {
-    int count; /* 4, or 5 for a 3-D problem */
+    int count;
     int64_t sizes[CUDNN_DIMS_MAX], strides[CUDNN_DIMS_MAX];
 };
 
@@ -44,11 +44,11 @@ cudnnDataType_t cudnn_type_of(const struct problem *p);
 
 /* The fastest algorithm or engine that one of cuDNN's two interfaces has for a problem. */
 struct cudnn_best {
-    struct cuda_timing timing; /* the time is 0 if the interface has none */
+    struct cuda_timing timing; /* 0 if the interface has no algorithm or engine */
     char name[48];             /* such as "algorithm 6, FMA" or "engine 34" */
     uint64_t workspace;
     unsigned tried;
-    bool is_checked; /* whether its result was compared and agreed with the reference */
+    bool is_checked; /* the result agreed with the reference */
 };
 
 enum cudnn_math {
@@ -59,17 +59,16 @@ enum cudnn_math {
 struct cudnn_case {
     struct cuda *cuda;
     struct cudnn *cudnn;
-    const struct bench *bench; /* its operands are filled */
-    struct guarded workspace;  /* workspace for every algorithm and engine */
+    const struct bench *bench;
+    struct guarded workspace; /* for every algorithm and engine */
     enum cudnn_math math;
-    /* Called after the fastest one ran once more.  Compares the output with the reference, and
-     * returns KILN_CORRUPT if it is wrong.  NULL if results are not checked. */
+    /* Called after the fastest algorithm ran once more.  Returns KILN_CORRUPT if the output differs
+     * from the reference.  NULL if results are not checked. */
     enum kiln_code (*check)(void *context, struct kiln_err *err);
     void *context;
 };
 
-/* Calls cudnnFindConvolution*AlgorithmEx, then times the three fastest algorithms with
- * cuda_time. */
+/* Times the three fastest algorithms of cudnnFindConvolution*AlgorithmEx. */
 KILN_MUST_CHECK enum kiln_code cudnn_find(const struct cudnn_case *c, struct cudnn_best *ret_best,
                                           struct kiln_err *err);
 /* Does what a framework's benchmark mode does for a new problem: calls
@@ -77,6 +76,5 @@ KILN_MUST_CHECK enum kiln_code cudnn_find(const struct cudnn_case *c, struct cud
  * waiting. */
 KILN_MUST_CHECK enum kiln_code cudnn_meet(const struct cudnn_case *c, unsigned launches,
                                           struct kiln_err *err);
-/* Times all engines that cuDNN's heuristics list. */
 KILN_MUST_CHECK enum kiln_code cudnn_graph(const struct cudnn_case *c, struct cudnn_best *ret_best,
                                            struct kiln_err *err);

@@ -133,7 +133,7 @@ static int launch(struct kiln_run *run, struct kiln_memory *const xwy[3], struct
     const struct kiln_tensors tensors = {
         .size = sizeof(tensors), .x = xwy[0], .w = xwy[1], .y = xwy[2]
     };
-    return kiln_run_launch(run, &tensors, /* stream= */ NULL, err);
+    return kiln_run_launch(run, &tensors, NULL, err);
 }
 
 static void launch_on_too_little(struct kiln_device *device, struct kiln_client *client)

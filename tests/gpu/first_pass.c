@@ -23,12 +23,10 @@
 enum memory { MEMORY_X, MEMORY_W, MEMORY_Y, MEMORY_WORKSPACE, MEMORIES };
 
 struct pass {
-    /* options */
     const char *device_name, *file, *socket, *solver;
     uint32_t batch;
     int type, layout; /* -1: as the file says */
     bool ahead;
-    /* state */
     struct kiln_problem layers[LAYERS_MAX];
     unsigned count;
     struct kiln_client *client;
@@ -194,7 +192,8 @@ static void ask_ahead(struct pass *pass)
     must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
 }
 
-/* All layers share one memory for each operand, large enough for the largest layer, and filled. */
+/* All layers share one memory for each operand, which is filled and large enough for the largest
+ * layer. */
 static struct kiln_memory *memory_of(struct pass *pass, enum memory which, uint64_t bytes)
 {
     struct kiln_memory **memory = &pass->memories[which];
@@ -224,7 +223,7 @@ static void launch(struct pass *pass, const struct kiln_problem *layer, struct k
                                       .w = tensors[KILN_TENSOR_W],
                                       .y = tensors[KILN_TENSOR_Y],
                                       .workspace = extra };
-    must(kiln_run_launch(run, &all, /* stream= */ NULL, &err), "launch", &err);
+    must(kiln_run_launch(run, &all, NULL, &err), "launch", &err);
 }
 
 static void do_layer(struct pass *pass, unsigned index)

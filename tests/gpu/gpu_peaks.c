@@ -34,7 +34,7 @@ static enum kiln_code launch(void *context, struct kiln_err *err)
     return result ? cuda_fail(l->cuda, result, err, "cannot launch") : KILN_OK;
 }
 
-/* Microseconds of one launch; 0 if the GPU does not have the kernel. */
+/* 0 if the GPU does not have the kernel. */
 static enum kiln_code time_kernel(void *module, const char *name, struct launch l, double *ret_us,
                                   struct kiln_err *err)
 {
@@ -89,7 +89,7 @@ static enum kiln_code measure_arithmetic(struct cuda *cuda, void *module, struct
     const struct {
         const char *name;
         struct launch launch;
-        double flops; /* per round and item */
+        double flops;
         double *tflops;
     } kernels[] = {
         { "peak_fma", { .groups = units * 8, .items = 256 }, FMA_FLOPS, &peaks->fp32_tflops },

@@ -34,9 +34,9 @@ struct trial_result { /* in the shared part */
     atomic_int state; /* enum trial_state; written after the other members */
     struct cuda_timing timing;
     struct cuda_resources resources;
-    double error; /* the largest error, relative to the element's magnitude */
+    double error; /* relative to the element's magnitude */
     uint64_t workspace;
-    char text[200]; /* description of the failure */
+    char text[200];
 };
 
 struct gpu_trial {
@@ -44,7 +44,7 @@ struct gpu_trial {
     const struct solver *solver;
     char config[PERF_CONFIG_TEXT_MAX]; /* "" means the config that the solver chooses */
     uint32_t program_count;
-    uint32_t programs[LIMIT_PLAN_KERNELS]; /* indexes into the pool */
+    uint32_t programs[LIMIT_PLAN_KERNELS];
 };
 
 enum { OBJECT_AWAITED, OBJECT_MADE, OBJECT_REFUSED };
@@ -58,14 +58,14 @@ struct shared_object { /* in the shared part */
 struct trials_shared;
 
 struct trials {
-    struct problem *problems; /* owned */
-    double *best_us;          /* owned; the best known time of each problem, or 0 */
+    struct problem *problems;
+    double *best_us;
     size_t problem_count;
-    struct gpu_trial *trials; /* owned */
+    struct gpu_trial *trials;
     size_t count, capacity;
     struct nvrtc_pool pool;
     struct target target;
-    struct trials_shared *shared; /* created by trials_share */
+    struct trials_shared *shared;
 };
 
 #define CONFIGS_ALL UINT32_MAX
@@ -83,14 +83,14 @@ struct trials_selection {
 KILN_MUST_CHECK enum kiln_code trials_add(struct trials *trials, const struct problem *problem,
                                           const struct trials_selection *selection,
                                           struct kiln_err *err);
-/* Adds a problem without trials; trials_add_config then adds trials to it.  The config "" means the
- * one that the solver chooses. */
+/* Adds a problem without trials, to which trials_add_config then adds trials.  The config "" means
+ * the one that the solver chooses. */
 KILN_MUST_CHECK enum kiln_code trials_add_problem(struct trials *trials,
                                                   const struct problem *problem, double best_us,
                                                   struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code trials_add_config(struct trials *trials, const struct solver *solver,
                                                  const char *config, struct kiln_err *err);
-/* Creates the shared part.  Nothing may be added afterwards. */
+/* Nothing may be added after the shared part exists. */
 KILN_MUST_CHECK enum kiln_code trials_share(struct trials *trials, struct kiln_err *err);
 void trials_done(struct trials *trials);
 
@@ -99,8 +99,8 @@ struct shared_object *trial_object(const struct trials *trials, size_t program);
 const void *trial_object_data(const struct trials *trials, const struct shared_object *object);
 
 #define TRIAL_COMPILERS_MAX 64u
-/* The main function of a compiling process: compiles programs in order until none is left.  Returns
- * the exit status.  |compiler| is the number of the process. */
+/* The main function of compiling process |compiler|.  Compiles programs in order until none is
+ * left.  Returns the exit status. */
 int trials_compile(struct trials *trials, unsigned compiler);
 /* Marks the program that the process was compiling as rejected.  Returns true if programs are left
  * to compile. */
@@ -110,12 +110,12 @@ struct run_options {
     bool verify, time;
     /* a trial that is this many times slower than the best one is not timed in full */
     double hopeless;
-    bool skip_slow; /* whether such a trial is not verified, either */
+    bool skip_slow; /* such a trial is not verified, either */
     uint64_t seed;
-    /* Number of problems on which the GPU's reference is compared with the CPU's. */
+    /* on so many problems, the GPU's reference is compared with the CPU's */
     unsigned check_references;
 };
 
-/* The main function of the process that runs trials: runs those from |first| on.  Returns the exit
- * status, which is 0 if all were run. */
+/* The main function of the process that runs the trials from |first| on.  Returns the exit status,
+ * which is 0 if all were run. */
 int trials_run(struct trials *trials, size_t first, const struct run_options *options);

@@ -2,9 +2,7 @@
 /*
  * gpu_trials: verifies and times solvers on a real NVIDIA GPU.  It compiles with NVRTC on all
  * cores, runs on poisoned outputs between guards, compares with a double-precision reference, and
- * times with events.
- *
- * A bad kernel only spoils its own trial (watch.h).  --help lists the options.
+ * times with events.  A bad kernel only spoils its own trial (watch.h). --help lists the options.
  */
 #include "tests/gpu/judge.h"
 #include "tests/gpu/problems.h"
@@ -36,7 +34,7 @@ struct options {
     struct trials_selection selection;
     struct watch_options watch;
     bool search;
-    struct search_options searching; /* without |watch|, which is filled from the other options */
+    struct search_options searching; /* |watch| is filled from the other options */
     const char *json;
 };
 
@@ -105,7 +103,7 @@ static enum kiln_code add_all_chosen(struct trials *trials, const struct options
     return rc ? kiln_while(err, "reading '%s'", o->chosen) : KILN_OK;
 }
 
-/* Adds the same number of applicable problems for each solver, in all directions. */
+/* Every solver gets the same number of applicable problems, in all directions. */
 static enum kiln_code add_random_problems(struct trials *trials, const struct options *o,
                                           struct kiln_err *err)
 {

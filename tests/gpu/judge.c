@@ -63,7 +63,7 @@ void judge_close(struct judge *judge)
     *judge = (struct judge){ .cuda = NULL };
 }
 
-/* Launches one item for each of |items|, but at most GROUPS_MAX groups. */
+/* One item for each of |items|, but at most GROUPS_MAX groups. */
 static enum kiln_code launch(struct judge *judge, enum judge_kernel which, uint64_t items,
                              void **arguments, struct kiln_err *err)
 {
@@ -145,7 +145,6 @@ static struct gpu_shape shape_of(const struct problem *p)
                                .dilation = { p->dilation.d, p->dilation.h, p->dilation.w } };
 }
 
-/* The maximum number of products in the sum of one output. */
 static double terms_of(const struct problem *p)
 {
     struct extent out = problem_output(p);

@@ -5,7 +5,7 @@
  * A problem on the GPU: random operands, a poisoned output, and a comparison with the reference.
  *
  * Role       decides whether a solution's result is correct, by a reference that runs on the GPU
- *            (tests/gpu/reference.cu).  judge_check_itself compares this reference with the CPU's
+ *            (tests/gpu/reference.cu). judge_check_itself compares this reference with the CPU's
  * Ownership  a bench owns its device memory (bench_done)
  * Threading  one thread
  */
@@ -14,25 +14,25 @@
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
 
-/* Number of bytes before and after each memory object that no kernel may write. */
+/* No kernel may write so many bytes before and after each memory object. */
 #define JUDGE_GUARD 4096u
 
 enum judge_kernel { JUDGE_FILL, JUDGE_CHECKSUM, JUDGE_REFERENCE, JUDGE_COMPARE, JUDGE_KERNELS };
 
 struct judge {
-    struct cuda *cuda; /* borrowed */
+    struct cuda *cuda;
     void *module;
     void *kernels[JUDGE_KERNELS];
-    uint64_t scratch; /* device memory for a verdict or a sum */
+    uint64_t scratch; /* for a verdict or a sum */
 };
 
-/* Returns the program that must be compiled for judge_open. */
+/* judge_open needs the compiled program. */
 struct solution_program judge_program(void);
 KILN_MUST_CHECK enum kiln_code judge_open(struct cuda *cuda, struct bytes object,
                                           struct judge *ret_judge, struct kiln_err *err);
 void judge_close(struct judge *judge);
 
-struct guarded { /* device memory with a guard on each side */
+struct guarded {
     uint64_t address;
     uint64_t bytes;
 };
@@ -44,8 +44,8 @@ struct bench {
     struct guarded tensors[BENCH_TENSORS];
     uint64_t elements[BENCH_TENSORS];
     enum bench_tensor output;
-    uint64_t checksums[BENCH_TENSORS]; /* checksums of the operands */
-    uint64_t want, magnitude;          /* device memory with doubles for the output */
+    uint64_t checksums[BENCH_TENSORS];
+    uint64_t want, magnitude; /* doubles for the output */
     /* every product is a multiple of this number; 0 if products may be any numbers */
     double quantum;
 };
@@ -59,17 +59,14 @@ enum bench_data {
 
 KILN_MUST_CHECK enum kiln_code bench_init(struct judge *judge, const struct problem *problem,
                                           struct bench *ret_bench, struct kiln_err *err);
-/* Fills the operands. */
 KILN_MUST_CHECK enum kiln_code bench_fill(struct judge *judge, struct bench *bench,
                                           enum bench_data data, uint64_t seed,
                                           struct kiln_err *err);
-/* Computes the reference for the current operands. */
 KILN_MUST_CHECK enum kiln_code bench_refer(struct judge *judge, struct bench *bench,
                                            struct kiln_err *err);
 void bench_done(struct judge *judge, struct bench *bench);
 
-/* Allocates memory with all bits set, including the guards.  Such elements are NaN in every
- * type. */
+/* All bits are set, including the guards.  Such elements are NaN in every type. */
 KILN_MUST_CHECK enum kiln_code guarded_allocate(struct cuda *cuda, uint64_t bytes,
                                                 struct guarded *ret_memory, struct kiln_err *err);
 void guarded_free(struct cuda *cuda, struct guarded *memory);
@@ -88,12 +85,12 @@ struct verdict {
 
 /* Returns how |solver| may round the results of the bench's problem. */
 struct rounding bench_rounding(const struct bench *bench, const char *solver, const char *config);
-/* Compares the current output with the reference of bench_refer.  Returns KILN_CORRUPT, and fills
- * the verdict, if an element is wrong or if a guard or an operand was overwritten. */
+/* Compares the output with the reference of bench_refer.  Returns KILN_CORRUPT, and fills the
+ * verdict, if an element is wrong or if a guard or an operand was overwritten. */
 KILN_MUST_CHECK enum kiln_code bench_verdict(struct judge *judge, struct bench *bench,
                                              const struct rounding *rounding,
                                              struct verdict *ret_verdict, struct kiln_err *err);
 
-/* Compares the GPU's reference with the CPU's on |count| random problems. */
+/* Compares on |count| random problems. */
 KILN_MUST_CHECK enum kiln_code judge_check_itself(struct judge *judge, unsigned count,
                                                   struct kiln_err *err);

@@ -11,17 +11,17 @@
 #include "tests/gpu/judge.h"
 
 struct loaded {
-    struct cuda *cuda;               /* borrowed */
-    const struct solution *solution; /* borrowed */
+    struct cuda *cuda;
+    const struct solution *solution;
     void *modules[LIMIT_PLAN_KERNELS];
     void *functions[LIMIT_PLAN_KERNELS];
     struct cuda_resources most; /* each member is the maximum over the kernels */
     struct guarded workspace;
-    const struct bench *bench; /* borrowed; has the tensors for loaded_launch */
+    const struct bench *bench; /* has the tensors for loaded_launch */
 };
 
-/* Loads the solution.  The caller sets |cuda|, |solution| and |bench|, and zeroes all other
- * members.  |objects| has the object of each program of the solution.  Poisons the workspace. */
+/* The caller sets |cuda|, |solution| and |bench|, and zeroes all other members.  |objects| has the
+ * object of each program of the solution.  Poisons the workspace. */
 KILN_MUST_CHECK enum kiln_code loaded_open(struct loaded *loaded, const struct bytes *objects,
                                            struct kiln_err *err);
 void loaded_close(struct loaded *loaded);

@@ -22,22 +22,22 @@ struct nvrtc {
     int major, minor;
 };
 
-/* Opens the library, which it searches in CUDA's directory, in Python's packages and on the
- * loader's path.  Returns KILN_UNAVAILABLE if it is in none of these.  The library is never
- * unloaded, because that would leak its threads' memory. */
+/* Searches CUDA's directory, Python's packages and the loader's path.  Returns KILN_UNAVAILABLE if
+ * NVRTC is in none of these.  The library is never unloaded, because that would leak its threads'
+ * memory. */
 KILN_MUST_CHECK enum kiln_code nvrtc_open(struct nvrtc *ret_nvrtc, struct kiln_err *err);
 
 struct nvrtc_program {
     struct solution_program source;
     char target[16];
-    uint64_t hash; /* hash of the options, because many programs share a source */
-    void *object;  /* owned; NULL if the program does not compile (see |log|) */
+    uint64_t hash; /* of the options, because many programs share a source */
+    void *object;  /* NULL if the program does not compile (see |log|) */
     size_t size;
-    char *log; /* owned, or NULL */
+    char *log;
 };
 
 struct nvrtc_pool {
-    struct nvrtc_program **programs; /* owned */
+    struct nvrtc_program **programs;
     size_t count, capacity;
 };
 
@@ -46,5 +46,4 @@ struct nvrtc_pool {
 size_t nvrtc_pool_add(struct nvrtc_pool *pool, const struct solution_program *source,
                       const char *target);
 void nvrtc_pool_done(struct nvrtc_pool *pool);
-/* Compiles |program|, and stores the result in it. */
 void nvrtc_compile(const struct nvrtc *nvrtc, struct nvrtc_program *program);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels with which gpu_peaks measures the maximum rates of an NVIDIA GPU. No convolution can be
+ * Kernels with which gpu_peaks measures the maximum rates of an NVIDIA GPU.  No convolution can be
  * faster than these rates allow.
  *
- * Operands look random, because a GPU lowers its clock when many bits change. Each kernel writes
- * its result under a condition that is never true. The compiler does not know that, so it cannot
+ * Operands look random, because a GPU lowers its clock when many bits change.  Each kernel writes
+ * its result under a condition that is never true.  The compiler does not know that, so it cannot
  * drop the computation.
  */
 typedef unsigned int u32;

@@ -62,8 +62,8 @@ struct axis {
     uint32_t in, out, filter, pad, stride, dilation;
 };
 
-/* The positions of x along an axis that any output reads.  With a stride larger than the filter,
- * these are not all. */
+/* Returns how many positions of x along an axis any output reads.  With a stride larger than the
+ * filter, these are not all. */
 static double read_positions(struct axis a)
 {
     uint32_t count = 0;

@@ -12,11 +12,11 @@
 
 #include <stdio.h>
 
-struct problem_change { /* changes to a problem */
-    uint32_t batch;     /* 0: no change */
-    int type;           /* index into problem_types[]; -1: no change */
+struct problem_change {
+    uint32_t batch; /* 0: no change */
+    int type;       /* index into problem_types[]; -1: no change */
     int layout;
-    int direction; /* the only direction that is kept; -1: all directions */
+    int direction; /* keep only this direction; -1: all directions */
 };
 
 #define PROBLEM_UNCHANGED \
@@ -24,7 +24,7 @@ struct problem_change { /* changes to a problem */
         0, -1, -1, -1     \
     }
 
-/* "fp32", "fp16", "bf16" and "tf32", which means fp32 that allows TF32. */
+/* "tf32" means fp32 that allows TF32. */
 #define PROBLEM_TYPES 4
 extern const char *const problem_types[PROBLEM_TYPES];
 
@@ -32,11 +32,10 @@ void problem_change(struct problem *problem, const struct problem_change *change
 
 typedef enum kiln_code problem_found(void *context, const struct problem *problem,
                                      struct kiln_err *err);
-/* Reads the problems of one MIOpenDriver command line; a blank line or a comment has none. */
+/* A blank line or a comment has no problems. */
 KILN_MUST_CHECK enum kiln_code problems_take(const char *line, const struct problem_change *change,
                                              problem_found *found, void *context,
                                              struct kiln_err *err);
-/* Reads a file of MIOpenDriver command lines; skips blank lines and comments. */
 KILN_MUST_CHECK enum kiln_code problems_read(const char *path, const struct problem_change *change,
                                              problem_found *found, void *context,
                                              struct kiln_err *err);

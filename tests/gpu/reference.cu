@@ -74,8 +74,8 @@ static __device__ u64 mix(u64 z)
     return z ^ z >> 31;
 }
 
-/* Fills |data| with random values below 1 in magnitude: odd multiples of 2^-bits or, if |bits| is
- * 0, any multiples of 2^-29. */
+/* Random values below 1 in magnitude: odd multiples of 2^-bits or, if |bits| is 0, any multiples of
+ * 2^-29. */
 extern "C" __global__ void fill(void *data, u64 count, u32 type, u32 bits, u64 seed)
 {
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count;
@@ -116,7 +116,7 @@ static __device__ u64 at(const struct tensor *t, u32 outer, u32 channel, u32 d, 
            w * t->stride[4];
 }
 
-/* Gets the input that |tap| multiplies for |out|. Returns false if it is in the padding. */
+/* Returns false if the input is in the padding. */
 static __device__ bool input(const struct shape *s, int axis, u32 out, u32 tap, u32 *in)
 {
     long long i = (long long)out * s->stride[axis] + (long long)tap * s->dilation[axis] -
@@ -125,7 +125,7 @@ static __device__ bool input(const struct shape *s, int axis, u32 out, u32 tap, 
     return i >= 0 && i < s->x.extent[2 + axis];
 }
 
-/* Gets the output to which |in| contributes through |tap|. Returns false if there is none. */
+/* Returns false if |in| contributes to no output through |tap|. */
 static __device__ bool output(const struct shape *s, int axis, u32 in, u32 tap, u32 *out)
 {
     long long i = (long long)in + s->pad[axis] - (long long)tap * s->dilation[axis];
@@ -193,7 +193,6 @@ static __device__ struct tensor output_of(const struct shape *s)
     return s->direction == 0 ? s->y : s->direction == 1 ? s->x : s->w;
 }
 
-/* Gets the coordinates of the |i|-th element in memory. */
 static __device__ void locate(const struct tensor *t, u64 i, u32 p[5])
 {
     bool last = t->stride[1] == 1 && t->extent[1] > 1;
@@ -256,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(128)
 /* ---- the verdict ---- */
 
 struct verdict {
-    u64 wrong, first; /* number of wrong elements, and index of the first one */
+    u64 wrong, first; /* |first| is the index of the first wrong element */
     u64 error; /* bits of a double: the largest |got - want| / magnitude */
 };
 

@@ -11,9 +11,8 @@
 #include <stdio.h>
 
 void report_row(const struct trials *trials, size_t index);
-/* Writes a trial as one line with a JSON object. */
 void report_json(FILE *json, const struct trials *trials, size_t index);
-/* Prints the fastest correct trial of each problem that has several trials. */
+/* Prints only problems that have several trials. */
 void report_best(const struct trials *trials);
-/* Prints counts. Returns true if every trial that was begun was correct. */
+/* Returns true if every trial that was begun was correct. */
 bool report_summary(const struct trials *trials);

@@ -9,9 +9,9 @@
 
 /* A solver whose choice takes more than this many times the best time gets no further trials. */
 #define NEAR 2.5
-/* The number of best configs of a problem whose neighbours are tried. */
+/* The neighbours of so many best configs of a problem are tried. */
 #define CENTRES 2u
-/* Random configs that may be invalid or known before the search of a solver ends. */
+/* So many random configs may be invalid or known before the search of a solver ends. */
 #define DRAWS_MAX 20000u
 
 struct found {
@@ -23,8 +23,8 @@ struct found {
 
 struct search {
     const struct search_options *options;
-    const struct trials *first; /* borrowed: problems and target */
-    struct found *found;        /* owned; in order of problems within a round */
+    const struct trials *first;
+    struct found *found; /* in order of problems within a round */
     size_t count, capacity;
     double begin;
 };
@@ -51,7 +51,7 @@ static enum kiln_code take_results(struct search *s, const struct trials *t, str
     return KILN_OK;
 }
 
-/* The fastest result of a problem that is slower than |beyond|; NULL: there is none. */
+/* Returns the fastest result of a problem that is slower than |beyond|, or NULL. */
 static const struct found *next_best(const struct search *s, uint32_t problem, double beyond)
 {
     const struct found *best = NULL;
@@ -89,7 +89,7 @@ static bool is_known(const struct search *s, const struct trials *next, uint32_t
     return false;
 }
 
-/* Adds a trial of the config if it is valid and new. */
+/* Adds a trial if the config is valid and new. */
 static enum kiln_code try_config(struct search *s, struct trials *next, const struct solver *solver,
                                  const struct perf_config *config, struct kiln_err *err)
 {
@@ -111,8 +111,8 @@ static uint64_t random_number(uint64_t *state)
     return *state >> 33;
 }
 
-/* Draws a random config.  Every other one takes about half of its values from the centre, because
- * good configs may be a small part of the space. */
+/* Every other config takes about half of its values from the centre, because good configs may be a
+ * small part of the space. */
 static void draw_point(uint64_t *state, const struct perf_space *space,
                        const struct perf_config *centre, struct perf_config *ret)
 {
@@ -157,7 +157,8 @@ static enum kiln_code add_random_of_all(struct search *s, struct trials *next, u
 
 /* ---- neighbours ---- */
 
-/* Changes the value to the next one of the axis, or to the previous one.  False: there is none. */
+/* Changes the value to the next one of the axis, or to the previous one.  Returns false if there is
+ * none. */
 static bool step_along(const struct perf_axis *axis, bool forward, uint16_t *value)
 {
     uint32_t at = 0;
@@ -219,7 +220,7 @@ static enum kiln_code make_round(struct search *s, uint32_t round, struct trials
     return rc || ret_next->count == 0 ? rc : trials_share(ret_next, err);
 }
 
-/* False if no config or no time is left, or if the round failed. */
+/* Returns false if no config or no time is left, or if the round failed. */
 static bool do_round(struct search *s, uint32_t round, int *status, struct kiln_err *err)
 {
     struct watch_options watch = s->options->watch;

@@ -14,11 +14,10 @@
 
 struct search_options {
     struct watch_options watch; /* |seconds| limits the whole search */
-    uint32_t random;            /* number of random configs of each problem and solver */
-    uint32_t rounds;            /* number of rounds of neighbours */
+    uint32_t random;            /* random configs of each problem and solver */
+    uint32_t rounds;            /* rounds of neighbours */
     uint64_t seed;
 };
 
-/* Searches.  |first| has the initial trials, after trials_share.  Returns an exit status like
- * watch_trials. */
+/* |first| has the initial trials, after trials_share.  Returns an exit status like watch_trials. */
 int search_best(struct trials *first, const struct search_options *options);

@@ -7,15 +7,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Address space for code objects; a page uses memory only once it is written. */
+/* Address space for code objects.  A page uses memory only once it is written. */
 #define OBJECTS_MAX ((size_t)8 << 30)
-/* Random configs that may be invalid or duplicates before the selection of a solver ends. */
+/* So many random configs may be invalid or duplicates before the selection of a solver ends. */
 #define DRAWS_MAX 100000u
 
 struct trials_shared {
     size_t size;
-    atomic_size_t used;                    /* bytes of objects */
-    atomic_size_t next;                    /* index of the next program to compile */
+    atomic_size_t used; /* of objects */
+    atomic_size_t next;
     atomic_size_t at[TRIAL_COMPILERS_MAX]; /* the program that each compiler compiles */
     size_t objects_at, results_at, slots_at;
 };
@@ -78,7 +78,7 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* Whether no trial from |since| on has this config. */
+/* No trial from |since| on has this config. */
 static bool is_new(const struct trials *t, size_t since, const char *config)
 {
     for (size_t i = since; i < t->count; i++)
@@ -246,6 +246,6 @@ bool trials_compiler_died(struct trials *t, unsigned compiler)
 {
     size_t i = atomic_load(&t->shared->at[compiler]);
     if (i < t->pool.count && atomic_load(&trial_object(t, i)->state) == OBJECT_AWAITED)
-        publish(t, i); /* as refused, because it has no object */
+        publish(t, i); /* as rejected, because it has no object */
     return atomic_load(&t->shared->next) < t->pool.count;
 }

@@ -18,9 +18,9 @@ struct runner {
     struct judge judge;
     struct bench bench;
     bool has_bench;
-    uint32_t problem;   /* the problem of |bench| */
-    double best_us;     /* the best time of that problem so far; 0: none */
-    const char *config; /* of the current trial */
+    uint32_t problem;
+    double best_us; /* best time of |problem| so far; 0: none */
+    const char *config;
 };
 
 static void finish(struct trial_result *r, enum trial_state state, const char *text)
@@ -35,7 +35,7 @@ static void wait_for(const struct shared_object *object)
         nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 }
 
-/* False if a program does not compile; |result| then has the reason. */
+/* Returns false if a program does not compile; |result| then has the reason. */
 static bool take_objects(const struct runner *r, const struct gpu_trial *trial,
                          struct trial_result *result, struct bytes objects[LIMIT_PLAN_KERNELS])
 {
@@ -51,7 +51,7 @@ static bool take_objects(const struct runner *r, const struct gpu_trial *trial,
     return true;
 }
 
-/* Fills the operands for verification: every fourth problem gets values whose sums are rounded. */
+/* Every fourth problem gets values whose sums are rounded. */
 static enum kiln_code fill(struct runner *r, uint32_t problem, struct kiln_err *err)
 {
     uint64_t seed = r->options->seed + problem;
@@ -83,7 +83,7 @@ static enum kiln_code judge_output(struct runner *r, const struct loaded *loaded
     return bench_verdict(&r->judge, &r->bench, &rounding, ret_verdict, err);
 }
 
-/* Runs the solution once on a poisoned output and workspace. */
+/* Output and workspace are poisoned. */
 static enum kiln_code verify(struct runner *r, struct loaded *loaded, struct trial_result *result,
                              struct kiln_err *err)
 {
@@ -116,8 +116,8 @@ static enum kiln_code measure(struct runner *r, struct loaded *loaded, struct tr
     return rc ? rc : cuda_time(&r->cuda, &work, &result->timing, err);
 }
 
-/* Verifies the result again after the timed launches: it shows if a launch leaves something behind
- * that the next one reads. */
+/* Verifies again after the timed launches, because a launch may leave something behind that the
+ * next one reads. */
 static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, struct kiln_err *err)
 {
     struct verdict verdict;
@@ -129,7 +129,7 @@ static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, stru
     return rc ? rc : judge_output(r, loaded, &verdict, err);
 }
 
-/* |best_us| is the time of a right trial only. */
+/* |best_us| is the time of a correct trial only. */
 static bool is_slow(const struct runner *r, const struct trial_result *result)
 {
     return r->options->skip_slow && r->best_us > 0 &&

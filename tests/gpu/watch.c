@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #define STUCK_SECONDS \
-    30.0 /* limit of one trial; the slowest reference takes a fraction of a second */
+    30.0 /* seconds of one trial; the slowest reference takes a fraction of a second */
 #define POLL_NS 1000000L
-#define NOTHING_POSSIBLE 2 /* exit status of a process */
+#define NOTHING_POSSIBLE 2
 
 struct watch {
     struct trials *trials;
@@ -73,7 +73,7 @@ static void start_compilers(struct watch *w)
         start_compiler(w, i);
 }
 
-/* True while a compiler runs. */
+/* Returns true while a compiler runs. */
 static bool look_after_compilers(struct watch *w)
 {
     bool any = false;
@@ -122,7 +122,7 @@ static void end_trial(struct watch *w, enum trial_state state, const char *text)
     report_finished(w);
 }
 
-/* The runner ended: it ran all trials, or a trial crashed it. */
+/* The runner ran all trials, or a trial crashed it. */
 static void runner_ended(struct watch *w, int status)
 {
     char text[64];

@@ -17,16 +17,16 @@ struct watch_options {
     struct run_options run;
     unsigned compilers;
     double seconds; /* no trial begins after this time; 0 means no limit */
-    bool quiet;     /* whether to print no rows of correct trials */
-    FILE *json;     /* borrowed, or NULL */
+    bool quiet;     /* print no rows of correct trials */
+    FILE *json;
 };
 
-double watch_now(void); /* returns seconds */
+double watch_now(void); /* Returns seconds. */
 /* Returns the exit status of the program: 0 if every trial that ran was correct, 1 if not, 2 if
  * none could run. */
 int watch_trials(struct trials *trials, const struct watch_options *options);
 /* Only checks that all programs compile; needs no GPU. */
 int watch_compilers(struct trials *trials, const struct watch_options *options);
-/* Gets the target of this machine's GPU, with its number of multiprocessors.  A child process
- * queries the GPU, so that this process need not open CUDA. */
+/* The target includes the number of multiprocessors.  A child process queries the GPU, so that this
+ * process need not open CUDA. */
 KILN_MUST_CHECK enum kiln_code watch_target(struct target *ret_target, struct kiln_err *err);
